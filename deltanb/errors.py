@@ -462,14 +462,14 @@ class DeltaConcurrentModificationException(DeltaError):
         """What a traceback says below the message: the conflict, and what was added with ``add_note``."""
         notes: list[str] | None = self.__dict__.get(NOTES)
         if notes is None:
-            notes = self.__dict__[NOTES] = self._told()
+            notes = self.__dict__[NOTES] = self._conflict_notes()
         return notes
 
     @__notes__.setter
     def __notes__(self, notes: list[str]) -> None:
         self.__dict__[NOTES] = notes
 
-    def _told(self) -> list[str]:
+    def _conflict_notes(self) -> list[str]:
         if self.conflict is None:
             return []
         from deltanb.text.display import views

@@ -199,36 +199,36 @@ def checked(name: str, function: Callable[[], Any], what: str, *kinds: type) -> 
     return function if is_ours else _Checked(name, function, what, kinds)
 
 
-def _check_folder(given: Any) -> None:
-    is_path = isinstance(given, str | os.PathLike) and isinstance(os.fspath(given), str)
-    text = os.fspath(given) if is_path else ""
-    if given is None or given is False or (text and "://" not in text and "\0" not in text):
+def _check_folder(value: Any) -> None:
+    is_path = isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
+    text = os.fspath(value) if is_path else ""
+    if value is None or value is False or (text and "://" not in text and "\0" not in text):
         return
     raise InvalidArgument(
-        f"option report={safe(repr(given)):.80} must be a folder of this machine, False, or None, which asks "
+        f"option report={safe(repr(value)):.80} must be a folder of this machine, False, or None, which asks "
         f"the environment variable {REPORT_VARIABLE}")
 
 
-def _listeners(name: str, event: str, given: Any) -> tuple[Callable[[Any], object], ...]:
-    if not isinstance(given, list | tuple) or not all(map(callable, given)):
+def _listeners(name: str, event: str, listeners: Any) -> tuple[Callable[[Any], object], ...]:
+    if not isinstance(listeners, list | tuple) or not all(map(callable, listeners)):
         raise InvalidArgument(
-            f"option {name}={given!r:.80} must be a list of functions of one argument, {event}")
-    return tuple(given)
+            f"option {name}={listeners!r:.80} must be a list of functions of one argument, {event}")
+    return tuple(listeners)
 
 
-def _properties(given: Any) -> dict[str, str]:
-    if not isinstance(given, Mapping):
+def _properties(properties_: Any) -> dict[str, str]:
+    if not isinstance(properties_, Mapping):
         raise InvalidArgument(
-            f"option default_table_properties={given!r:.80} must be a dict of names and values")
-    if not given:
+            f"option default_table_properties={properties_!r:.80} must be a dict of names and values")
+    if not properties_:
         return {}
     from deltanb.schema import properties
 
-    texts = {name: properties.as_text(name, value) for name, value in given.items()}
-    found = {properties.spelled(name): text for name, text in texts.items()}
-    properties.validate(found)
-    properties.warn_of_unknown(found)
-    return found
+    texts = {name: properties.as_text(name, value) for name, value in properties_.items()}
+    spelled = {properties.spelled(name): text for name, text in texts.items()}
+    properties.validate(spelled)
+    properties.warn_of_unknown(spelled)
+    return spelled
 
 
 _process = Options()
@@ -310,8 +310,8 @@ def report_folder() -> str | None:
     ...     report_folder()
     'reports'
     """
-    wanted = os.environ.get(REPORT_VARIABLE) if options.report is None else options.report
-    return os.path.expanduser(wanted) if wanted else None
+    folder = os.environ.get(REPORT_VARIABLE) if options.report is None else options.report
+    return os.path.expanduser(folder) if folder else None
 
 
 class Changed(AbstractContextManager[Options]):
@@ -351,8 +351,8 @@ class Changed(AbstractContextManager[Options]):
 
     def __exit__(self, *_: object) -> None:
         """Of the names that were changed only: the block may have changed others for good."""
-        kept = {name: value for name, value in _own.get().items() if name not in self._values}
-        _own.set({**kept, **{n: v for n, v in self._own.items() if n in self._values}})
+        remaining = {name: value for name, value in _own.get().items() if name not in self._values}
+        _own.set({**remaining, **{n: v for n, v in self._own.items() if n in self._values}})
 
 
 class StepClock:

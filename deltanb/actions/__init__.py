@@ -182,10 +182,10 @@ class FileAction(Action):
         """
         stats = getattr(self, "stats", None)
         try:
-            found = json.loads(stats) if stats else None
+            parsed = json.loads(stats) if stats else None
         except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return parsed if isinstance(parsed, dict) else {}
 
     def _statistic(self, name: str) -> Any:
         return self.statistics.get(name)
@@ -319,8 +319,8 @@ class Metadata(Action):
         object.__setattr__(self, "partition_columns", tuple(self.partition_columns))
         check_texts("metaData.partitionColumns", self.partition_columns)
         if None in self.configuration.values():  # as if they were not set
-            kept = {name: text for name, text in self.configuration.items() if text is not None}
-            object.__setattr__(self, "configuration", kept)
+            present = {name: text for name, text in self.configuration.items() if text is not None}
+            object.__setattr__(self, "configuration", present)
         check_texts("metaData.configuration", self.configuration.values())
         options = self.format.get("options") or {}
         if not isinstance(options, Mapping):

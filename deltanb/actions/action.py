@@ -81,9 +81,9 @@ class Action(Displayable):
                 continue  # as nearly all are
             if not isinstance(value, types) or (bool not in types and isinstance(value, bool)):
                 expected = " or ".join(_JSON_NAMES.get(t, t.__name__) for t in types[:1])
-                found = _JSON_NAMES.get(type(value), type(value).__name__)
+                actual = _JSON_NAMES.get(type(value), type(value).__name__)
                 raise InvalidAction(
-                    f"{self.key}.{wire} must be of type {expected}, found {found}: {value!r:.80}",
+                    f"{self.key}.{wire} must be of type {expected}, found {actual}: {value!r:.80}",
                     field=wire,
                 )
             if type(value) is int and not -MAX_LONG <= value < MAX_LONG:

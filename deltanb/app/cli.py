@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["history", "no/such/table"])
     2
     """
-    given, rest = _split(list(sys.argv[1:] if arguments is None else arguments))
-    known = _parser().parse_args(given)
+    leading, rest = _split(list(sys.argv[1:] if arguments is None else arguments))
+    known = _parser().parse_args(leading)
     try:
         if known.command == "lab":
             from deltanb.app import lab
@@ -44,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _split(given: list[str]) -> tuple[list[str], list[str]]:
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
     """What is ours of a command line, and what of ``lab`` goes on to JupyterLab: its first option and
     all that follows, since only JupyterLab knows which of its options take a value."""
-    if given[:1] != ["lab"]:
-        return given, []
-    at = next((i for i, text in enumerate(given) if text.startswith("-") and text not in HELP), len(given))
-    return given[:at], given[at:]
+    if words[:1] != ["lab"]:
+        return words, []
+    at = next((i for i, text in enumerate(words) if text.startswith("-") and text not in HELP), len(words))
+    return words[:at], words[at:]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -63,7 +63,7 @@ def run(folder: Path | None, rest: list[str]) -> int:
         # JupyterLab refuses to start for root, who is the only user in many containers.
         command.append("--allow-root")
     command += rest
-    for line in (f"the tutorials are in {folder.resolve()}", *copied.told()):
+    for line in (f"the tutorials are in {folder.resolve()}", *copied.lines()):
         print(safe(f"deltanb: {line}"), flush=True)
     if os.name == "posix":
         os.execve(sys.executable, command, _environment())  # signals reach it
@@ -97,7 +97,7 @@ class Copied:
     beside: list[str] = field(default_factory=list)
     """Newer versions of some that were kept, under names of their own."""
 
-    def told(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """What is worth saying: nothing where a copy was made, or is as it was."""
         if self.renewed:
             yield f"newer versions have replaced {', '.join(self.renewed)}"
@@ -152,21 +152,21 @@ def _copy(notebooks: Iterable[Path], folder: Path) -> Copied:
 
 def _bring(name: str, content: bytes, folder: Path, record: dict[str, str], copied: Copied) -> None:
     """Put one tutorial into the folder, where that takes nothing from the reader."""
-    wanted, found = _digest(content), _found(folder / name)
-    if found in (None, record.get(name)):
-        if found != wanted:
+    shipped, present = _digest(content), _digest_of(folder / name)
+    if present in (None, record.get(name)):
+        if present != shipped:
             write_whole(folder / name, content)
-            (copied.new if found is None else copied.renewed).append(name)
-    elif found != wanted:
+            (copied.new if present is None else copied.renewed).append(name)
+    elif present != shipped:
         copied.kept.append(name)
-        if wanted in (digest for other, digest in record.items() if _is_of(other, name)):
+        if shipped in (digest for other, digest in record.items() if _is_of(other, name)):
             return  # it is this version that was changed, or it was put beside the changed one
         name = next(other for other in _names_beside(name)
-                    if _found(folder / other) in (None, wanted, record.get(other)))
-        if _found(folder / name) != wanted:
+                    if _digest_of(folder / other) in (None, shipped, record.get(other)))
+        if _digest_of(folder / name) != shipped:
             write_whole(folder / name, content)
         copied.beside.append(name)
-    record[name] = wanted
+    record[name] = shipped
 
 
 def _names_beside(name: str) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _is_of(other: str, name: str) -> bool:
     return other == name or other.startswith(name.removesuffix(".ipynb") + "-new")
 
 
-def _found(path: Path) -> str | None:
+def _digest_of(path: Path) -> str | None:
     """The digest of a notebook that is there; None where there is none."""
     try:
         return _digest(path.read_bytes())
@@ -202,10 +202,10 @@ def _digest(content: bytes) -> str:
 def _record(folder: Path) -> dict[str, str]:
     """What was put into the folder; where nobody knows, whatever differs counts as changed by the reader."""
     try:
-        found = json.loads((folder / RECORD).read_bytes())
+        recorded = json.loads((folder / RECORD).read_bytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return recorded if isinstance(recorded, dict) else {}
 
 
 def _trust(folder: Path, shipped: Path) -> None:

@@ -117,9 +117,9 @@ class Line:
                     lambda: self._thread is None or not any(map(concerns, (self._doing, *self._waiting))))
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
+        while (task := self._next()) is not None:
             with behind():
-                _do(*found)
+                _do(*task)
 
     def _next(self) -> tuple[str, Work] | None:
         with self._changed:

@@ -48,8 +48,8 @@ def pool() -> pa.MemoryPool:
     if name == "default":
         return pa.default_memory_pool()
     try:
-        found: pa.MemoryPool = getattr(pa, f"{name}_memory_pool")()
-        return found
+        chosen: pa.MemoryPool = getattr(pa, f"{name}_memory_pool")()
+        return chosen
     except NotImplementedError:
         from deltanb.errors import InvalidArgument
 

@@ -83,11 +83,11 @@ def each(
     [3, 6, 9]
     """
     known = items if isinstance(items, Sized) else list(items)
-    wanted = min(threads(len(known)) if limit is None else limit, len(known))
-    if wanted < 2:
+    limited = min(threads(len(known)) if limit is None else limit, len(known))
+    if limited < 2:
         yield from map(work, known)  # type: ignore[arg-type]
         return
-    with workers(wanted, name) as pool:
+    with workers(limited, name) as pool:
         yield from pool.map(work, known)  # type: ignore[arg-type]
 
 

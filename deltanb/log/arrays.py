@@ -55,9 +55,9 @@ def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
     """Of ascending positions those from ``start`` up to ``stop``, counted from ``start``."""
     if not len(rows):
         return rows
-    found = numbers(rows)
-    first, last = found.searchsorted((start, stop))
-    return array_of(found[first:last] - start)
+    values = numbers(rows)
+    first, last = values.searchsorted((start, stop))
+    return array_of(values[first:last] - start)
 
 
 def taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:

@@ -49,7 +49,7 @@ class BucketCommits(FolderCommits):
         """(the identity of a version, the commits after it) as of now, from one listing."""
         name = commit_name(version)
         listed = {s.name: s.tag for s in self._store.list_from(name, until=_BEHIND_NUMBERS)}
-        after = {v: found for v, found in commits_among(listed).items() if v > version}
+        after = {v: commit for v, commit in commits_among(listed).items() if v > version}
         return listed.get(name), {v: after[v] for v in sorted(after)}
 
 
@@ -81,7 +81,7 @@ class Begun:
         self._store: Any = store
         names = names[:MAX_WAITING]
         self._names = frozenset(names)
-        self._found = begin(lambda: dict(zip(names, each(self._asked, names, MAX_WAITING, "ahead"),
+        self._contents = begin(lambda: dict(zip(names, each(self._asked, names, MAX_WAITING, "ahead"),
                                              strict=True)), "ahead")
 
     def _asked(self, name: str) -> bytes | OSError:
@@ -95,10 +95,10 @@ class Begun:
         """The content, as the store itself reads it."""
         if name not in self._names:
             return bytes(self._store.read(name))
-        found = self._found()[name]
-        if isinstance(found, OSError):
-            raise found
-        return found
+        content = self._contents()[name]
+        if isinstance(content, OSError):
+            raise content
+        return content
 
     def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
         """The contents of several, in their order; None for one that is not there."""

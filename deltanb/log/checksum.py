@@ -117,13 +117,13 @@ def read_tally(store: LogStore, version: int, may_have_vectors: bool = True) -> 
     histogram that does not add up to the number of files, or has other bins than ours, is left out.
     """
     try:
-        found = _Counts.decode(store.read(checksum_name(version)))
+        counts = _Counts.decode(store.read(checksum_name(version)))
     except (OSError, DeltaError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    if min(found.numFiles, found.tableSizeBytes) < 0:
+    if min(counts.numFiles, counts.tableSizeBytes) < 0:
         return None
-    return Tally(found.numFiles, found.tableSizeBytes, _sizes_of(found),
-                 _deletions_of(found) if may_have_vectors else Deletions.none(found.numFiles))
+    return Tally(counts.numFiles, counts.tableSizeBytes, _sizes_of(counts),
+                 _deletions_of(counts) if may_have_vectors else Deletions.none(counts.numFiles))
 
 
 class _BySize(msgspec.Struct):
@@ -149,24 +149,24 @@ class _CountsOfFiles(msgspec.Struct):
 _Counts = msgspec.json.Decoder(_CountsOfFiles)
 
 
-def _sizes_of(found: _CountsOfFiles) -> Sizes | None:
-    by_size = found.fileSizeHistogram or found.histogramOpt
+def _sizes_of(tally: _CountsOfFiles) -> Sizes | None:
+    by_size = tally.fileSizeHistogram or tally.histogramOpt
     if by_size is None or tuple(by_size.sortedBinBoundaries) != SIZE_BINS:
         return None
     counts, sizes = by_size.fileCounts, by_size.totalBytes
     if (len(counts), len(sizes), sum(counts), sum(sizes)) != (
-            len(SIZE_BINS), len(SIZE_BINS), found.numFiles, found.tableSizeBytes):
+            len(SIZE_BINS), len(SIZE_BINS), tally.numFiles, tally.tableSizeBytes):
         return None
     return Sizes(counts, sizes)
 
 
-def _deletions_of(found: _CountsOfFiles) -> Deletions | None:
+def _deletions_of(tally: _CountsOfFiles) -> Deletions | None:
     vectors, rows, spread = (
-        found.numDeletionVectorsOpt, found.numDeletedRecordsOpt, found.deletedRecordCountsHistogramOpt)
+        tally.numDeletionVectorsOpt, tally.numDeletedRecordsOpt, tally.deletedRecordCountsHistogramOpt)
     if vectors is None or rows is None or spread is None:
         return None
     counts = spread.deletedRecordCounts
-    if len(counts) != len(DELETED_BINS) or sum(counts) != found.numFiles:
+    if len(counts) != len(DELETED_BINS) or sum(counts) != tally.numFiles:
         return None
     return Deletions(vectors, rows, counts)
 
@@ -198,10 +198,10 @@ def _parse(value: dict[str, Any]) -> Checksum:
 
 
 def _count(value: dict[str, Any], name: str) -> int | None:
-    found = value.get(name)
-    if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+    number = value.get(name)
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
         raise ValueError(f"{name} must be an integer")
-    return found
+    return number
 
 
 def _integers(values: Any) -> list[int]:
@@ -213,10 +213,10 @@ def _integers(values: Any) -> list[int]:
 def _histogram(value: Any) -> dict[str, list[int]] | None:
     if value is None:
         return None
-    found = {name: _integers(value[name]) for name in ("sortedBinBoundaries", "fileCounts", "totalBytes")}
-    if len(set(map(len, found.values()))) > 1 or not found["fileCounts"]:
+    lists = {name: _integers(value[name]) for name in ("sortedBinBoundaries", "fileCounts", "totalBytes")}
+    if len(set(map(len, lists.values()))) > 1 or not lists["fileCounts"]:
         raise ValueError("a histogram's lists must have one length")
-    return found
+    return lists
 
 
 def _files(value: Any) -> list[dict[str, Any]] | None:

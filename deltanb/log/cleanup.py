@@ -70,8 +70,8 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
     names = log.store.list_names(LOG_FOLDER)
     if retention is None:
-        kept = properties.get(snapshot.properties, "delta.logRetentionDuration")
-        cutoff = _midnight(options.clock() - kept)
+        retained = properties.get(snapshot.properties, "delta.logRetentionDuration")
+        cutoff = _midnight(options.clock() - retained)
     else:
         cutoff = options.clock() - retention
     give_way()
@@ -171,18 +171,18 @@ def _expired(names: Iterable[str], base: int) -> list[str]:
 def _staged(store: LogStore, base: int) -> list[str]:
     """What was staged for versions up to the base: a checkpoint is of published versions only (PROTOCOL.md,
     "Metadata Cleanup")."""
-    found = ((name, _STAGED.fullmatch(name)) for name in store.list_names(f"{STAGED_FOLDER}/"))
-    return [name for name, match in found if match and int(match[1]) <= base]
+    matched = ((name, _STAGED.fullmatch(name)) for name in store.list_names(f"{STAGED_FOLDER}/"))
+    return [name for name, match in matched if match and int(match[1]) <= base]
 
 
 def _abandoned(store: LogStore, names: list[str]) -> list[str]:
     """Temporary files so old that whoever began them is gone."""
     before = _midnight(options.clock() - DAY_MS)
-    found = [store.status(name) for name in names if is_temporary(name)]
-    return [status.name for status in found if status and status.modification_time < before]
+    temporary = [store.status(name) for name in names if is_temporary(name)]
+    return [status.name for status in temporary if status and status.modification_time < before]
 
 
-def _orphans(store: LogStore, kept: list[str]) -> list[str]:
+def _orphans(store: LogStore, remaining: list[str]) -> list[str]:
     """Sidecars that no kept checkpoint links, older than a day before the last midnight.
 
     Younger ones may belong to a checkpoint that is being written. If a kept checkpoint cannot be
@@ -195,7 +195,7 @@ def _orphans(store: LogStore, kept: list[str]) -> list[str]:
         return []
     linked: set[str] = set()
     key = Inside(store).key
-    for checkpoint in complete_checkpoints(kept):
+    for checkpoint in complete_checkpoints(remaining):
         if checkpoint.kind == "multi-part":
             continue
         try:

@@ -105,8 +105,8 @@ class FolderCommits:
 
     def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
         """From one listing."""
-        found = {status.name: status for status in self.store.list_from(commit_name(first))}
-        return [(version, found[name]) for version, name in commits_among(found).items()]
+        statuses = {status.name: status for status in self.store.list_from(commit_name(first))}
+        return [(version, statuses[name]) for version, name in commits_among(statuses).items()]
 
     def status(self, version: int) -> FileStatus | None:
         """The file's."""

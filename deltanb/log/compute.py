@@ -20,9 +20,9 @@ class _Functions:
     def __getattr__(self, name: str) -> Any:
         import pyarrow.compute
 
-        found = getattr(pyarrow.compute, name)
-        self.__dict__[name] = found
-        return found
+        function = getattr(pyarrow.compute, name)
+        self.__dict__[name] = function
+        return function
 
 
 if TYPE_CHECKING:

@@ -196,13 +196,13 @@ def paired_fields(
     names = {field.physical_name.lower() for field in after}
     pairs: list[tuple[StructField | None, StructField | None]] = []
     for field in after:
-        found = left.pop(field.physical_name.lower(), None)
-        if found is None:
-            found = next((old for key, old in left.items()
+        match = left.pop(field.physical_name.lower(), None)
+        if match is None:
+            match = next((old for key, old in left.items()
                           if key not in names and old.name.lower() == field.name.lower()), None)
-            if found is not None:
-                del left[found.physical_name.lower()]
-        pairs.append((found, field))
+            if match is not None:
+                del left[match.physical_name.lower()]
+        pairs.append((match, field))
     return pairs + [(field, None) for field in left.values()]
 
 
@@ -215,20 +215,20 @@ def schema_changes(before: StructType, after: StructType, path: str = "") -> lis
     [Change(name='n', kind='type', before='integer', after='long'), \
 Change(name='note', kind='added', before=None, after='string')]
     """
-    found, pairs = [], paired_fields(before, after)
+    changes, pairs = [], paired_fields(before, after)
     for old, new in pairs:
         if old is None and new is not None:
-            found.append(Change(path + new.name, "added", None, _typed(new)))
+            changes.append(Change(path + new.name, "added", None, _typed(new)))
         elif new is None and old is not None:
-            found.append(Change(path + old.name, "removed", _typed(old), None))
+            changes.append(Change(path + old.name, "removed", _typed(old), None))
         elif old is not None and new is not None:
-            found += _field_changes(old, new, path)
-    kept = [(old, new) for old, new in pairs if old is not None and new is not None]
-    places = [before.fields.index(old) for old, _ in kept]
+            changes += _field_changes(old, new, path)
+    common = [(old, new) for old, new in pairs if old is not None and new is not None]
+    places = [before.fields.index(old) for old, _ in common]
     if places != sorted(places):
         named = (", ".join(path + field.name for field in schema) for schema in (before, after))
-        found.append(Change("order of the columns", "order", *named))
-    return found
+        changes.append(Change("order of the columns", "order", *named))
+    return changes
 
 
 def _schema_changes(before: Snapshot, after: Snapshot) -> list[Change]:
@@ -245,21 +245,21 @@ def _typed(field: StructField) -> str:
 
 
 def _field_changes(old: StructField, new: StructField, path: str) -> list[Change]:
-    name, found = path + new.name, []
+    name, changes = path + new.name, []
     if old.name != new.name:
-        found.append(Change(path + old.name, "renamed", old.name, new.name))
-    found += _type_changes(old.type, new.type, name)
+        changes.append(Change(path + old.name, "renamed", old.name, new.name))
+    changes += _type_changes(old.type, new.type, name)
     if old.nullable != new.nullable:
         words = ["nullable" if field.nullable else "not null" for field in (old, new)]
-        found.append(Change(name, "nullability", *words))
+        changes.append(Change(name, "nullability", *words))
     comments = [field.metadata.get("comment") for field in (old, new)]
     if comments[0] != comments[1]:
-        found.append(Change(name, "comment", *(None if c is None else str(c) for c in comments)))
+        changes.append(Change(name, "comment", *(None if c is None else str(c) for c in comments)))
     for key in sorted({*old.metadata, *new.metadata} - _SILENT_KEYS):
         values = [field.metadata.get(key) for field in (old, new)]
         if values[0] != values[1]:
-            found.append(_changed(f"{name} {key}", *values))
-    return found
+            changes.append(_changed(f"{name} {key}", *values))
+    return changes
 
 
 def _type_changes(old: DataType, new: DataType, name: str) -> list[Change]:
@@ -348,8 +348,8 @@ def _file_changes(before: Snapshot, after: Snapshot) -> FileDiff:
 
 def _positions(keys: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.Array:
     """Where the keys are that the others do not have."""
-    found = pc.invert(pc.is_in(keys, value_set=pa.chunked_array(others.chunks, pa.string()).combine_chunks()))
-    return pa.array(np.flatnonzero(found.to_numpy()), pa.int64())
+    fresh = pc.invert(pc.is_in(keys, value_set=pa.chunked_array(others.chunks, pa.string()).combine_chunks()))
+    return pa.array(np.flatnonzero(fresh.to_numpy()), pa.int64())
 
 
 def _described(snapshot: Snapshot, rows: pa.Array) -> pa.Table:

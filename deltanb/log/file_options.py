@@ -55,16 +55,16 @@ class FileOptions:
                 raise InvalidArgument(f"compression={self.compression!r}: {error}") from None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> FileOptions:
+    def of(cls, options: Mapping[str, Any]) -> FileOptions:
         """Options by the names that Delta's writers have for them, or by ours; numbers may be texts.
 
         Raises:
             InvalidArgument: another option, or a wrong value.
         """
-        require(given, Mapping, "write_options", "a dict of options")
+        require(options, Mapping, "write_options", "a dict of options")
         names = {name.replace("_", ""): name for name in (field.name for field in fields(cls))}
-        found: dict[str, Any] = {}
-        for key, value in given.items():
+        values: dict[str, Any] = {}
+        for key, value in options.items():
             name = names.get(str(key).replace("_", "").lower())
             if name is None:
                 spelled = ("maxRecordsPerFile", "compression", "targetFileSize")
@@ -73,8 +73,8 @@ class FileOptions:
                     f"{did_you_mean(str(key), spelled, 'options')[0]}. What concerns a whole write is an "
                     "argument of table.append and table.overwrite")
             is_number = name != "compression" and isinstance(value, str) and value.strip().isdigit()
-            found[name] = int(value) if is_number else value
-        return cls(**found)
+            values[name] = int(value) if is_number else value
+        return cls(**values)
 
     def size(self, configuration: Mapping[str, str]) -> int:
         """The bytes at which a file of a table with these properties is ended."""

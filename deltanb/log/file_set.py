@@ -84,11 +84,11 @@ class Part:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """The standing files, columns of FILES_SCHEMA."""
-        return self._standing(self.layer.read(columns))
+        return self._live(self.layer.read(columns))
 
     def partition_values(self) -> pa.ChunkedArray:
         """Those of the standing files, as :meth:`Layer.partition_values`."""
-        return self._standing(pa.table({"": self.layer.partition_values()})).column(0)
+        return self._live(pa.table({"": self.layer.partition_values()})).column(0)
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """The standing files at these positions among them."""
@@ -101,7 +101,7 @@ class Part:
         if self.keep is None:
             return self.layer.stats(leaves, rows, convert)
         if rows is None:
-            return self._standing(self.layer.stats(leaves, None, convert))
+            return self._live(self.layer.stats(leaves, None, convert))
         rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
         return self.layer.stats(leaves, rows, convert)
 
@@ -134,7 +134,7 @@ class Part:
             start = stop if piece is None else piece.stop
         return array_of(np.concatenate(runs))
 
-    def _standing(self, table: pa.Table) -> pa.Table:
+    def _live(self, table: pa.Table) -> pa.Table:
         if self.keep is None:
             return table
         if len(self.keep) - self.num_files > MAX_HOLES:
@@ -280,14 +280,14 @@ class FileSet:
         if self.known_tally is None:
             below, delta = self._below, self._delta
             if below is not None and below._parts == () and delta is not None:  # from version 0 on
-                found = Tally.empty().plus(sized(delta.adds.values()))
+                tally = Tally.empty().plus(sized(delta.adds.values()))
                 named: Iterable[str] = delta.adds
             else:
-                found = reduce(Tally.combined, (part.tally() for part in self.parts(["size"])), Tally.empty())
-                named = self._keys() if found.num_files <= MAX_NAMED else ()
-            self._num_files, self._size_in_bytes = found.num_files, found.size_in_bytes
-            self.known_tally = found
-            if self._named is None and 0 < found.num_files <= MAX_NAMED:  # empty, it may be any table's
+                tally = reduce(Tally.combined, (part.tally() for part in self.parts(["size"])), Tally.empty())
+                named = self._keys() if tally.num_files <= MAX_NAMED else ()
+            self._num_files, self._size_in_bytes = tally.num_files, tally.size_in_bytes
+            self.known_tally = tally
+            if self._named is None and 0 < tally.num_files <= MAX_NAMED:  # empty, it may be any table's
                 self._named = set(named)
         return self.known_tally
 
@@ -376,15 +376,15 @@ class FileSet:
         A column for each leaf, which ``convert`` makes of tables with ``stats_parsed`` of those leaves, where
         a checkpoint holds typed statistics, and with the texts ``stats`` otherwise.
         """
-        found, start = [], 0
+        pieces, start = [], 0
         for part in self.parts():
             stop = start + part.num_files
             here = None if rows is None else within(rows, start, stop)
             if part.num_files and (here is None or len(here)):
                 whole = here is not None and len(here) == part.num_files
-                found.append(part.stats(leaves, None if whole else here, convert))
+                pieces.append(part.stats(leaves, None if whole else here, convert))
             start = stop
-        return found
+        return pieces
 
     @property
     def has_typed_stats(self) -> bool:
@@ -402,7 +402,7 @@ class FileSet:
                 self._loose = self if self._parts is not None else FileSet._of(self._stacked())
             return self._loose
 
-    def standing(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+    def live_files(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """The named columns of the files among :meth:`candidates` at ascending positions."""
         loose = self.candidates()
         if loose is self or not loose._parts:
@@ -433,23 +433,23 @@ class FileSet:
             tables.append(removes)
         return pa.concat_tables(tables) if tables else tombstones_table(())
 
-    def parts(self, wanted: Sequence[str] = ()) -> tuple[Part, ...]:
+    def parts(self, columns: Sequence[str] = ()) -> tuple[Part, ...]:
         """The layers with what stands of each; worked out at the first call.
 
         ``wanted`` are columns that will be read next: a checkpoint then reads them in one go.
         """
         with self._lock:
             if self._parts is None:
-                self._parts = self._settle(wanted)
+                self._parts = self._settle(columns)
                 self._below = self._delta = self._checkpoint = None
             return self._parts
 
-    def _settle(self, wanted: Sequence[str]) -> tuple[Part, ...]:
+    def _settle(self, columns: Sequence[str]) -> tuple[Part, ...]:
         parts = self._stacked() if self._loose is None else self._loose.parts()
         if len(parts) < 2:
             return parts
-        if wanted and not parts[0].layer.in_memory:
-            parts[0].layer.read(["path", *wanted])
+        if columns and not parts[0].layer.in_memory:
+            parts[0].layer.read(["path", *columns])
         # Those below were settled when their version was; only the newest layer has hidden nothing yet.
         *below, top = parts
         parts = (*(part.hidden_by(top.layer) for part in below), top)

@@ -56,23 +56,23 @@ class Finder:
         if self._place is not None:
             self._marks, self._short = _fingerprints(texts, self._place)
 
-    def find(self, wanted: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | None:
+    def find(self, keys: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | None:
         """Which texts are among the wanted ones; None where none is."""
-        if not len(wanted) or not len(self._texts):
+        if not len(keys) or not len(self._texts):
             return None
-        left = self._left(wanted)
+        left = self._left(keys)
         if left is None:
-            hit = pc.is_in(self._texts, value_set=wanted)
+            hit = pc.is_in(self._texts, value_set=keys)
             return hit if pc.any(hit).as_py() else None
-        found = left[numbers(pc.is_in(taken(self._texts, array_of(left)), value_set=wanted))]
-        return mask_of(found, len(self._texts)) if len(found) else None
+        rows = left[numbers(pc.is_in(taken(self._texts, array_of(left)), value_set=keys))]
+        return mask_of(rows, len(self._texts)) if len(rows) else None
 
-    def _left(self, wanted: pa.ChunkedArray | pa.Array) -> Any:
+    def _left(self, keys: pa.ChunkedArray | pa.Array) -> Any:
         """Ascending positions of the texts that fingerprints do not rule out; None where these are no use."""
-        if self._place is None or len(wanted) > MAX_WANTED or wanted.null_count:
+        if self._place is None or len(keys) > MAX_WANTED or keys.null_count:
             return None
         met: Any = np.zeros(1 << 16, np.uint8)
-        met[_fingerprints_of(_as_bytes(wanted), self._place)] = 1
+        met[_fingerprints_of(_as_bytes(keys), self._place)] = 1
         starts = range(0, len(self._marks), _BLOCK)
         left: Any = np.concatenate(
             [_met(self._marks[at : at + _BLOCK], array_of(met)) + at for at in starts])
@@ -122,11 +122,11 @@ def _fingerprints(texts: pa.ChunkedArray, place: int) -> tuple[Any, Any]:
 
 def _fingerprints_of(texts: Sequence[bytes], place: int) -> Any:
     """Those that texts may have, wherever they lie in memory."""
-    found = []
+    prints = []
     for text in texts:
         at = len(text) - place
-        found += [text[at - shift : at - shift + 4] for shift in range(4) if at >= 3]
-    return _mixed(np.frombuffer(b"".join(found), _WORD))
+        prints += [text[at - shift : at - shift + 4] for shift in range(4) if at >= 3]
+    return _mixed(np.frombuffer(b"".join(prints), _WORD))
 
 
 def _mixed(words: Any) -> Any:

@@ -98,15 +98,15 @@ class HistoryEntry(Displayable):
                     f"the actions of version {self.version} are not known: this is a commit without its log. "
                     f"Ask the table: table.commit({self.version})", version=self.version)
             _keep(self, log, _lines_of(log, self.version))
-        found = self.known_content
-        assert found is not None
-        return found
+        content = self.known_content
+        assert content is not None
+        return content
 
     @property
     def known_content(self) -> CommitContent | None:
         """The content as far as it was read; looking at a commit reads nothing."""
-        found: CommitContent | None = vars(self).get("_content")
-        return found
+        content: CommitContent | None = vars(self).get("_content")
+        return content
 
     @property
     def known_files(self) -> tuple[int, int]:
@@ -114,8 +114,8 @@ class HistoryEntry(Displayable):
         and of one whose content was read. (0, 0) of others."""
         if self.known_content is not None:
             return len(self.added), len(self.removed)
-        found: tuple[int, int] = vars(self).get("_files", (0, 0))
-        return found
+        counts: tuple[int, int] = vars(self).get("_files", (0, 0))
+        return counts
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -308,8 +308,8 @@ def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEn
     if isinstance(version, bool) or not hasattr(version, "__index__"):  # NumPy's integers have it, too
         raise InvalidArgument(f"commit takes a version (an integer), found {version!r:.80}")
     version = index(version)
-    found = between(log, version, version) if newest is None or version <= newest else []
-    if not found:
+    entries = between(log, version, version) if newest is None or version <= newest else []
+    if not entries:
         versions = [v for v in _file_times(log) if newest is None or v <= newest]
         if not versions:
             _existing(log)
@@ -317,8 +317,8 @@ def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEn
         raise VersionNotFound(
             f"{log.path} has no commit {version}: those in the log are {first} to {last}",
             version=version, earliest=first, latest=last)
-    _keep(found[0], log, _lines_of(log, version))
-    return found[0]
+    _keep(entries[0], log, _lines_of(log, version))
+    return entries[0]
 
 
 def _with_content(entry: HistoryEntry) -> HistoryEntry:
@@ -401,8 +401,8 @@ def timestamp_of(snapshot: Snapshot) -> int:
             info = _read_info(snapshot.log, version)
         except FileNotFoundError:
             info = {}
-    told = _in_commit(info, -1)
-    return told if told >= 0 else _modified(snapshot.log, version)
+    in_commit = _in_commit(info, -1)
+    return in_commit if in_commit >= 0 else _modified(snapshot.log, version)
 
 
 def _modified(log: LogReader, version: int) -> int:
@@ -437,7 +437,7 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
         InvalidArgument: a time that cannot be understood.
         TableNotFound: there is no table.
     """
-    wanted = to_milliseconds(when)
+    moment = to_milliseconds(when)
     snapshot = _existing(log)
     times = _file_times(log)
     first = log.earliest_version()
@@ -452,24 +452,24 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
         return _in_commit(_read_info(log, version), times[version])
 
     newer_set = frozenset(newer)
-    if switched_on is not None and newer and wanted >= (switched_on[1] or time_of(newer[0])):
+    if switched_on is not None and newer and moment >= (switched_on[1] or time_of(newer[0])):
         candidates = newer
     else:
         candidates = older
-    if versions and candidates and time_of(candidates[0]) <= wanted:
-        found = candidates[bisect_right(candidates, wanted, key=time_of) - 1]
-        if found != versions[-1] or wanted == time_of(found):
-            return found
+    if versions and candidates and time_of(candidates[0]) <= moment:
+        chosen = candidates[bisect_right(candidates, moment, key=time_of) - 1]
+        if chosen != versions[-1] or moment == time_of(chosen):
+            return chosen
     earliest, latest = (versions[0], versions[-1]) if versions else (first, snapshot.version)
     bounds = [(v, time_of(v)) for v in (earliest, latest) if v in times]
     raise VersionNotFound(
-        f"{log.path} has no version for {_iso(wanted)}: "
+        f"{log.path} has no version for {_iso(moment)}: "
         + "; ".join(
             f"the {word} commit that can be read, version {v}, is of {_iso(at)}"
             for word, (v, at) in zip(("first", "last"), bounds, strict=False)
         )
         + ". Ask for a time between them, or for a version by number" + _about_day(when, bounds),
-        version=None, earliest=earliest, latest=latest, timestamp=wanted,
+        version=None, earliest=earliest, latest=latest, timestamp=moment,
     )
 
 
@@ -485,10 +485,10 @@ def _about_day(when: int | str | dt.datetime, bounds: Sequence[tuple[int, int]])
     (_, begin), (latest, last) = bounds[0], bounds[-1]
     if not to_milliseconds(day.isoformat()) < begin <= to_milliseconds(end):
         return ""
-    said = f". A day alone means its midnight, {day}T00:00:00Z; "
+    note = f". A day alone means its midnight, {day}T00:00:00Z; "
     if to_milliseconds(end) > last:
-        return f"{said}at its end the table is at version {latest}: ask for that"
-    return f"{said}its end is {_iso(to_milliseconds(end))}"
+        return f"{note}at its end the table is at version {latest}: ask for that"
+    return f"{note}its end is {_iso(to_milliseconds(end))}"
 
 
 def to_milliseconds(when: int | str | dt.datetime) -> int:

@@ -76,7 +76,7 @@ class Layer:
     def read(self, columns: Sequence[str]) -> pa.Table:
         """All adds, columns of FILES_SCHEMA."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
-        found = dict(self._columns)
+        columns_read = dict(self._columns)
         if absent:
             assert self._source is not None, absent
             give_way()
@@ -85,10 +85,10 @@ class Layer:
                 column = read.column(name)
                 if name in _TYPES and column.type != _TYPES[name]:
                     column = column.cast(_TYPES[name])
-                found[name] = column
+                columns_read[name] = column
             if self._keeps:
-                self._keep({name: found[name] for name in absent})
-        return pa.table({name: found[name] for name in dict.fromkeys(columns)})
+                self._keep({name: columns_read[name] for name in absent})
+        return pa.table({name: columns_read[name] for name in dict.fromkeys(columns)})
 
     def _keep(self, columns: dict[str, pa.ChunkedArray]) -> None:
         self._columns.update(columns)
@@ -100,16 +100,16 @@ class Layer:
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """Some rows, by ascending positions; what is not at hand is read for them alone."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
-        found = {name: taken(self._columns[name], rows) for name in columns if name not in absent}
+        rows_read = {name: taken(self._columns[name], rows) for name in columns if name not in absent}
         if "partition_values" in absent and self._coded is not None:
-            found["partition_values"] = taken(self._coded, rows)
+            rows_read["partition_values"] = taken(self._coded, rows)
             absent.remove("partition_values")
         if absent:
             assert self._source is not None, absent
             read = self._source.read_adds(absent, rows)
-            found.update(zip(absent, map(read.column, absent), strict=True))
+            rows_read.update(zip(absent, map(read.column, absent), strict=True))
         schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
-        return pa.table({name: found[name] for name in schema.names}).cast(schema)
+        return pa.table({name: rows_read[name] for name in schema.names}).cast(schema)
 
     def streamed(self, columns: Sequence[str], rows: pa.Array | None) -> Iterator[pa.Table]:
         """All adds, or those at ascending positions, some at a time; of what is read nothing stays."""
@@ -120,10 +120,10 @@ class Layer:
             give_way()
             count = read.num_rows
             here = None if rows is None else rows.slice(start, count)
-            found = {name: read.column(name) if name in absent
+            batch = {name: read.column(name) if name in absent
                      else self._columns[name].slice(start, count) if here is None
                      else picked(self._columns[name], here) for name in schema.names}
-            yield pa.table(found).cast(schema)
+            yield pa.table(batch).cast(schema)
             start += count
         if not absent:
             yield self.read(columns) if rows is None else self.take(columns, rows)
@@ -159,8 +159,8 @@ class Layer:
         absent = [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._stats]
         read: dict[Leaf, pa.ChunkedArray] = {}
         if absent:
-            found = self._read_stats(absent, rows, lambda table: convert(table, absent))
-            read = dict(zip(absent, found.columns, strict=True))
+            stats = self._read_stats(absent, rows, lambda table: convert(table, absent))
+            read = dict(zip(absent, stats.columns, strict=True))
             if rows is None:
                 self._stats.update(read)
         for leaf in leaves:
@@ -173,8 +173,8 @@ class Layer:
     ) -> pa.Table:
         """Piece by piece: the texts of many files are never all there at once."""
         if self._source is None or "stats" in self._columns:
-            found = self.read(["stats"])
-            return convert(found if rows is None else pa.table({"stats": taken(found[0], rows)}))
+            table = self.read(["stats"])
+            return convert(table if rows is None else pa.table({"stats": taken(table[0], rows)}))
         names = [".".join(("stats_parsed", *leaf.path)) for leaf in leaves]
         return self._source.read_stats(names, rows, convert)
 

@@ -51,10 +51,10 @@ def parse_commit(data: bytes, name: str, root: str = "") -> list[Action]:
         InvalidTable: a line that is not an action, naming file and line.
     """
     try:
-        found = actions_of(data)
-        if not found:
+        actions = actions_of(data)
+        if not actions:
             raise ValueError("no actions")
-        return found
+        return actions
     except Exception as error:
         raise explain(data, name, root, error) from None
 
@@ -69,9 +69,9 @@ def explain(data: bytes, name: str, root: str, error: Exception) -> InvalidTable
         try:
             actions.from_json(line)
             decode_actions(line)
-        except Exception as found:
+        except Exception as cause:
             shown = line[:MAX_QUOTED].decode("utf-8", "replace")
-            line_number, fault = number, f"{what_is_wrong(found)}; the line begins {shown!r}"
+            line_number, fault = number, f"{what_is_wrong(cause)}; the line begins {shown!r}"
             break
     if not data.strip():
         fault = "the file is empty"
@@ -222,8 +222,8 @@ def commit_info_of(data: bytes, version: int, root: str = "") -> dict[str, Any]:
             end = data.find(b"\n", start)
             info = _info_line(data[start : end if end >= 0 else len(data)]).commitInfo
         else:
-            found = (line.commitInfo for line in _info_lines(data))
-            info = next((one for one in found if one is not None), None)
+            infos = (line.commitInfo for line in _info_lines(data))
+            info = next((one for one in infos if one is not None), None)
     except Exception as error:
         raise explain(data, commit_name(version), root, error) from None
     return info if isinstance(info, dict) else {}

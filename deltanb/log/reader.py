@@ -189,9 +189,9 @@ class LogReader:
         state = self._load(version)
         if state.version < 0:
             raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
-        found = Snapshot(self, state, seen)
-        self._versions[version] = found
-        return found
+        snapshot = Snapshot(self, state, seen)
+        self._versions[version] = snapshot
+        return snapshot
 
     def _glance(self, version: int) -> object:
         """The identity of a commit where it can be had without asking a catalog or waiting for a network."""
@@ -214,11 +214,11 @@ class LogReader:
         if seen is None or now == seen:
             return
         try:
-            found = self.update() if now is None else self.snapshot_at(read.version)
+            current = self.update() if now is None else self.snapshot_at(read.version)
         except DeltaError:  # what is there is damaged: reading says how far that matters
             return
-        if found.version >= 0:
-            refuse_another(found, "read", read.version, read.metadata.id)
+        if current.version >= 0:
+            refuse_another(current, "read", read.version, read.metadata.id)
         if now is not None:  # the same table: somebody copied it, or put it back
             read.commit_identity = now
 
@@ -242,10 +242,10 @@ class LogReader:
             TableNotFound: there is no table.
         """
         names = self.store.list_names(LOG_FOLDER + "/")
-        found = segments.earliest_version(names, self.commits)
-        if found is None:
+        earliest = segments.earliest_version(names, self.commits)
+        if earliest is None:
             raise TableNotFound(f"there is no Delta table at {self.path}", path=self.path)
-        return found
+        return earliest
 
     # -- commits --------------------------------------------------------------------------------
 
@@ -322,8 +322,8 @@ class LogReader:
 
         must_be_there()
         self.must_be_published(version, "checkpointed")
-        found = snapshot if snapshot.version == version else self.snapshot_at(version)
-        return write_checkpoint(self.store, self._on_newest_checkpoint(found), must_be_there)
+        base = snapshot if snapshot.version == version else self.snapshot_at(version)
+        return write_checkpoint(self.store, self._on_newest_checkpoint(base), must_be_there)
 
     def _on_newest_checkpoint(self, snapshot: Snapshot) -> Snapshot:
         """The same version, read from the newest checkpoint before it and the commits since.
@@ -381,16 +381,16 @@ class LogReader:
         if state.version >= 0:
             with suppress(OSError):  # what was read stands; not knowing the file costs reading it anew
                 seen = getattr(self.commits, "seen", self.commits.identity)(state.version)
-        found = Snapshot(self, state, seen)
+        snapshot = Snapshot(self, state, seen)
         with self._lock:
             held = self._held
             if held is not None and held is not replacing and held[0].version >= state.version:
                 return held[0]
             if replacing is not None:
                 self._versions.clear()
-            self._held = found, seen
-            self._versions[state.version] = found
-            return found
+            self._held = snapshot, seen
+            self._versions[state.version] = snapshot
+            return snapshot
 
     def _is_current(self, held: tuple[Snapshot, object]) -> bool:
         """Whether the log a snapshot was read from is still there, perhaps longer by now."""
@@ -455,39 +455,39 @@ class LogReader:
         while True:
             try:
                 hint = self._hint() if not skip else None
-                found = segments.find(self.store, version, hint, skip, self.commits)
+                segment = segments.find(self.store, version, hint, skip, self.commits)
             except (InvalidTable, VersionNotFound):
                 if failure is not None:
                     raise failure from None
                 raise
-            if found is None:
+            if segment is None:
                 if failure is not None:
                     raise failure
                 return EMPTY
-            ahead = self._begun(found)
+            ahead = self._begun(segment)
             give_way()
             try:
-                base = self._read_checkpoint(found, keeps)
+                base = self._read_checkpoint(segment, keeps)
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
-                failure, skip = failure or error, skip | frozenset(found.checkpoint)
+                failure, skip = failure or error, skip | frozenset(segment.checkpoint)
                 continue
             try:
-                return self._compared(self._replay(base, found, ahead), found, ahead)
+                return self._compared(self._replay(base, segment, ahead), segment, ahead)
             except FileNotFoundError:  # cleaned up since it was listed
                 vanished += 1
                 if vanished > MAX_VANISHED:
                     raise
 
-    def _begun(self, found: LogSegment) -> Begun | None:
+    def _begun(self, segment: LogSegment) -> Begun | None:
         """In a bucket: the checksum and the first commits, asked for while the checkpoint is read."""
         if not isinstance(self.commits, BucketCommits):
             return None
-        names = [name for first, last, name in found.files if first == last]
-        return Begun(self.store, [segments.checksum_name(found.version)] * found.has_checksum + names)
+        names = [name for first, last, name in segment.files if first == last]
+        return Begun(self.store, [segments.checksum_name(segment.version)] * segment.has_checksum + names)
 
-    def _compared(self, state: State, found: LogSegment, ahead: Begun | None) -> State:
+    def _compared(self, state: State, segment: LogSegment, ahead: Begun | None) -> State:
         """The state with what the checksum of its version says of it."""
-        if not found.has_checksum:
+        if not segment.has_checksum:
             return state
         give_way()
         from deltanb.log import verification
@@ -500,26 +500,26 @@ class LogReader:
         last = read_last_checkpoint(self.store)
         return None if last is None else last.version
 
-    def _read_checkpoint(self, found: LogSegment, keeps: bool) -> State:
-        if found.checkpoint_version is None:
+    def _read_checkpoint(self, segment: LogSegment, keeps: bool) -> State:
+        if segment.checkpoint_version is None:
             return EMPTY
         from deltanb.log.checkpoint.read import open_checkpoint
 
-        parts = open_checkpoint(self.store, list(found.checkpoint))
-        return State.of_checkpoint(found.checkpoint_version, parts, keeps)
+        parts = open_checkpoint(self.store, list(segment.checkpoint))
+        return State.of_checkpoint(segment.checkpoint_version, parts, keeps)
 
-    def _replay(self, base: State, found: LogSegment, ahead: Begun | None = None) -> State:
-        delta, files = Delta(), found.files
+    def _replay(self, base: State, segment: LogSegment, ahead: Begun | None = None) -> State:
+        delta, files = Delta(), segment.files
         compactions = [at for at, (first, last, _) in enumerate(files) if first != last]
         done = 0
         with _gc_paused(), progress(f"{name_of(self.path)}: commits read", len(files)) as seen:
             for at in compactions:
                 self._replay_commits(delta, files[done:at], seen, ahead)
-                self._replay_compaction(delta, found, *files[at])
+                self._replay_compaction(delta, segment, *files[at])
                 seen()
                 done = at + 1
             self._replay_commits(delta, files[done:], seen, ahead)
-        return base.after(delta, found.version)
+        return base.after(delta, segment.version)
 
     def _replay_commits(
         self, delta: Delta, files: Sequence[tuple[int, int, str]], seen: Callable[[], None],
@@ -534,7 +534,7 @@ class LogReader:
             seen()
 
     def _replay_compaction(
-        self, delta: Delta, found: LogSegment, first: int, last: int, name: str
+        self, delta: Delta, segment: LogSegment, first: int, last: int, name: str
     ) -> None:
         """A compaction, or the commits it stands for where it is damaged and they are all there."""
         data = self.store.read(name)
@@ -543,11 +543,11 @@ class LogReader:
             feed(one, data, name, self.path, newest_first=True)
         except InvalidTable:
             versions = range(first, last + 1)
-            if not found.commits.keys() >= set(versions):
+            if not segment.commits.keys() >= set(versions):
                 raise
             one = Delta()
             for version in versions:
-                feed(one, self.commits.read(version), found.commits[version], self.path)
+                feed(one, self.commits.read(version), segment.commits[version], self.path)
         delta.extend(one)
 
 

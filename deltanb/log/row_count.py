@@ -57,7 +57,7 @@ def counted(snapshot: Snapshot) -> RowCount:
 
 def of_files(files: pa.Table, schema: StructType) -> RowCount:
     """As :func:`counted`, of files with the columns ``stats`` and ``deletion_vector``."""
-    stated = parse_stats(files.column("stats"), schema, wanted=[NUM_RECORDS]).column(NUM_RECORDS.name)
+    stated = parse_stats(files.column("stats"), schema, needed=[NUM_RECORDS]).column(NUM_RECORDS.name)
     return _sum(stated, files.column("deletion_vector"))
 
 

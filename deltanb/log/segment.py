@@ -81,7 +81,7 @@ def find(
     """
     if hint is not None and (version is None or hint <= version):
         listed = store.list_names(f"{_LOG_START}{hint:020}.")
-        if any(found.version == hint for found in _checkpoints(listed)):
+        if any(checkpoint.version == hint for checkpoint in _checkpoints(listed)):
             with suppress(VersionNotFound, InvalidTable):
                 return choose(listed, version, store.root, skip, commits)
     if version is not None and isinstance(commits, BucketCommits):
@@ -111,26 +111,26 @@ def choose(
     commits = commits_among(names) if known is None else known.names(names)
     checkpoints = _checkpoints(names)
     if known is not None and known.is_managed:  # whoever wrote one above the newest did not ask the catalog
-        checkpoints = [found for found in checkpoints if found.version <= max(commits, default=-1)]
+        checkpoints = [one for one in checkpoints if one.version <= max(commits, default=-1)]
     if not commits and not checkpoints:
         _refuse_incomplete(names, root)
         return None
-    latest = max([*commits, *(found.version for found in checkpoints)])
-    wanted = latest if version is None else version
-    base = next((found for found in checkpoints if found.version <= wanted), None)
+    latest = max([*commits, *(checkpoint.version for checkpoint in checkpoints)])
+    target = latest if version is None else version
+    base = next((checkpoint for checkpoint in checkpoints if checkpoint.version <= target), None)
     start = 0 if base is None else base.version + 1
-    if not 0 <= wanted <= latest:
-        raise _not_found(wanted, commits, checkpoints, latest, root)
+    if not 0 <= target <= latest:
+        raise _not_found(target, commits, checkpoints, latest, root)
     try:
-        covered = _cover(names, commits, start, wanted, root)
+        covered = _cover(names, commits, start, target, root)
     except InvalidTable:
         if version is not None and base is None and version < _earliest(commits, checkpoints):
             raise _not_found(version, commits, checkpoints, latest, root) from None
         raise
-    has_checksum = checksum_name(wanted) in names
+    has_checksum = checksum_name(target) in names
     if base is None:
-        return LogSegment(wanted, None, (), covered, commits, has_checksum)
-    return LogSegment(wanted, base.version, base.names, covered, commits, has_checksum)
+        return LogSegment(target, None, (), covered, commits, has_checksum)
+    return LogSegment(target, base.version, base.names, covered, commits, has_checksum)
 
 
 def earliest_version(names: Iterable[str], known: Commits | None = None) -> int | None:
@@ -144,11 +144,11 @@ def earliest_version(names: Iterable[str], known: Commits | None = None) -> int 
 def _earliest(commits: dict[int, str], checkpoints: list[CheckpointFiles]) -> int:
     if 0 in commits:
         return 0
-    return min((found.version for found in checkpoints), default=min(commits, default=0))
+    return min((checkpoint.version for checkpoint in checkpoints), default=min(commits, default=0))
 
 
 def _not_found(
-    wanted: int,
+    target: int,
     commits: dict[int, str],
     checkpoints: list[CheckpointFiles],
     latest: int,
@@ -156,13 +156,13 @@ def _not_found(
 ) -> VersionNotFound:
     earliest = _earliest(commits, checkpoints)
     return VersionNotFound(
-        f"version {wanted} of {root} cannot be read: the log holds versions {earliest} to {latest}",
-        version=wanted, earliest=earliest, latest=latest, path=root,
+        f"version {target} of {root} cannot be read: the log holds versions {earliest} to {latest}",
+        version=target, earliest=earliest, latest=latest, path=root,
     )
 
 
 def _cover(
-    names: list[str], commits: dict[int, str], start: int, wanted: int, root: str
+    names: list[str], commits: dict[int, str], start: int, target: int, root: str
 ) -> tuple[tuple[int, int, str], ...]:
     """Commits and compactions for start..wanted; the longest compaction that fits comes first."""
     compactions: dict[int, tuple[int, str]] = {}
@@ -170,11 +170,11 @@ def _cover(
         match = _COMPACTED.fullmatch(name) if name.endswith(".compacted.json") else None
         if match:
             first, last = int(match[1]), int(match[2])
-            if first >= start and first < last <= wanted and last > compactions.get(first, (0,))[0]:
+            if first >= start and first < last <= target and last > compactions.get(first, (0,))[0]:
                 compactions[first] = last, name
     covered = []
     at = start
-    while at <= wanted:
+    while at <= target:
         if at in compactions:
             last, name = compactions[at]
             covered.append((at, last, name))
@@ -183,16 +183,16 @@ def _cover(
             covered.append((at, at, commits[at]))
             at += 1
         else:
-            raise _missing(at, start, wanted, names, root)
+            raise _missing(at, start, target, names, root)
     return tuple(covered)
 
 
-def _missing(at: int, start: int, wanted: int, names: list[str], root: str) -> InvalidTable:
+def _missing(at: int, start: int, target: int, names: list[str], root: str) -> InvalidTable:
     message = (
         f"the log of {root or 'the table'} has no version {at}: {commit_name(at)} is missing, "
-        f"and no checkpoint covers it up to version {wanted}"
+        f"and no checkpoint covers it up to version {target}"
     )
-    broken = _incomplete(names, at, wanted)
+    broken = _incomplete(names, at, target)
     if broken:
         message += f"; the checkpoint of {', '.join(broken)} is incomplete"
     way_out = "Restore the file from a backup or copy of the table"
@@ -219,7 +219,7 @@ def _checkpoints(names: Iterable[str]) -> list[CheckpointFiles]:
 
 def _incomplete(names: Iterable[str], first: int, last: int) -> list[str]:
     """Files of checkpoints in a range of versions that lack a part."""
-    whole = {name for found in _checkpoints(names) for name in found.names}
+    whole = {name for checkpoint in _checkpoints(names) for name in checkpoint.names}
     rest = [name for name in names if ".checkpoint" in name and name not in whole]
     parsed = ((name, parse_name(name)) for name in sorted(rest))
-    return [name for name, found in parsed if found and first <= found.version <= last]
+    return [name for name, part in parsed if part and first <= part.version <= last]

@@ -79,8 +79,8 @@ class State:
         if isinstance(self.commit_info, CommitInfo):
             return self.commit_info.to_value()
         with reading("the commitInfo in", commit_name(self.version)):
-            found = json.loads(self.commit_info) if self.commit_info else None
-        return found if isinstance(found, dict) else {}
+            info = json.loads(self.commit_info) if self.commit_info else None
+        return info if isinstance(info, dict) else {}
 
     @classmethod
     def of_checkpoint(cls, version: int, parts: CheckpointParts, keeps: bool = True) -> State:
@@ -353,9 +353,9 @@ class Snapshot(Displayable):
 
     def files_by(self, read: Callable[[FileSet], _T]) -> _T:
         """What is read of the files; once more where the checkpoint below turns out to be damaged."""
-        found = self._read(read)
+        table = self._read(read)
         _ = self.num_files  # which costs nothing any more, and is held against the checksum
-        return found
+        return table
 
     def _read(self, read: Callable[[FileSet], _T]) -> _T:
         """What is read of the files; from an older checkpoint, or the commits, where one is damaged.
@@ -375,11 +375,11 @@ class Snapshot(Displayable):
                 raise error from None
             return self._read(read)
 
-    def _compared(self, found: _T) -> _T:
+    def _compared(self, result: _T) -> _T:
         """A result whose making may have counted what a checksum counts, too."""
         if self._state.recorded is not None:
             self._state.recorded.note(self._state.files)
-        return found
+        return result
 
     def select_files(self, columns: Sequence[str], rows: pa.Array | None = None) -> pa.Table:
         """Files with only the named columns of FILES_SCHEMA, in the order of :attr:`files`.
@@ -398,11 +398,11 @@ class Snapshot(Displayable):
         """The files and perhaps some that the newest commits hide: searches begin with these."""
         return self._state.files.candidates()
 
-    def standing(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
+    def live_files(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
         """The named columns of the files among :attr:`candidates` at ascending positions."""
-        return self._state.files.standing(list(columns), rows)
+        return self._state.files.live_files(list(columns), rows)
 
-    def stats_for(self, wanted: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
+    def stats_for(self, needed: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
         """Typed statistics of the candidates, columns named by :attr:`Stat.name`.
 
         ``rows``: ascending positions of the files that matter, None for all. Statistics of all files are
@@ -410,7 +410,7 @@ class Snapshot(Displayable):
         """
         from deltanb.log.skipping import prune as skipping
 
-        return skipping.read_stats(self.candidates, self.schema, wanted, rows)
+        return skipping.read_stats(self.candidates, self.schema, needed, rows)
 
     @property
     def tombstones(self) -> pa.Table:
@@ -465,20 +465,20 @@ def _again(log: LogReader, version: int, table_id: str) -> Snapshot:
     """
     if version < 0:
         return Snapshot(log, EMPTY)
-    found = log.snapshot_at(version)
-    refuse_another(found, "pickled", version, table_id)
-    return found
+    snapshot = log.snapshot_at(version)
+    refuse_another(snapshot, "pickled", version, table_id)
+    return snapshot
 
 
-def refuse_another(found: Snapshot, did: str, version: int, table_id: str) -> None:
+def refuse_another(current: Snapshot, did: str, version: int, table_id: str) -> None:
     """Refuse what is found where something was done with a version of the table with this id.
 
     Raises:
         TableReplaced: it is another table.
     """
-    path = found.log.path
-    if found.metadata.id != table_id:
+    path = current.log.path
+    if current.metadata.id != table_id:
         raise TableReplaced(
             f"version {version} of {path} was {did}, and another table is there by now (its id was "
-            f"{table_id}, and is {found.metadata.id}); open it anew: deltanb.open(path)",
-            path=path, table_id=found.metadata.id)
+            f"{table_id}, and is {current.metadata.id}); open it anew: deltanb.open(path)",
+            path=path, table_id=current.metadata.id)

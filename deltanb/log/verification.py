@@ -68,8 +68,8 @@ class Comparison:
         return bool(self.recorded == self.found)
 
     def __str__(self) -> str:
-        parts = [f"{name}: the checksum says {_shown(recorded)}, the log gives {_shown(found)}"
-                 for name, recorded, found in self.details()]
+        parts = [f"{name}: the checksum says {_shown(recorded)}, the log gives {_shown(actual)}"
+                 for name, recorded, actual in self.details()]
         more = [f"and {len(parts) - MAX_TOLD} more in {self.field}"] if len(parts) > MAX_TOLD else []
         return "; ".join(parts[:MAX_TOLD] + more)
 
@@ -80,9 +80,9 @@ class Comparison:
             yield self.field, self.recorded, self.found
             return
         for name in dict.fromkeys((*both[0], *both[1])):
-            recorded, found = both[0].get(name), both[1].get(name)
-            if recorded != found:
-                yield f"{self.field}.{name}", recorded, found
+            recorded, actual = both[0].get(name), both[1].get(name)
+            if recorded != actual:
+                yield f"{self.field}.{name}", recorded, actual
 
 
 def _some(differences: Sequence[Comparison]) -> str:
@@ -130,17 +130,17 @@ class Recorded:
         assert state is not None and state.metadata is not None and state.protocol is not None
         txns = {app: txn.version for app, txn in state.txns.items()}
         domains = {name: domain.configuration for name, domain in state.domains.items()}
-        found = list(_small(checksum, state.protocol, state.metadata, txns, domains))
+        comparisons = list(_small(checksum, state.protocol, state.metadata, txns, domains))
         if checksum.txn_id is not None or checksum.in_commit_timestamp is not None:
-            found += _of_info(checksum, state.commit_info)
+            comparisons += _of_info(checksum, state.commit_info)
         if checksum.num_deletion_vectors is not None or checksum.num_deleted_records is not None:
-            found += _of_deletions(checksum, state.files.known_deletions)
+            comparisons += _of_deletions(checksum, state.files.known_deletions)
         guess = state.files.guessed_num_files()
         if guess is not None and guess != checksum.num_files:
-            found += self._waiting(state.files.num_files, state.files.size_in_bytes)
+            comparisons += self._waiting(state.files.num_files, state.files.size_in_bytes)
         else:
-            found += self._waiting(*state.files.known)
-        self._tell(found)
+            comparisons += self._waiting(*state.files.known)
+        self._tell(comparisons)
 
     def note(self, files: FileSet) -> None:
         """Compare the counts of the opened version that somebody has just made.
@@ -164,20 +164,20 @@ class Recorded:
     def _waiting(self, num_files: int | None, size: int | None) -> list[Comparison]:
         """The comparisons that these counts decide, each of them once."""
         recorded = {"numFiles": self.checksum.num_files, "tableSizeBytes": self.checksum.table_size_bytes}
-        found = {"numFiles": num_files, "tableSizeBytes": size}
+        actual = {"numFiles": num_files, "tableSizeBytes": size}
         with self._lock:
-            ready = [field for field in self._uncounted if found[field] is not None]
+            ready = [field for field in self._uncounted if actual[field] is not None]
             self._uncounted -= set(ready)
             if not self._uncounted:
                 self.state = None
-        return [Comparison(field, recorded[field], found[field]) for field in ready]
+        return [Comparison(field, recorded[field], actual[field]) for field in ready]
 
     def _tell(self, compared: Sequence[Comparison]) -> None:
-        found = [one for one in compared if not one.agrees]
-        if found:
-            self.differences += found
+        differing = [one for one in compared if not one.agrees]
+        if differing:
+            self.differences += differing
             warn(f"{checksum_name(self.version)} of {self.root} does not agree with the log: "
-                 f"{_some(found)}. The log was changed after it was written: rows may be "
+                 f"{_some(differing)}. The log was changed after it was written: rows may be "
                  "missing. Compare everything with verify_checksum(), restore the log from a copy, or delete "
                  "the .crc file if the log is right")
 
@@ -220,10 +220,10 @@ def read(store: LogStore, state: State) -> Recorded | None:
     Warns:
         ChecksumMismatchWarning: something differs.
     """
-    found = files.read_checksum(store, state.version)
-    if found is None or state.protocol is None or state.metadata is None:
+    checksum = files.read_checksum(store, state.version)
+    if checksum is None or state.protocol is None or state.metadata is None:
         return None
-    recorded = Recorded(found, state, store.root)
+    recorded = Recorded(checksum, state, store.root)
     recorded.compare()
     return recorded
 
@@ -344,15 +344,15 @@ def _small(
 def _of_info(checksum: Checksum, info: bytes | CommitInfo | None) -> Iterator[Comparison]:
     """What the commitInfo of the version says of itself, where replay has met it."""
     try:
-        said = _Info(info.txn_id, info.in_commit_timestamp) if isinstance(info, CommitInfo) else \
+        known = _Info(info.txn_id, info.in_commit_timestamp) if isinstance(info, CommitInfo) else \
             msgspec.json.decode(info or b"{}", type=_Info)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return
-    for name, recorded, found in (
-            ("txnId", checksum.txn_id, said.txnId),
-            ("inCommitTimestampOpt", checksum.in_commit_timestamp, said.inCommitTimestamp)):
-        if recorded is not None and found is not None:
-            yield Comparison(name, recorded, found)
+    for name, recorded, actual in (
+            ("txnId", checksum.txn_id, known.txnId),
+            ("inCommitTimestampOpt", checksum.in_commit_timestamp, known.inCommitTimestamp)):
+        if recorded is not None and actual is not None:
+            yield Comparison(name, recorded, actual)
 
 
 class _Info(msgspec.Struct):
@@ -363,9 +363,9 @@ class _Info(msgspec.Struct):
 def _of_deletions(checksum: Checksum, known: tuple[int, int] | None) -> Iterator[Comparison]:
     """How many deletion vectors there are, and rows that they delete, as far as both sides know."""
     recorded = (checksum.num_deletion_vectors, checksum.num_deleted_records)
-    for name, said, found in zip(_DELETIONS, recorded, known or (), strict=False):
-        if said is not None:
-            yield Comparison(name, said, found)
+    for name, expected, actual in zip(_DELETIONS, recorded, known or (), strict=False):
+        if expected is not None:
+            yield Comparison(name, expected, actual)
 
 
 def _ordered(protocol: Protocol) -> Protocol:
@@ -393,15 +393,15 @@ def _of_commit(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
 def _sizes(snapshot: Snapshot, recorded: Mapping[str, list[int]]) -> tuple[Any, Any]:
     """Both as (bin start, files, bytes) of the bins that hold something."""
     starts = recorded["sortedBinBoundaries"]
-    found = zip(starts, *binned(snapshot.select_files(["size"]).column(0), starts), strict=True)
+    bins = zip(starts, *binned(snapshot.select_files(["size"]).column(0), starts), strict=True)
     listed = zip(starts, recorded["fileCounts"], recorded["totalBytes"], strict=True)
-    return [one for one in listed if one[1]], [one for one in found if one[1]]
+    return [one for one in listed if one[1]], [one for one in bins if one[1]]
 
 
 def _deleted(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
     """Deletion vectors, the rows they delete, and how these spread over the files."""
-    said = (checksum.num_deletion_vectors, checksum.num_deleted_records, checksum.deleted_counts)
-    if said == (None, None, None):
+    recorded = (checksum.num_deletion_vectors, checksum.num_deleted_records, checksum.deleted_counts)
+    if recorded == (None, None, None):
         return
     vectors = snapshot.select_files(["deletion_vector"]).column(0)
     counts = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
@@ -417,16 +417,16 @@ def _all_files(snapshot: Snapshot, recorded: list[dict[str, Any]]) -> tuple[Any,
     columns = ["path", "size", "modification_time", "partition_values", "deletion_vector"]
     rows = snapshot.select_files(columns).to_pylist(maps_as_pydicts="lossy")
     listed = {_key(row["path"], row.get("deletionVector")): row for row in recorded}
-    found = {_key(row["path"], _wire(row["deletion_vector"])): {camel(k): v for k, v in row.items()}
+    by_key = {_key(row["path"], _wire(row["deletion_vector"])): {camel(k): v for k, v in row.items()}
              for row in rows}
     names = ("size", "modificationTime", "partitionValues")
 
     def differ(key: str) -> list[str]:
-        both = listed[key], found[key]
+        both = listed[key], by_key[key]
         return [name for name in names if name in both[0] and both[0][name] != both[1][name]]
 
-    changed = {key: differ(key) for key in listed.keys() & found.keys()}
-    return _listed(listed, changed), _listed(found, changed)
+    changed = {key: differ(key) for key in listed.keys() & by_key.keys()}
+    return _listed(listed, changed), _listed(by_key, changed)
 
 
 def _listed(files: dict[str, dict[str, Any]], changed: dict[str, list[str]]) -> list[str]:

@@ -117,11 +117,11 @@ def _loses_names(before: Metadata, after: Metadata) -> bool:
 def _names_by_id(data_type: DataType) -> dict[int, str]:
     match data_type:
         case StructType():
-            found = {field.metadata[ID_KEY]: field.name for field in data_type.fields
+            names = {field.metadata[ID_KEY]: field.name for field in data_type.fields
                      if ID_KEY in field.metadata}
             for field in data_type.fields:
-                found |= _names_by_id(field.type)
-            return found
+                names |= _names_by_id(field.type)
+            return names
         case ArrayType():
             return _names_by_id(data_type.element_type)
         case MapType():

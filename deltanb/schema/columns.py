@@ -78,17 +78,17 @@ class Identity:
         Raises:
             InvalidTable: start, step or mark are not integers, or the step is 0.
         """
-        found = field.metadata
-        if START not in found and STEP not in found:
+        metadata = field.metadata
+        if START not in metadata and STEP not in metadata:
             return None
-        start, step, mark = found.get(START, 1), found.get(STEP, 1), found.get(MARK)
+        start, step, mark = metadata.get(START, 1), metadata.get(STEP, 1), metadata.get(MARK)
         numbers = [start, step] if mark is None else [start, step, mark]
         if any(type(n) is not int for n in numbers) or step == 0:
             raise InvalidTable(
                 f"identity column {field.name!r} has start {start!r}, step {step!r} and high-water mark "
                 f"{mark!r}; these must be integers, and the step not 0. Correct the table's schema",
                 column=field.name)
-        return cls(field.name, start, step, mark, bool(found.get(EXPLICIT, False)))
+        return cls(field.name, start, step, mark, bool(metadata.get(EXPLICIT, False)))
 
     @property
     def next(self) -> int:

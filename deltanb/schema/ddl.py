@@ -77,9 +77,9 @@ def parse_type(text: str) -> DataType:
         InvalidSchema: no type, with the place.
     """
     parser = _Parser(text)
-    found = parser.type()
+    data_type = parser.type()
     parser.end()
-    return found
+    return data_type
 
 
 def parse_columns(text: str) -> list[ColumnDefinition]:
@@ -93,11 +93,11 @@ def parse_columns(text: str) -> list[ColumnDefinition]:
         InvalidSchema: no such list, with the place.
     """
     parser = _Parser(text)
-    found = [parser.column()]
+    columns = [parser.column()]
     while parser.take(TokenType.COMMA):
-        found.append(parser.column())
+        columns.append(parser.column())
     parser.end()
-    return found
+    return columns
 
 
 def parse_schema(text: str) -> StructType:
@@ -171,10 +171,10 @@ class _Parser:
             token = self.tokens[place] if place < len(self.tokens) else None
             if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
                 return False
-            found = token.text.lower().split()  # some versions of sqlglot make one token of START WITH
-            if left[:len(found)] != found:
+            parts = token.text.lower().split()  # some versions of sqlglot make one token of START WITH
+            if left[:len(parts)] != parts:
                 return False
-            place, left = place + 1, left[len(found):]
+            place, left = place + 1, left[len(parts):]
         self.place = place
         return True
 
@@ -188,10 +188,10 @@ class _Parser:
     def fail(self, what: str) -> NoReturn:
         token = self.token
         if token is None:
-            found = "it ends there"
+            place = "it ends there"
         else:
-            found = f"found {self.text[token.start:token.end + 1]!r} at character {token.start + 1}"
-        raise InvalidSchema(f"{self.text!r} is not valid DDL: {what} is expected, {found}")
+            place = f"found {self.text[token.start:token.end + 1]!r} at character {token.start + 1}"
+        raise InvalidSchema(f"{self.text!r} is not valid DDL: {what} is expected, {place}")
 
     def string(self) -> str:
         text = self.expect(TokenType.STRING, "a text in quotes").text
@@ -321,9 +321,9 @@ class _Parser:
             return StructType(), None
         if name in ("array", "map", "struct"):
             self.expect(TokenType.LT, "'<'")
-            found: DataType = getattr(self, "_" + name)()
+            data_type: DataType = getattr(self, "_" + name)()
             self.expect(TokenType.GT, "'>'")
-            return found, None
+            return data_type, None
         if name in _DECIMALS:
             return self._decimal(), None
         if name in ("char", "character", "varchar") and self.take(TokenType.L_PAREN):

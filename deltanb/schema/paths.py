@@ -60,12 +60,12 @@ def find(schema: StructType, path: Sequence[str], table: str = "the table") -> t
     spelled: list[str] = []
     for name in path:
         inside = children(current)
-        found = next((n for n, _ in inside if n == name), None) or next(
+        actual = next((n for n, _ in inside if n == name), None) or next(
             (n for n, _ in inside if n.lower() == name.lower()), None)
-        if found is None:
+        if actual is None:
             raise _absent(path, spelled, [n for n, _ in inside], table)
-        spelled.append(found)
-        current = dict(inside)[found]
+        spelled.append(actual)
+        current = dict(inside)[actual]
     if not spelled:
         raise InvalidSchema(f"table {table}: a column has a name; the path is empty")
     return tuple(spelled)
@@ -261,22 +261,22 @@ def _placed(
     if position.after is None:
         return [field, *fields]
     names = [f.name for f in fields]
-    wanted = position.after if position.after in names else next(
+    anchor = position.after if position.after in names else next(
         (n for n in names if n.lower() == str(position.after).lower()), None)
-    if wanted is None:
+    if anchor is None:
         raise InvalidSchema(
             f"cannot place {quoted([field.name])} after {position.after!r}: there is no such column "
             f"beside it ({', '.join(names[:MAX_NAMES])})", column=field.name)
-    place = names.index(wanted) + 1
+    place = names.index(anchor) + 1
     return [*fields[:place], field, *fields[place:]]
 
 
 def _changed(
     schema: StructType, path: Sequence[str], change: Callable[[DataType], DataType]
 ) -> StructType:
-    found = _rebuilt(schema, tuple(path), change)
-    assert isinstance(found, StructType)
-    return found
+    changed = _rebuilt(schema, tuple(path), change)
+    assert isinstance(changed, StructType)
+    return changed
 
 
 def _rebuilt(
@@ -310,10 +310,10 @@ def _way_into(data_type: DataType) -> str:
 def _absent(
     path: Sequence[str], before: Sequence[str], names: Sequence[str], table: str
 ) -> InvalidSchema:
-    wanted = path[len(before)]
+    missing = path[len(before)]
     inside = f" in {quoted(before)}" if before else ""
-    hint, _ = did_you_mean(wanted, names, "fields" if before else "columns",
+    hint, _ = did_you_mean(missing, names, "fields" if before else "columns",
                            shown=lambda name: quoted([*before, name]))
     return InvalidSchema(
-        f"table {table}: there is no column {quoted(path)}: no {wanted!r}{inside}; {hint}",
+        f"table {table}: there is no column {quoted(path)}: no {missing!r}{inside}; {hint}",
         column=quoted(path))

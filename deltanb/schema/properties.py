@@ -114,10 +114,10 @@ def codec(text: str) -> str:
     Raises:
         ValueError: this library does not write it.
     """
-    found = _CODECS.get(text.strip().lower())
-    if found is None:
+    name = _CODECS.get(text.strip().lower())
+    if name is None:
         raise ValueError(f"this library writes {', '.join(_CODECS)}")
-    return found
+    return name
 
 
 def _format_version(text: str) -> str:
@@ -226,9 +226,9 @@ def get(configuration: Mapping[str, str], name: str) -> Any:
     text = configuration.get(name)
     if text is None and configuration:
         lower = name.lower()
-        for key, found in configuration.items():
+        for key, value in configuration.items():
             if len(key) == len(name) and key.lower() == lower:
-                text = found
+                text = value
                 break
     if text is None:
         return default

@@ -102,8 +102,8 @@ def is_active(protocol: Protocol, metadata: Metadata, feature: str) -> bool:
 
 def dropped_features(before: Protocol, after: Protocol) -> tuple[str, ...]:
     """The features ``before`` supports and ``after`` does not."""
-    kept = set(features_of(after))
-    return tuple(name for name in features_of(before) if name not in kept)
+    remaining = set(features_of(after))
+    return tuple(name for name in features_of(before) if name not in remaining)
 
 
 # -- the gates ---------------------------------------------------------------------------------
@@ -231,8 +231,8 @@ def check_managed(metadata: Metadata, before: Metadata | None, table: str) -> No
             f"table {table}: a catalog manages it, and orders its commits by their timestamps; "
             "delta.enableInCommitTimestamps stays true")
     known = None if before is None else before.configuration.get(CATALOG_TABLE_ID)
-    found = metadata.configuration.get(CATALOG_TABLE_ID)
-    if known is not None and found != known:
+    table_id = metadata.configuration.get(CATALOG_TABLE_ID)
+    if known is not None and table_id != known:
         raise InvalidArgument(f"table {table}: {CATALOG_TABLE_ID} is its id in the catalog and stays {known}")
 
 
@@ -279,21 +279,21 @@ def upgraded(protocol: Protocol, metadata: Metadata) -> Protocol:
     ('appendOnly', 'invariants', 'changeDataFeed')
     """
     have = set(features_of(protocol))
-    wanted = [
+    needed = [
         feature.name
         for feature in _AUTOMATIC
         if feature.stands_in not in have and feature.is_active_in(metadata)
     ]
-    wanted += requested_features(metadata.configuration)
+    needed += requested_features(metadata.configuration)
     reader = _version(metadata.configuration, READER_VERSION_KEY, TABLE_FEATURES_READER)
     writer = _version(metadata.configuration, WRITER_VERSION_KEY, TABLE_FEATURES_WRITER)
     if reader >= TABLE_FEATURES_READER:
         writer = TABLE_FEATURES_WRITER
-    wanted += implied(reader, writer)
+    needed += implied(reader, writer)
     enough = protocol.min_reader_version >= reader and protocol.min_writer_version >= writer
-    if have.issuperset(_closure(wanted)) and enough:
+    if have.issuperset(_closure(needed)) and enough:
         return protocol
-    return _with(protocol, _closure(wanted), reader, writer)
+    return _with(protocol, _closure(needed), reader, writer)
 
 
 def merged(*protocols: Protocol) -> Protocol:
@@ -367,14 +367,14 @@ def _version(configuration: Mapping[str, str], key: str, highest: int) -> int:
 
 def _closure(names: Iterable[str]) -> list[str]:
     """The names and all they require, in the order of the table."""
-    found: set[str] = set()
+    closed: set[str] = set()
     pending = list(names)
     while pending:
         name = pending.pop()
-        if name not in found:
-            found.add(name)
+        if name not in closed:
+            closed.add(name)
             pending.extend(FEATURES[name].requires if name in FEATURES else ())
-    return _in_order(found)
+    return _in_order(closed)
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

@@ -162,10 +162,10 @@ class StructType:
 
     def get(self, name: str) -> StructField | None:
         """The field of that name: the exact one, else the one that differs in case, else None."""
-        found = self._lower.get(name.lower())
-        if found is not None and found.name != name:
-            return next((f for f in self.fields if f.name == name), found)
-        return found
+        field = self._lower.get(name.lower())
+        if field is not None and field.name != name:
+            return next((f for f in self.fields if f.name == name), field)
+        return field
 
     def field(self, name: str) -> StructField:
         """The field of that name, as :meth:`get`.
@@ -173,10 +173,10 @@ class StructType:
         Raises:
             KeyError: there is none.
         """
-        found = self.get(name)
-        if found is None:
+        field = self.get(name)
+        if field is None:
             raise KeyError(name)
-        return found
+        return field
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -231,8 +231,8 @@ class StructType:
         return f"struct<{', '.join(str(f) for f in self.fields)}>"
 
     def __repr__(self) -> str:
-        said = f"StructType {', '.join(clean(f) for f in self.fields[:MAX_COLUMNS])}".rstrip()
-        return f"<{fit(said, MAX_COLUMNS - 2)}>"
+        text = f"StructType {', '.join(clean(f) for f in self.fields[:MAX_COLUMNS])}".rstrip()
+        return f"<{fit(text, MAX_COLUMNS - 2)}>"
 
     def tree(self) -> str:
         """The columns as a tree, a line for each column and nested field.

@@ -67,7 +67,7 @@ _UNSAFE = ("s3_allow_unsafe_rename", "s3_locking_provider", "dynamo_lock_table_n
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
-_kept: dict[str, dict[str, str]] = {}
+_secrets: dict[str, dict[str, str]] = {}
 _tokens: dict[tuple[str, frozenset[tuple[str, str]]], str] = {}
 _kept_lock = threading.Lock()
 
@@ -86,21 +86,21 @@ class Access:
 
     def get(self, name: str) -> str:
         """A public option, from the environment where it was not given; "" without any."""
-        found = dict(self.public).get(name)
-        if found is None:
+        value = dict(self.public).get(name)
+        if value is None:
             variables = _ENVIRONMENT[self.kind].get(name, ())
-            found = next((os.environ[one] for one in variables if os.environ.get(one)), "")
-        return found
+            value = next((os.environ[one] for one in variables if os.environ.get(one)), "")
+        return value
 
     @property
     def lacks_secrets(self) -> bool:
         """Whether it was given secrets in another process, so that this one does not have them."""
-        return bool(self.token) and self.token not in _kept
+        return bool(self.token) and self.token not in _secrets
 
     @property
     def secrets(self) -> dict[str, str]:
         """Those that this process has, by name."""
-        return dict(_kept.get(self.token, {}))
+        return dict(_secrets.get(self.token, {}))
 
     def is_for(self, place: Location) -> Access:
         """With what the URI itself says of the account.
@@ -134,8 +134,8 @@ def lend(access: Access) -> str:
 
     It holds the secrets of an access, and what the environment says of buckets.
     """
-    told = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-    content = json.dumps({"token": access.token, "secrets": access.secrets, "environment": told})
+    from_environment = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    content = json.dumps({"token": access.token, "secrets": access.secrets, "environment": from_environment})
     return _lent_file(content)
 
 
@@ -163,24 +163,24 @@ def lend_keys(access: Access) -> str | None:
     They are those of the options, or of the environment where these have none. None where neither has any,
     or where such a file could not say them.
     """
-    found = {name: value for name, value in access.secrets.items() if name in _KEYS}
-    if not found:
-        found = {name: os.environ[key.upper()] for name, key in _KEYS.items() if os.environ.get(key.upper())}
-    told = {_KEYS[name]: value for name, value in found.items()}
-    if not {"aws_access_key_id", "aws_secret_access_key"} <= told.keys() \
-            or any(value.split() != [value] for value in told.values()):
+    keys = {name: value for name, value in access.secrets.items() if name in _KEYS}
+    if not keys:
+        keys = {name: os.environ[key.upper()] for name, key in _KEYS.items() if os.environ.get(key.upper())}
+    lines = {_KEYS[name]: value for name, value in keys.items()}
+    if not {"aws_access_key_id", "aws_secret_access_key"} <= lines.keys() \
+            or any(value.split() != [value] for value in lines.values()):
         return None
-    return _lent_file("\n".join([f"[{PROFILE}]", *(f"{key} = {told[key]}" for key in sorted(told)), ""]))
+    return _lent_file("\n".join([f"[{PROFILE}]", *(f"{key} = {lines[key]}" for key in sorted(lines)), ""]))
 
 
 def borrow(path: str) -> None:
     """Take what another process of this machine lends by :func:`lend`."""
     with open(path, encoding="utf-8") as file:
-        found = json.load(file)
-    os.environ.update(found["environment"])
-    if found["token"]:
+        variables = json.load(file)
+    os.environ.update(variables["environment"])
+    if variables["token"]:
         with _kept_lock:
-            _kept.setdefault(found["token"], found["secrets"])
+            _secrets.setdefault(variables["token"], variables["secrets"])
 
 
 def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:
@@ -201,11 +201,11 @@ def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:
                               f"{type(storage_options).__name__}")
     public: dict[str, str] = {}
     hidden: dict[str, str] = {}
-    for given, value in (storage_options or {}).items():
-        name = _name_of(kind, given)
-        text = _text_of(given, value)
+    for option, value in (storage_options or {}).items():
+        name = _name_of(kind, option)
+        text = _text_of(option, value)
         if name in public or name in hidden:
-            raise InvalidArgument(f"storage_options give {name!r} twice, the second time as {given!r}")
+            raise InvalidArgument(f"storage_options give {name!r} twice, the second time as {option!r}")
         (hidden if name in _SECRET[kind] or name == "proxy_url" else public)[name] = text
     for name in ("endpoint", "base_url"):
         if name in public and redacted(public[name]) != public[name]:
@@ -214,10 +214,10 @@ def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:
     return Access(kind, tuple(sorted(public.items())), tuple(sorted(hidden)), _keep(kind, hidden))
 
 
-def _name_of(kind: str, given: Any) -> str:
-    if not isinstance(given, str):
-        raise InvalidArgument(f"storage_options have texts as names, found {type(given).__name__}")
-    name = given.lower()
+def _name_of(kind: str, option: Any) -> str:
+    if not isinstance(option, str):
+        raise InvalidArgument(f"storage_options have texts as names, found {type(option).__name__}")
+    name = option.lower()
     for prefix in _PREFIXES[kind]:
         if name.startswith(prefix):
             name = name[len(prefix):]
@@ -228,12 +228,12 @@ def _name_of(kind: str, given: Any) -> str:
         return name
     if name in _UNSAFE:
         raise InvalidArgument(
-            f"storage_options {given!r} is of no use here: each commit is a put that succeeds only if there "
+            f"storage_options {option!r} is of no use here: each commit is a put that succeeds only if there "
             "is no such version (If-None-Match), without locks or renames. Leave it out, and write to the "
             "table with nothing that needs it")
     near = difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else f"; it knows {', '.join(sorted(known))}"
-    raise InvalidArgument(f"storage_options know no {given!r} for {SERVICES[kind]}{hint}")
+    raise InvalidArgument(f"storage_options know no {option!r} for {SERVICES[kind]}{hint}")
 
 
 def _text_of(name: str, value: Any) -> str:
@@ -262,10 +262,10 @@ def seconds(text: str) -> float:
     >>> seconds("100ms"), seconds("2m"), seconds("1.5")
     (0.1, 120.0, 1.5)
     """
-    found = _SPAN.fullmatch(text)
-    if found is None:
+    span = _SPAN.fullmatch(text)
+    if span is None:
         raise InvalidArgument(f"{text!r} in storage_options is no time; write it like '10s' or '100ms'")
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(span[1]) * _SECONDS[span[2]]
 
 
 def _keep(kind: str, hidden: dict[str, str]) -> str:
@@ -274,5 +274,5 @@ def _keep(kind: str, hidden: dict[str, str]) -> str:
         return ""
     with _kept_lock:
         token = _tokens.setdefault((kind, frozenset(hidden.items())), secrets.token_hex(8))
-        _kept[token] = hidden
+        _secrets[token] = hidden
         return token

@@ -79,9 +79,9 @@ def answer_of(error: BaseException) -> Answer:
     """
     text = str(error).partition("\nDebug source")[0].rstrip()
     status, code = _STATUS.search(text), _CODE.search(text)
-    found = int(status[1]) if status else _CLASSES.get(type(error).__name__)
-    is_late = found is None and _LATE.search(str(error)) is not None
-    return Answer(found, code[1] if code else "", text, is_late, "" if found else _cause_of(str(error)))
+    number = int(status[1]) if status else _CLASSES.get(type(error).__name__)
+    is_late = number is None and _LATE.search(str(error)) is not None
+    return Answer(number, code[1] if code else "", text, is_late, "" if number else _cause_of(str(error)))
 
 
 def _cause_of(text: str) -> str:
@@ -118,40 +118,40 @@ def storage_error(
 
 def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: bool) -> str:
     status, text = answer.status, answer.text
-    told = " ".join(filter(None, [str(status or ""), answer.code]))
+    reason = " ".join(filter(None, [str(status or ""), answer.code]))
     if _asked_for_credentials(text):
         return (f"no credentials for {place.service} were found. Give storage_options={{...}}, or set "
                 f"{_VARIABLES[place.kind]}; a public bucket is read with "
                 f"storage_options={{'skip_signature': 'true'}}{_elsewhere(lacks_secrets)}")
     if status in (400, 401, 403) and _EXPIRED.search(text):
-        return (f"the token for {place.service} has expired ({told}). Get a new one, and give it in "
+        return (f"the token for {place.service} has expired ({reason}). Get a new one, and give it in "
                 f"storage_options or the environment{_elsewhere(lacks_secrets)}")
     if _ELSEWHERE.search(text) or (status in (301, 400) and _REGION.search(text)):
         region = _REGION.search(text)
         name = (region[1] or region[2]) if region else ""
         return (f"the region is wrong: {place.service} keeps {place.bucket!r} in "
-                f"{name or 'another one'}{f' ({told})' if told else ''}. Give it as "
+                f"{name or 'another one'}{f' ({reason})' if reason else ''}. Give it as "
                 f"storage_options={{'aws_region': {name or '…'!r}}}, or set AWS_REGION")
     if answer.code == "RequestTimeTooSkewed":
-        return (f"{place.service} has another time than this machine ({told}). Set the clock")
+        return (f"{place.service} has another time than this machine ({reason}). Set the clock")
     if status in (401, 403):
-        return (f"{place.service} denies access ({told}). Check the credentials, and what they may do in "
+        return (f"{place.service} denies access ({reason}). Check the credentials, and what they may do in "
                 f"{place.bucket!r}; they come from storage_options, or else from "
                 f"{_VARIABLES[place.kind]} or the machine's own role{_elsewhere(lacks_secrets)}")
     if is_no_bucket(error):
-        return (f"{place.service} has no bucket {place.bucket!r} ({told}). Create it, or correct the URI, "
+        return (f"{place.service} has no bucket {place.bucket!r} ({reason}). Create it, or correct the URI, "
                 "the region or the endpoint")
     if status == 404:
-        return f"{place.service} has no such key ({told})"
+        return f"{place.service} has no such key ({reason})"
     if status in (409, 412):
-        return f"somebody else wrote it at the same time ({told}). Run the operation again"
+        return f"somebody else wrote it at the same time ({reason}). Run the operation again"
     if status in (429, 503):
-        return (f"{place.service} asks to slow down ({told}){_tries(text)}. Try again later, or with fewer "
+        return (f"{place.service} asks to slow down ({reason}){_tries(text)}. Try again later, or with fewer "
                 "writers at a time")
     if status is not None and status >= 500 and status != 501:
-        return f"{place.service} failed ({told}){_tries(text)}. Try again later"
+        return f"{place.service} failed ({reason}){_tries(text)}. Try again later"
     if status is not None:
-        return f"{place.service} refused the request ({told}). Check the storage_options"
+        return f"{place.service} refused the request ({reason}). Check the storage_options"
     if answer.is_cut:
         return f"the answer of {place.service} broke off{_tries(text)}. Try again"
     if answer.is_late:
@@ -176,5 +176,5 @@ def _elsewhere(lacks_secrets: bool) -> str:
 
 
 def _tries(text: str) -> str:
-    found = _TRIES.search(text)
-    return f" after {int(found[1]) + 1} tries" if found else ""
+    tries = _TRIES.search(text)
+    return f" after {int(tries[1]) + 1} tries" if tries else ""

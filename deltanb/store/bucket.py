@@ -22,7 +22,7 @@ from deltanb.store.clients import check_options, client_of
 from deltanb.store.uris import Location
 from deltanb.text.safe_text import safe
 
-__all__ = ["Bucket", "Found"]
+__all__ = ["Bucket", "ListedObject"]
 
 MAX_READS = 3
 """Times that something is read whose answer breaks off; obstore repeats what was not answered at all."""
@@ -37,7 +37,7 @@ _proven: set[tuple[str, str]] = set()
 """Buckets of services that are not the makers' own and were seen to refuse a second put."""
 
 
-class Found(NamedTuple):
+class ListedObject(NamedTuple):
     """An object: key, size in bytes, time in epoch milliseconds, and a tag that changes with its content."""
 
     key: str
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     tag: str
 
     @classmethod
-    def of(cls, meta: Any) -> Found:
+    def of(cls, meta: Any) -> ListedObject:
         """From obstore's. A listing tells parts of seconds that the headers of an object do not: they go."""
         return cls(meta["path"], meta["size"], int(meta["last_modified"].timestamp()) * 1000, _tag(meta))
 
@@ -65,19 +65,19 @@ class Bucket:
 
     # -- reading --------------------------------------------------------------------------------
 
-    def head(self, key: str) -> Found:
+    def head(self, key: str) -> ListedObject:
         """What is known of an object; FileNotFoundError where there is none."""
         import obstore
 
-        return Found.of(self._again("read", key, lambda: obstore.head(self.client, key)))
+        return ListedObject.of(self._again("read", key, lambda: obstore.head(self.client, key)))
 
     def get(self, key: str) -> tuple[bytes, str]:
         """(content, tag) of an object."""
         import obstore
 
         def asked() -> tuple[bytes, str]:
-            found = obstore.get(self.client, key)
-            return bytes(found.bytes()), _tag(found.meta)
+            response = obstore.get(self.client, key)
+            return bytes(response.bytes()), _tag(response.meta)
 
         return self._again("read", key, asked)
 
@@ -98,8 +98,8 @@ class Bucket:
 
         def asked() -> tuple[int, memoryview]:
             try:
-                found = obstore.get(self.client, key, options={"range": {"suffix": ahead}})
-                return found.meta["size"], memoryview(found.bytes())
+                response = obstore.get(self.client, key, options={"range": {"suffix": ahead}})
+                return response.meta["size"], memoryview(response.bytes())
             except Exception as error:
                 answer = answer_of(error)
                 if answer.status != 416 and "non-partial" not in answer.text:
@@ -109,7 +109,7 @@ class Bucket:
 
         return self._again("read", key, asked)
 
-    def listing(self, prefix: str, behind: str | None = None, until: str = "") -> Iterator[Found]:
+    def listing(self, prefix: str, behind: str | None = None, until: str = "") -> Iterator[ListedObject]:
         """The objects below a prefix, those in folders too, in the order of keys, as all services list them.
 
         They are behind a key, and those from another one on are not asked for. Where an answer breaks off the
@@ -126,7 +126,7 @@ class Bucket:
             except Exception as error:
                 failed = (failed or 0) + 1
                 if failed == MAX_READS or not answer_of(error).is_cut:
-                    raise self._told(error, "listed", prefix) from None
+                    raise self._storage_error(error, "listed", prefix) from None
                 time.sleep(PAUSE * failed)
                 pages = None
                 continue
@@ -136,13 +136,13 @@ class Bucket:
                 behind, failed = meta["path"], None
                 if until and behind >= until:
                     return
-                yield Found.of(meta)
+                yield ListedObject.of(meta)
 
-    def folder(self, prefix: str) -> list[Found]:
+    def folder(self, prefix: str) -> list[ListedObject]:
         """The objects below a prefix, without those in folders."""
         import obstore
 
-        return list(map(Found.of, self._again("listed", prefix, lambda: obstore.list_with_delimiter(
+        return list(map(ListedObject.of, self._again("listed", prefix, lambda: obstore.list_with_delimiter(
             self.client, prefix or None)["objects"])))
 
     # -- writing --------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ class Bucket:
         except Exception as error:
             if type(error).__name__ == "AlreadyExistsError":
                 return None
-            answer, told = answer_of(error), self._error(error, "written", key)
+            answer, refusal = answer_of(error), self._error(error, "written", key)
             if answer.is_refusal or answer.status == 501:
-                raise told from None
-            raise OSError(told.errno, safe(told.message)) from None
+                raise refusal from None
+            raise OSError(refusal.errno, safe(refusal.message)) from None
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects, a thousand at a time where the service takes them so; absent ones are fine."""
@@ -241,14 +241,14 @@ class Bucket:
                 return work()
             except Exception as error:
                 if not answer_of(error).is_cut:
-                    raise self._told(error, doing, key) from None
+                    raise self._storage_error(error, doing, key) from None
             time.sleep(PAUSE * attempt)
         try:
             return work()
         except Exception as error:
-            raise self._told(error, doing, key) from None
+            raise self._storage_error(error, doing, key) from None
 
-    def _told(self, error: Exception, doing: str, key: str) -> Exception:
+    def _storage_error(self, error: Exception, doing: str, key: str) -> Exception:
         if isinstance(error, DeltaError):
             return error
         if isinstance(error, FileNotFoundError) and not is_no_bucket(error):

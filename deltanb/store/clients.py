@@ -46,8 +46,8 @@ def client_of(place: Location, access: Access) -> Any:
             "threads are not here. Start processes by multiprocessing.get_context('spawn') or "
             "'forkserver', or fork before the first bucket is used")
     _process.is_used = True
-    told = tuple(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
-    return _client(place.kind, place.bucket, access, not access.lacks_secrets, hash(told))
+    from_environment = tuple(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
+    return _client(place.kind, place.bucket, access, not access.lacks_secrets, hash(from_environment))
 
 
 def check_options(place: Location, access: Access) -> None:
@@ -121,11 +121,11 @@ def _profile(config: Mapping[str, str]) -> Any:
     return Boto3CredentialProvider(boto3.Session())
 
 
-def _retry(given: dict[str, str]) -> dict[str, Any]:
+def _retry(options: dict[str, str]) -> dict[str, Any]:
     """obstore's settings for repeated requests, with our bounds where none is given."""
     backoff: dict[str, Any] = {
-        name: dt.timedelta(seconds=seconds(given.get(f"backoff_config.{name}", str(usual))))
+        name: dt.timedelta(seconds=seconds(options.get(f"backoff_config.{name}", str(usual))))
         for name, usual in _BACKOFF.items()}
-    backoff["base"] = float(given.get("backoff_config.base", "2"))
-    return {"max_retries": int(given.get("max_retries", MAX_RETRIES)), "backoff": backoff,
-            "retry_timeout": dt.timedelta(seconds=seconds(given.get("retry_timeout", str(RETRY_TIMEOUT))))}
+    backoff["base"] = float(options.get("backoff_config.base", "2"))
+    return {"max_retries": int(options.get("max_retries", MAX_RETRIES)), "backoff": backoff,
+            "retry_timeout": dt.timedelta(seconds=seconds(options.get("retry_timeout", str(RETRY_TIMEOUT))))}

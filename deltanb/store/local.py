@@ -147,8 +147,8 @@ class LocalStore:
 
     def list_from(self, name: str) -> list[FileStatus]:
         """Names and statuses; a file deleted between the two is left out."""
-        found = (self.status(one) for one in self.list_names(name))
-        return [status for status in found if status is not None]
+        statuses = (self.status(one) for one in self.list_names(name))
+        return [status for status in statuses if status is not None]
 
     def list_all(self, prefix: str) -> Iterator[FileStatus]:
         """Depth first, folders in name order; one that cannot be listed is an error, and not empty."""
@@ -164,17 +164,17 @@ class LocalStore:
     def status(self, name: str) -> FileStatus | None:
         """From one stat call; the tag holds inode and nanoseconds."""
         try:
-            found = os.stat(self._path(name))
+            stat_result = os.stat(self._path(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             if error.errno in _NO_SUCH_NAME:
                 return None
             raise StorageError.of(error, "read", self._path(name)) from error
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(stat_result.st_mode):
             return None
-        tag = f"{found.st_ino}-{found.st_mtime_ns}"
-        return FileStatus(name, found.st_size, found.st_mtime_ns // 1_000_000, tag)
+        tag = f"{stat_result.st_ino}-{stat_result.st_mtime_ns}"
+        return FileStatus(name, stat_result.st_size, stat_result.st_mtime_ns // 1_000_000, tag)
 
     # -- whole files ----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.store.access import Access, access_of
 from deltanb.store.base import FileStatus, LogStore
-from deltanb.store.bucket import Bucket, Found
+from deltanb.store.bucket import Bucket, ListedObject
 from deltanb.store.object_files import Reader, Writer
 from deltanb.store.uris import Location, parse
 
@@ -110,18 +110,18 @@ class ObjectStore:
         """
         folder, slash, first = name.rpartition("/")
         prefix = self.place.named(folder).rstrip("/")
-        listing: Iterable[Found]
+        listing: Iterable[ListedObject]
         if first[:-1] in _NO_NAMES:  # nothing that a listing could start behind
             listing = self.bucket.folder(prefix)
         else:
             listing = self.bucket.listing(prefix, self.place.named(folder + slash + first[:-1]),
                                        self.place.named(until) if until else "")
-        found = [one for one in map(self._status, listing)
+        statuses = [one for one in map(self._status, listing)
                  if one.name >= name and (not until or one.name < until)
                  and one.name.rpartition("/")[0] == folder]
-        found.sort(key=lambda one: one.name)
-        self._remember((one.name, one.tag) for one in found[-MAX_TAGS:])
-        return found
+        statuses.sort(key=lambda one: one.name)
+        self._remember((one.name, one.tag) for one in statuses[-MAX_TAGS:])
+        return statuses
 
     def list_all(self, prefix: str) -> Iterator[FileStatus]:
         """In the order of names, a page at a time."""
@@ -134,9 +134,9 @@ class ObjectStore:
         except FileNotFoundError:
             return None
 
-    def _status(self, found: Found) -> FileStatus:
-        name = found.key[len(self.place.key):].lstrip("/") if self.place.key else found.key
-        return FileStatus(name, found.size, found.time, found.tag)
+    def _status(self, item: ListedObject) -> FileStatus:
+        name = item.key[len(self.place.key):].lstrip("/") if self.place.key else item.key
+        return FileStatus(name, item.size, item.time, item.tag)
 
     # -- whole objects --------------------------------------------------------------------------
 

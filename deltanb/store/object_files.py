@@ -77,19 +77,19 @@ class Reader(io.RawIOBase):
             return b""
         known = self._size - len(self._tail)
         if start >= known:
-            found: Any = self._tail[start - known:stop - known]
+            data: Any = self._tail[start - known:stop - known]
         elif stop > known:
-            found = bytes(self._bucket.get_range(self._key, start, known)) + bytes(self._tail[:stop - known])
+            data = bytes(self._bucket.get_range(self._key, start, known)) + bytes(self._tail[:stop - known])
         else:
-            found = self._bucket.get_range(self._key, start, stop)
+            data = self._bucket.get_range(self._key, start, stop)
         self._place = stop
-        return found
+        return data
 
     def readinto(self, buffer: Any) -> int:
         """As any raw file."""
-        found = self.read(len(buffer))
-        buffer[:len(found)] = found
-        return len(found)
+        content = self.read(len(buffer))
+        buffer[:len(content)] = content
+        return len(content)
 
 
 class Writer:

@@ -83,10 +83,10 @@ def place_of(store: LogStore, path: str, *, is_encoded: bool = True) -> Place:
         return Place(store, text, f"{store.root.rstrip('/')}/{text}")
     root = _parsed(store.root)
     if _URI.match(text):
-        found = _parsed(text)
+        place = _parsed(text)
     else:  # on the table's own file system
-        found = root.at(text if text.startswith("/") else f"{root.path}/{text}")
-    return Place(store, found.below(root), str(found))
+        place = root.at(text if text.startswith("/") else f"{root.path}/{text}")
+    return Place(store, place.below(root), str(place))
 
 
 def address_of(text: str) -> str:
@@ -127,14 +127,14 @@ class Inside:
 
     def name_of(self, path: str, *, is_encoded: bool = True) -> str | None:
         """The file's name below the folder, links followed; None if it lies elsewhere or can be no file."""
-        return self._found(path, is_encoded)[0]
+        return self._locate(path, is_encoded)[0]
 
     def keys_of(self, path: str, *, is_encoded: bool = True) -> list[str]:
         """What :meth:`key` gives for every name below the folder that the path's content hangs on.
 
         Usually one; a file that is a link hangs on what it links to as well, wherever it is itself.
         """
-        return [self.key(name) for name in self._found(path, is_encoded) if name is not None]
+        return [self.key(name) for name in self._locate(path, is_encoded) if name is not None]
 
     def key(self, name: str) -> str:
         """A name as names are to be compared: on file systems that ignore case, so does this."""
@@ -142,7 +142,7 @@ class Inside:
 
     # -- helpers --------------------------------------------------------------------------------
 
-    def _found(self, path: str, is_encoded: bool) -> tuple[str | None, str | None]:
+    def _locate(self, path: str, is_encoded: bool) -> tuple[str | None, str | None]:
         """Below the folder, if they are there: the file, and what it links to."""
         try:
             place = place_of(self.store, path, is_encoded=is_encoded)
@@ -166,8 +166,8 @@ class Inside:
         except OSError:  # not there, or not for us to see
             links = frozenset()
         within = self._below(os.path.realpath(folder or "/") + "/.")
-        found = self._folders[folder] = _Folder(None if within is None else within[:-1], links)
-        return found
+        cached = self._folders[folder] = _Folder(None if within is None else within[:-1], links)
+        return cached
 
     def _below(self, real: str) -> str | None:
         assert self.root is not None
@@ -223,10 +223,10 @@ class _Address(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> _Address:
-    found = _URI.match(text)
-    if found is None:
+    match = _URI.match(text)
+    if match is None:
         return _Address("", "", _normal(text))
-    scheme, slashes, rest = found["scheme"].lower(), found["slashes"], text[found.end():]
+    scheme, slashes, rest = match["scheme"].lower(), match["slashes"], text[match.end():]
     host = ""
     if len(slashes) == 2:
         host, _, rest = rest.partition("/")

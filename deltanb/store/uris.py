@@ -85,15 +85,15 @@ def parse(text: str) -> Location:
         ...
     deltanb.errors.InvalidArgument: s3://***@lake/t has credentials in it; give them as storage_options=...
     """
-    found = _URI.fullmatch(text)
-    if found is None or found["scheme"].lower() not in _KINDS:
+    match = _URI.fullmatch(text)
+    if match is None or match["scheme"].lower() not in _KINDS:
         raise InvalidArgument(f"{redacted(text)} names no object store", path=redacted(text))
-    scheme, host = found["scheme"].lower(), found["host"]
+    scheme, host = match["scheme"].lower(), match["host"]
     if without_credentials(text) != text:
         raise InvalidArgument(
             f"{redacted(text)} has credentials in it; give them as storage_options={{...}} or in the "
             "environment: a table's path is shown and logged", path=redacted(text))
-    kind, key = _KINDS[scheme], _normal(found["path"])
+    kind, key = _KINDS[scheme], _normal(match["path"])
     account = endpoint = ""
     bucket = host
     if kind == "az" and "@" in host:

@@ -85,8 +85,8 @@ class MemoryStore:
         folder = name.rpartition("/")[0]
         with self._lock:
             return sorted(
-                (status for found, (_, status) in self.files.items()
-                 if found >= name and found.rpartition("/")[0] == folder),
+                (status for other, (_, status) in self.files.items()
+                 if other >= name and other.rpartition("/")[0] == folder),
                 key=lambda status: status.name,
             )
 
@@ -94,8 +94,8 @@ class MemoryStore:
         """Statuses of everything below a folder."""
         start = prefix.rstrip("/") + "/" if prefix.rstrip("/") else ""
         with self._lock:
-            found = [status for name, (_, status) in self.files.items() if name.startswith(start)]
-        yield from sorted(found, key=lambda status: status.name)
+            statuses = [status for name, (_, status) in self.files.items() if name.startswith(start)]
+        yield from sorted(statuses, key=lambda status: status.name)
 
     def status(self, name: str) -> FileStatus | None:
         """One status, or None."""
@@ -252,13 +252,13 @@ class ScriptedStore:
         return done and not isinstance(step, AnswerExists)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.inner, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self.inner, name)
+        if not callable(attribute):
+            return attribute
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.calls[name] += 1
-            return found(*args, **kwargs)
+            return attribute(*args, **kwargs)
 
         return counted
 

@@ -200,7 +200,7 @@ class S3Server:
             return _refusal(request, int(fault), start)
         answer: list[Any] = []
         with self._lock:
-            parts = self._application(environ, lambda *found: answer.extend(found[:2]))
+            parts = self._application(environ, lambda *response: answer.extend(response[:2]))
             body = b"".join(parts)
         if fault == "late 500":
             return _refusal(request, 500, start)

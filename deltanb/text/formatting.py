@@ -161,7 +161,7 @@ def pairs(values: Mapping[str, Any] | Iterable[tuple[str, Any]] | None, sep: str
 
 
 def did_you_mean(
-    wanted: str, known: Iterable[str], what: str = "columns", *, least: float = 0.5,
+    unknown: str, known: Iterable[str], what: str = "columns", *, least: float = 0.5,
     shown: Callable[[str], str] = str,
 ) -> tuple[str, list[str]]:
     """What to say of a name that is not there, and the names that are closest to it, best first.
@@ -183,9 +183,9 @@ def did_you_mean(
     import difflib  # here: few processes make a slip
 
     names = list(known)
-    compared = {name.rpartition(".")[2].lower(): name for name in names if "." not in wanted}
+    compared = {name.rpartition(".")[2].lower(): name for name in names if "." not in unknown}
     compared |= {name.lower(): name for name in names}
-    matches = difflib.get_close_matches(wanted.lower(), compared, MAX_SUGGESTIONS, least)
+    matches = difflib.get_close_matches(unknown.lower(), compared, MAX_SUGGESTIONS, least)
     close = list(dict.fromkeys(compared[match] for match in matches))
     if close:
         return f"did you mean {' or '.join(map(shown, close))}?", close

@@ -23,7 +23,7 @@ MAX_SQL = 300  # characters of a predicate in a message: programs write some of 
 MAX_LINE = 4000
 """Characters of a line of a message: a name may have a million."""
 _LEFT_OUT = " […] "
-_KEPT = "\u00a0\u200d"  # the space that does not break, and what joins the parts of an emoji
+_ALLOWED = "\u00a0\u200d"  # the space that does not break, and what joins the parts of an emoji
 _CUT = "***"
 _LONGEST = 1024  # characters of a user name with its password: bounds the work on hostile text
 
@@ -87,9 +87,9 @@ def escaped(text: Any, keep: str = "") -> str:
     text = str(text)
     if text.isprintable():
         return text
-    kept = _KEPT + keep
+    allowed = _ALLOWED + keep
     return "".join(
-        c if c.isprintable() or c in kept else c.encode("unicode_escape").decode() for c in text)
+        c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text)
 
 
 def with_short_lines(text: str) -> str:
@@ -156,12 +156,12 @@ def _without_header(match: re.Match[str]) -> str:
 
 
 def _without_query(match: re.Match[str]) -> str:
-    found = match.groupdict()
-    if (found.get("scheme") or "").lower() == "file":
+    groups = match.groupdict()
+    if (groups.get("scheme") or "").lower() == "file":
         return match[0]
-    query = found["query"]
+    query = groups["query"]
     ending = query[len(query.rstrip(_CLOSING)):]  # of the sentence around it
-    return f"{found.get('scheme') or ''}{found.get('rest') or ''}{found['mark']}{_CUT}{ending}"
+    return f"{groups.get('scheme') or ''}{groups.get('rest') or ''}{groups['mark']}{_CUT}{ending}"
 
 
 def safe(text: Any) -> str:

@@ -91,9 +91,9 @@ def of_module(name: str) -> str:
     >>> of_module("convert_to_deltalake")
     'deltanb has no convert_to_deltalake; here it is convert(path, partition_by)'
     """
-    found = MODULE.get(name)
-    return f"module 'deltanb' has no attribute {name!r}" if found is None else \
-        f"deltanb has no {name}; here it is {found}"
+    hint = MODULE.get(name)
+    return f"module 'deltanb' has no attribute {name!r}" if hint is None else \
+        f"deltanb has no {name}; here it is {hint}"
 
 
 class _Meta(type):
@@ -132,16 +132,16 @@ def _say(cls: Any, name: str) -> None:
     """Raise the error that says a name's counterpart, where it has one."""
     if name.startswith("_"):
         return
-    found = cls._elsewhere.get(name)
-    if found is None:
+    hint = cls._elsewhere.get(name)
+    if hint is None:
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-        found = words if words != name and any(words in vars(base) for base in cls.__mro__) else None
-    if found is not None:
-        _refuse(cls, name, found)
+        hint = words if words != name and any(words in vars(base) for base in cls.__mro__) else None
+    if hint is not None:
+        _refuse(cls, name, hint)
 
 
-def _refuse(cls: type, name: str, found: str) -> NoReturn:
-    raise AttributeError(f"{cls.__name__} has no {name}; here it is {found}")
+def _refuse(cls: type, name: str, hint: str) -> NoReturn:
+    raise AttributeError(f"{cls.__name__} has no {name}; here it is {hint}")
 
 
 class Aliases(Spelt):
@@ -194,7 +194,7 @@ class Aliases(Spelt):
         return self.to_dataset()
 
 
-def _path_of(name: str, given: tuple[Any, ...]) -> Any:
-    if len(given) not in (1, 2):
+def _path_of(name: str, arguments: tuple[Any, ...]) -> Any:
+    if len(arguments) not in (1, 2):
         raise TypeError(f"{name} takes a path, or a Spark session and a path")
-    return given[-1]
+    return arguments[-1]

@@ -63,7 +63,7 @@ def test_a_copy_has_the_tutorials_and_nothing_else(shipped: Path, mine: Path) ->
     assert names(mine) == [FIRST, SECOND]
     assert sorted(path.name for path in mine.iterdir()) == [lab.RECORD, FIRST, SECOND]
     again = lab.copy_tutorials(shipped, mine)
-    assert again == lab.Copied() and list(again.told()) == []
+    assert again == lab.Copied() and list(again.lines()) == []
 
 
 def test_what_the_reader_changed_is_kept_and_named(shipped: Path, mine: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_the_reader_changed_is_kept_and_named(shipped: Path, mine: Path) ->
     for _ in range(2):
         copied = lab.copy_tutorials(shipped, mine)
         assert copied == lab.Copied(kept=[SECOND])
-        assert list(copied.told()) == [f"kept as you changed them: {SECOND}"]
+        assert list(copied.lines()) == [f"kept as you changed them: {SECOND}"]
     assert (mine / SECOND).read_text() == notebook("2 + 2")
     assert names(mine) == [FIRST, SECOND]
 

@@ -148,7 +148,7 @@ class Layers(RuleBasedStateMachine):
         sizes = files.candidates().read(["size"]).column("size")
         matches = pc.equal(pc.bit_wise_and(sizes, 1), 0 if even else 1)
         rows = pc.indices_nonzero(matches).cast(pa.int64())
-        found = files.standing(["path", "deletion_vector", "size"], rows)
+        found = files.live_files(["path", "deletion_vector", "size"], rows)
         assert sorted(rows_of(found)) == [
             row for row in wanted(model, is_file=True) if row[1] % 2 == (0 if even else 1)]
 

@@ -285,7 +285,7 @@ def test_damaged_statistics_keep_the_file_and_spare_the_others(text: str) -> Non
 def test_texts_side_by_side_are_never_taken_for_each_others(texts: list[str | None]) -> None:
     whole = ['{"numRecords":7}', *texts, '{"numRecords":8}']
     for column in (pa.chunked_array([whole]), pa.chunked_array([["", *whole]]).slice(1)):
-        found = parse_stats(column, SCHEMA, wanted=[NUM_RECORDS])["num_records"].to_pylist()
+        found = parse_stats(column, SCHEMA, needed=[NUM_RECORDS])["num_records"].to_pylist()
         assert found == [7, None, None, 8]
 
 
@@ -370,7 +370,7 @@ def test_json_and_typed_statistics_read_alike() -> None:
 def test_leaves_that_a_checkpoint_lacks_are_null() -> None:
     column = pa.chunked_array([pa.array([{"numRecords": 1}], pa.struct([("numRecords", pa.int64())]))])
     wanted = [NUM_RECORDS, Stat("min", ("i",)), Stat("null_count", ("n", "x"))]
-    found = typed_stats(column, SCHEMA, wanted=wanted)
+    found = typed_stats(column, SCHEMA, needed=wanted)
     assert [found[stat.name].to_pylist() for stat in wanted] == [[1], [None], [None]]
     assert [leaf.path for leaf in leaves_of(wanted, SCHEMA)] == [
         ("numRecords",), ("minValues", "i"), ("nullCount", "n", "x")]
@@ -407,11 +407,11 @@ def test_statistics_of_some_rows_are_those_of_all(
     assert found(1, 2, 7, 8) == [everything[n] for n in (1, 2, 7, 8)]
     assert found(6) == [everything[6]]
     snapshot = DeltaLog(store).snapshot
-    paths = snapshot.standing(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
+    paths = snapshot.live_files(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
     assert paths == ["2", "3", "8"]  # the checkpoint's 3 and 5 are hidden by the commit
     again = snapshot.files["path"].to_pylist()
     assert again == ["0", "1", "2", "4", "6", "7", "3", "8"]
-    paths = snapshot.standing(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
+    paths = snapshot.live_files(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
     assert paths == ["2", "3", "8"]  # positions stay, though the files are known by now
 
 

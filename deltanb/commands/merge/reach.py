@@ -124,7 +124,7 @@ class Reach:
                 met &= np.where(is_null, one.has_null, one.meets(texts, texts, np.zeros(len(files), bool)))
         if self._stored:
             wanted = list(dict.fromkeys(stat for one in self._stored for stat in _stats(one)))
-            met &= self._met(self._stored, parse_stats(files.table["stats"], schema, wanted=wanted))
+            met &= self._met(self._stored, parse_stats(files.table["stats"], schema, needed=wanted))
         return met
 
     def _met(self, known: Sequence[_Values], table: pa.Table) -> Any:

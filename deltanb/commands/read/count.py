@@ -69,7 +69,7 @@ def count_version(snapshot: Snapshot) -> int:
 
 def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
     """The live rows of the files that do not say how many they have."""
-    said = parse_stats(files.column("stats"), snapshot.schema, wanted=[NUM_RECORDS])
+    said = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
     silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(said.column(NUM_RECORDS.name)))
 
     def rows_of(file: dict[str, Any]) -> int:

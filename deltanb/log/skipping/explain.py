@@ -157,12 +157,12 @@ def explain(
     understood, left_out = ([], []) if where is None else predicates.parse_parts(where, snapshot.schema)
     parts = [part for predicate in understood for part in predicate.conjuncts()]
     walk = _Walk(snapshot, parts)
-    steps, told, spared = walk.run()
-    told += [Condition(sql, None, reason="only Spark understands it") for sql in left_out]
+    steps, judged, spared = walk.run()
+    judged += [Condition(sql, None, reason="only Spark understands it") for sql in left_out]
     opened = walk.files(walk.kept[:MAX_OPENED])
     return ScanExplanation(
         name or snapshot.metadata.name or name_of(snapshot.log.path), snapshot.version, where,
-        snapshot.num_files, snapshot.size_in_bytes, tuple(steps), (*told, *not_used), tuple(spared), opened)
+        snapshot.num_files, snapshot.size_in_bytes, tuple(steps), (*judged, *not_used), tuple(spared), opened)
 
 
 class _Walk:
@@ -179,98 +179,98 @@ class _Walk:
     def run(self) -> tuple[list[Step], list[Condition], list[SparedFile]]:
         exact = [part for part in self.parts if prune.is_decided(part.expression, self.partitions)]
         rest = [part for part in self.parts if part not in exact]
-        implied = [(part, found) for part in self.parts
-                   for found in implied_predicates(self.snapshot, [part])]
-        used = {path[0] for part in (*self.parts, *(found for _, found in implied))
+        implied = [(part, derived) for part in self.parts
+                   for derived in implied_predicates(self.snapshot, [part])]
+        used = {path[0] for part in (*self.parts, *(derived for _, derived in implied))
                 for path in part.column_paths}
         left = prune.partition_table(self.snapshot, [n for n in self.partitions if n in used])
-        told: dict[Predicate, Condition] = {}
+        judged: dict[Predicate, Condition] = {}
         steps = []
         for part in exact:
-            left = self._by_partitions(left, part, part, told, "partition values")
+            left = self._by_partitions(left, part, part, judged, "partition values")
         steps.append(self._step("partition values", left))
-        for part, found in implied:
-            left = self._by_partitions(left, part, found, told, "generated columns")
+        for part, implied_part in implied:
+            left = self._by_partitions(left, part, implied_part, judged, "generated columns")
         steps.append(self._step("generated columns", left))
-        left = self._by_statistics(left, rest, told)
+        left = self._by_statistics(left, rest, judged)
         self.kept = left[ROW].combine_chunks()
         steps.append(self._step("statistics", left))
-        return steps, [told[part] for part in self.parts], self.spared
+        return steps, [judged[part] for part in self.parts], self.spared
 
     def _step(self, by: By, left: pa.Table) -> Step:
         if left.num_rows == self.snapshot.candidates.num_files:
             return Step(by, self.snapshot.num_files, self.snapshot.size_in_bytes)
-        sizes = self.snapshot.standing(["size"], left[ROW].combine_chunks())["size"]
+        sizes = self.snapshot.live_files(["size"], left[ROW].combine_chunks())["size"]
         return Step(by, len(sizes), pc.sum(sizes).as_py() or 0)
 
     def files(self, rows: pa.Array) -> tuple[tuple[str, int], ...]:
         """Paths and sizes of the files at some positions."""
-        found = self.snapshot.standing(["path", "size"], rows).to_pylist()
-        return tuple((decode_path(row["path"]), row["size"] or 0) for row in found)
+        listed = self.snapshot.live_files(["path", "size"], rows).to_pylist()
+        return tuple((decode_path(row["path"]), row["size"] or 0) for row in listed)
 
     def _count(self, rows: pa.Array) -> int:
-        return self.snapshot.standing(["size"], rows).num_rows if len(rows) else 0
+        return self.snapshot.live_files(["size"], rows).num_rows if len(rows) else 0
 
     # -- partition values ------------------------------------------------------------------------
 
     def _by_partitions(
-        self, left: pa.Table, part: Predicate, tested: Predicate, told: dict[Predicate, Condition], by: By,
+        self, left: pa.Table, part: Predicate, tested: Predicate, judged: dict[Predicate, Condition], by: By,
     ) -> pa.Table:
         condition = prune.may_match(tested.expression, self.partitions)
-        kept = pc.coalesce(prune.evaluate(left, condition), pa.scalar(True))
-        dropped = left.filter(pc.invert(kept))
+        is_left = pc.coalesce(prune.evaluate(left, condition), pa.scalar(True))
+        dropped = left.filter(pc.invert(is_left))
         gone = self._count(dropped[ROW].combine_chunks())
         names = sorted({path[0] for path in tested.column_paths})
         self._name(dropped, by, tested.sql, lambda row: self._by_values(row, names))
-        before = told.get(part)
+        before = judged.get(part)
         implies = tested.sql if by == "generated columns" else ""
-        told[part] = Condition(
+        judged[part] = Condition(
             part.sql, by, gone + (before.spared if before else 0), implies,
             "" if gone else "every file that was left may hold such rows")
-        return left.filter(kept)
+        return left.filter(is_left)
 
     def _by_values(self, row: dict[str, Any], names: Sequence[str]) -> str:
         """What a file's partition values are."""
-        texts, said = dict(row["partition_values"] or ()), []
+        texts, phrases = dict(row["partition_values"] or ()), []
         for column in (self.snapshot.schema.field(name) for name in names):
             text = texts.get(column.physical_name, texts.get(column.name))
             value = partitions.parse_value(text, column.type)
-            said.append(f"{column.name} is {'NULL' if value is None else _shown(value)}")
-        return ", ".join(said) or "no row can meet it"
+            phrases.append(f"{column.name} is {'NULL' if value is None else _shown(value)}")
+        return ", ".join(phrases) or "no row can meet it"
 
     def _name(self, dropped: pa.Table, by: By, sql: str, because: Any) -> None:
         """Name the first files of those that a condition leaves out."""
         first = dropped[ROW].combine_chunks()[: 2 * MAX_EXAMPLES]
-        found = self.snapshot.standing(["path", "size", "partition_values"], first).to_pylist()
+        listed = self.snapshot.live_files(["path", "size", "partition_values"], first).to_pylist()
         self.spared += [SparedFile(decode_path(row["path"]), row["size"] or 0, by, sql, because(row))
-                        for row in found[:MAX_EXAMPLES]]
+                        for row in listed[:MAX_EXAMPLES]]
 
     # -- statistics ------------------------------------------------------------------------------
 
     def _by_statistics(
-        self, left: pa.Table, parts: Sequence[Predicate], told: dict[Predicate, Condition]
+        self, left: pa.Table, parts: Sequence[Predicate], tested: dict[Predicate, Condition]
     ) -> pa.Table:
         if not parts:
             return left
         final = prune.matching_rows(self.snapshot, self.parts)
-        kept = None if final is None else pc.is_in(left[ROW], value_set=final)
+        is_left = None if final is None else pc.is_in(left[ROW], value_set=final)
         everything = [part.expression for part in self.parts]
         judged = prune.may_match_each([part.expression for part in parts], everything, self.partitions)
         for part, condition in zip(parts, judged, strict=True):
             stats = prune.stats_in(condition)
             idle = reason = _no_use(part.expression, condition, self.partitions)
-            before = told.get(part)
+            before = tested.get(part)
             if condition in (ex.TRUE, prune.UNKNOWN) or not left.num_rows:
-                told[part] = before or Condition(part.sql, None, reason=reason or NOTHING_LEFT)
+                tested[part] = before or Condition(part.sql, None, reason=reason or NOTHING_LEFT)
                 continue
             left, gone, unknown = self._judge(left, part, condition, stats, final)
             reason = reason or self._doubt(gone, unknown, left.num_rows, part)
             by: By | None = "statistics" if gone or not idle else None
             if before and before.spared and not gone:
                 by = before.by
-            told[part] = Condition(part.sql, by, gone + (before.spared if before else 0),
+            tested[part] = Condition(part.sql, by, gone + (before.spared if before else 0),
                                    before.implies if before else "", reason)
-        if kept is None:
+        if is_left is None:
             return left
         return left.filter(pc.is_in(left[ROW], value_set=final))  # what no condition does alone
 
@@ -287,28 +287,28 @@ class _Walk:
         out = pc.and_(out, pc.invert(pc.is_in(left[ROW], value_set=final)))
         dropped = table.filter(out)
         gone = self._count(dropped[ROW].combine_chunks())
-        told = prune.with_stats(self.snapshot, dropped.slice(0, 2 * MAX_EXAMPLES), _all_of(part))
-        facts = {row["path"]: row for row in self._facts(told)}
+        examples = prune.with_stats(self.snapshot, dropped.slice(0, 2 * MAX_EXAMPLES), _all_of(part))
+        facts = {row["path"]: row for row in self._facts(examples)}
         names = [name for name in self.partitions if (name,) in part.column_paths]
 
         def because(row: dict[str, Any]) -> str:
             if condition == ex.FALSE:
                 return "no row can meet it"
-            said = [*([self._by_values(row, names)] if names else []), *_by_bounds(facts[row["path"]], part)]
-            return ", ".join(said) or "its statistics rule it out"
+            why = [*([self._by_values(row, names)] if names else []), *_by_bounds(facts[row["path"]], part)]
+            return ", ".join(why) or "its statistics rule it out"
 
         self._name(dropped, "statistics", part.sql, because)
-        kept = pc.invert(out)
-        unknown = pc.sum(pc.is_null(verdict.filter(kept))).as_py() or 0
-        return left.filter(kept), gone, unknown
+        is_left = pc.invert(out)
+        unknown = pc.sum(pc.is_null(verdict.filter(is_left))).as_py() or 0
+        return left.filter(is_left), gone, unknown
 
-    def _facts(self, told: pa.Table) -> Iterator[dict[str, Any]]:
+    def _facts(self, examples: pa.Table) -> Iterator[dict[str, Any]]:
         """The statistics of a few files, with their paths."""
-        for at, name in enumerate(told.column_names):  # an upper bound of a text need not be a text
-            if co.is_text(told.schema.field(at).type):
-                told = told.set_column(at, name, told[name].cast(pa.binary()))
-        for row in told.to_pylist():
-            for file in self.snapshot.standing(["path"], pa.array([row[ROW]], pa.int64())).to_pylist():
+        for at, name in enumerate(examples.column_names):  # an upper bound of a text need not be a text
+            if co.is_text(examples.schema.field(at).type):
+                examples = examples.set_column(at, name, examples[name].cast(pa.binary()))
+        for row in examples.to_pylist():
+            for file in self.snapshot.live_files(["path"], pa.array([row[ROW]], pa.int64())).to_pylist():
                 yield {**row, **file}
 
     @staticmethod
@@ -327,31 +327,31 @@ NOTHING_LEFT = "no file was left for it"
 def _all_of(part: Predicate) -> list[Stat]:
     paths = sorted(part.column_paths)[:MAX_VALUES]
     columns = {node.path: node for node in ex.walk(part.expression) if isinstance(node, Column)}
-    wanted = [NUM_RECORDS]
+    needed = [NUM_RECORDS]
     for path in paths:
         if has_bounds(columns[path].type):
-            wanted += [Stat("min", path), Stat("max", path)]
+            needed += [Stat("min", path), Stat("max", path)]
         if not t.is_nested(columns[path].type):
-            wanted.append(Stat("null_count", path))
-    return wanted
+            needed.append(Stat("null_count", path))
+    return needed
 
 
 def _by_bounds(row: dict[str, Any], part: Predicate) -> list[str]:
     """What the statistics of a file say of the columns of a condition."""
-    said = []
+    phrases = []
     asks_null = any(isinstance(node, Call) and node.op == "is_null" for node in ex.walk(part.expression))
     for path in sorted(part.column_paths)[:MAX_VALUES]:
         name = ".".join(path)
         low, high, nulls = (row.get(Stat(kind, path).name) for kind in ("min", "max", "null_count"))
         if nulls is not None and nulls == row.get(NUM_RECORDS.name):
-            said.append(f"{name} is NULL in every row")
+            phrases.append(f"{name} is NULL in every row")
         elif nulls == 0 and (asks_null or (low is None and high is None)):
-            said.append(f"{name} is never NULL")
+            phrases.append(f"{name} is never NULL")
         elif low is not None and high is not None and _shown(low) == _shown(high):
-            said.append(f"{name} is {_shown(low)} in every row")
+            phrases.append(f"{name} is {_shown(low)} in every row")
         elif low is not None or high is not None:
-            said.append(f"{name} is {_range(low, high)}")
-    return said
+            phrases.append(f"{name} is {_range(low, high)}")
+    return phrases
 
 
 def _range(low: Any, high: Any) -> str:

@@ -65,8 +65,8 @@ class _Function:
         """The least (``-1``) or greatest (``+1``) result that the value may have; None: no bound."""
         try:
             moved = value + direction * self.before if self.before else value
-            found = self.apply(moved)
-            return found + direction * self.after if self.after else found
+            result = self.apply(moved)
+            return result + direction * self.after if self.after else result
         except (OverflowError, ValueError):
             return None
 
@@ -82,7 +82,7 @@ def implied(snapshot: Snapshot, conditions: Sequence[Expression]) -> list[Expres
     if not functions:
         return []
     deriver = _Deriver(functions)
-    return [found for condition in conditions if (found := deriver.derive(condition)) is not None]
+    return [derived for condition in conditions if (derived := deriver.derive(condition)) is not None]
 
 
 def implied_predicates(
@@ -92,7 +92,7 @@ def implied_predicates(
     from deltanb.sql import predicates as language
 
     conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
-    return tuple(language.Predicate(_sql(found), found) for found in implied(snapshot, conditions))
+    return tuple(language.Predicate(_sql(each), each) for each in implied(snapshot, conditions))
 
 
 _SIGNS = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -178,7 +178,7 @@ class _Deriver:
         high = value if op in ("eq", "null_safe_eq", "lt", "le") else None
         functions = self._by_base[base]
         whole = [f for f in functions if f.part is None]
-        found = [bound for f in whole for bound in _bounds([f], low, high)]
+        bounds = [bound for f in whole for bound in _bounds([f], low, high)]
         parts = {f.part: f for f in functions if f.part is not None}
         chain = []
         for part in _PARTS:
@@ -186,22 +186,22 @@ class _Deriver:
                 break
             chain.append(parts[part])
         if chain:
-            found += _bounds(chain, low, high)
+            bounds += _bounds(chain, low, high)
         elif low is not None and high is not None:
-            found += [_one_of(parts[part], value) for part in ("month", "day") if part in parts]
-        return _all(found)
+            bounds += [_one_of(parts[part], value) for part in ("month", "day") if part in parts]
+        return _all(bounds)
 
 
 def _bounds(chain: Sequence[_Function], low: Any, high: Any) -> list[Expression]:
     """Bounds of columns that are compared one after the other, as the digits of a number."""
-    found = []
+    bounds = []
     for op, value, direction in (("gt", low, -1), ("lt", high, 1)):
         if value is None:
             continue
         ends = [function.at(value, direction) for function in chain]
         if None not in ends:
-            found.append(_or_null(_beyond(op, chain, ends), chain, op))
-    return found
+            bounds.append(_or_null(_beyond(op, chain, ends), chain, op))
+    return bounds
 
 
 def _beyond(op: str, chain: Sequence[_Function], ends: Sequence[Any]) -> Expression:
@@ -222,24 +222,24 @@ def _one_of(function: _Function, value: Any) -> Expression:
 
 
 def _or_null(condition: Expression, chain: Sequence[_Function], op: str) -> Expression:
-    kept = [boolean("is_null", function.column) for function in chain]
+    nulls = [boolean("is_null", function.column) for function in chain]
     if op == "gt" and t.is_string(chain[0].column.type):  # '+10000-01' sorts before '2024-01'
-        kept.append(boolean("lt", chain[0].column, Literal("0", pa.string())))
-    return boolean("or", condition, *kept)
+        nulls.append(boolean("lt", chain[0].column, Literal("0", pa.string())))
+    return boolean("or", condition, *nulls)
 
 
 def _all(conditions: Iterable[Expression]) -> Expression | None:
-    found = list(conditions)
-    if not found:
+    parts = list(conditions)
+    if not parts:
         return None
-    return boolean("and", *found) if len(found) > 1 else found[0]
+    return boolean("and", *parts) if len(parts) > 1 else parts[0]
 
 
 # --- functions ------------------------------------------------------------------------------------
 
 @lru_cache(maxsize=64)
 def _functions(schema: StructType, partition_columns: tuple[str, ...]) -> tuple[_Function, ...]:
-    found = []
+    functions = []
     for name in partition_columns:
         field = schema.field(name)
         if GENERATION not in field.metadata:
@@ -250,8 +250,8 @@ def _functions(schema: StructType, partition_columns: tuple[str, ...]) -> tuple[
         except DeltaError:  # an expression that only Spark understands
             continue
         if function is not None:
-            found.append(function)
-    return tuple(found)
+            functions.append(function)
+    return tuple(functions)
 
 
 def _function(sql: str, schema: StructType, column: Column) -> _Function | None:
@@ -322,10 +322,10 @@ def _truncating(unit: str, target: pa.DataType) -> Callable[[Any], Any]:
     def apply(value: Any) -> Any:
         if not isinstance(value, dt.datetime):
             value = dt.datetime(value.year, value.month, value.day)
-        found = _truncated(value, unit)
+        truncated = _truncated(value, unit)
         if t.is_date(target):
-            return found.date()
-        return found.replace(tzinfo=None if target.tz is None else dt.timezone.utc)
+            return truncated.date()
+        return truncated.replace(tzinfo=None if target.tz is None else dt.timezone.utc)
 
     return apply
 

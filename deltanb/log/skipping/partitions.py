@@ -185,12 +185,12 @@ def parse_hive_path(path: str) -> dict[str, str | None]:
     """
     from urllib.parse import unquote
 
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in path.split("/")[:-1] if not path.endswith("/") else path.split("/"):
         name, equals, text = part.partition("=")
         if equals:
-            found[unquote(name)] = None if text == HIVE_NULL else unquote(text)
-    return found
+            values[unquote(name)] = None if text == HIVE_NULL else unquote(text)
+    return values
 
 
 def _escape(text: str) -> str:
@@ -268,10 +268,10 @@ def _texts(chunk: pa.MapArray, physical: str, logical: str) -> pa.Array:
             return items if len(items) == rows else items.filter(hits)
     if t.is_dictionary(chunk.type.item_type):
         chunk = chunk.cast(pa.map_(pa.string(), pa.string()))
-    found = _lookup(chunk, physical)
-    if physical != logical and found.null_count == rows:
+    column = _lookup(chunk, physical)
+    if physical != logical and column.null_count == rows:
         return _lookup(chunk, logical)
-    return found
+    return column
 
 
 def _equal(texts: pa.Array, text: str) -> pa.Array:
@@ -383,25 +383,25 @@ def matches(
               for f in (schema.field(name) for name in used)]
     rows = [{name: _value(values.get(physical, values.get(name)), arrow, f)
              for name, physical, f, arrow in fields} for values in maps]
-    kept = [True] * len(rows)
+    may_match = [True] * len(rows)
     for predicate in predicates:
         try:
             test = _closure(predicate.expression)
         except _NotSimple:
-            kept = _through_arrow(predicate, rows, kept, fields)
+            may_match = _through_arrow(predicate, rows, may_match, fields)
             continue
-        kept = [before and test(row) is True for before, row in zip(kept, rows, strict=True)]
-    return kept
+        may_match = [before and test(row) is True for before, row in zip(may_match, rows, strict=True)]
+    return may_match
 
 
 def _through_arrow(
-    predicate: Predicate, rows: list[dict[str, Any]], kept: list[bool], fields: Any
+    predicate: Predicate, rows: list[dict[str, Any]], may_match: list[bool], fields: Any
 ) -> list[bool]:
     columns = {name: pa.array([row[name] for row in rows], arrow)
                for name, _, _, arrow in fields}
     table = pa.table({**columns, "\0row": pa.array(range(len(rows)), pa.int64())})
     hits = set(filter_table(table, predicate).column("\0row").to_pylist())
-    return [before and i in hits for i, before in enumerate(kept)]
+    return [before and i in hits for i, before in enumerate(may_match)]
 
 
 @lru_cache(maxsize=512)

@@ -76,10 +76,10 @@ def prune(
     from deltanb.log.replay import FILES_SCHEMA
 
     rows = matching_rows(snapshot, predicates)
-    wanted = FILES_SCHEMA.names if columns is None else list(columns)
+    names = FILES_SCHEMA.names if columns is None else list(columns)
     if rows is None:
-        return snapshot.select_files(wanted)
-    return snapshot.standing(wanted, rows)
+        return snapshot.select_files(names)
+    return snapshot.live_files(names, rows)
 
 
 def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array | None:
@@ -159,20 +159,20 @@ def _judged(
         if not left.num_rows:
             break
         verdict = evaluate(with_stats(snapshot, left, stats_in(part)), part)
-        kept = pc.coalesce(verdict, arrow_scalar(True, pa.bool_()))
-        unknown = pc.or_(unknown, pc.is_null(verdict)).filter(kept)
-        left = left.filter(kept)
+        is_left = pc.coalesce(verdict, arrow_scalar(True, pa.bool_()))
+        unknown = pc.or_(unknown, pc.is_null(verdict)).filter(is_left)
+        left = left.filter(is_left)
     return left.filter(pc.invert(unknown))[ROW], left.filter(unknown)
 
 
-def with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Table:
+def with_stats(snapshot: Snapshot, left: pa.Table, needed: list[Stat]) -> pa.Table:
     """The rows with their statistics beside them."""
-    wanted = [stat for stat in wanted if stat.name not in left.column_names]
-    if not wanted:
+    needed = [stat for stat in needed if stat.name not in left.column_names]
+    if not needed:
         return left
     whole = left.num_rows == snapshot.candidates.num_files
     rows = None if whole else left[ROW].combine_chunks()
-    stats = snapshot.stats_for(wanted, rows)
+    stats = snapshot.stats_for(needed, rows)
     for name in stats.column_names:
         left = left.append_column(name, stats[name])
     return left
@@ -181,24 +181,24 @@ def with_stats(snapshot: Snapshot, left: pa.Table, wanted: list[Stat]) -> pa.Tab
 def read_stats(
     files: FileSet,
     schema: StructType,
-    wanted: Sequence[Stat],
+    needed: Sequence[Stat],
     rows: pa.Array | None = None,
 ) -> pa.Table:
     """Typed statistics of the files, or of those at ascending positions among them."""
-    wanted = list(dict.fromkeys(wanted))
-    leaves = leaves_of(wanted, schema)
-    stats = dict(zip(leaves, wanted, strict=True))
+    needed = list(dict.fromkeys(needed))
+    leaves = leaves_of(needed, schema)
+    stats = dict(zip(leaves, needed, strict=True))
 
     def typed(table: pa.Table, leaves: Sequence[Leaf]) -> pa.Table:
         some = [stats[leaf] for leaf in leaves]
         if "stats_parsed" in table.column_names:
-            return typed_stats(table["stats_parsed"], schema, wanted=some)
-        return parse_stats(table["stats"], schema, wanted=some)
+            return typed_stats(table["stats_parsed"], schema, needed=some)
+        return parse_stats(table["stats"], schema, needed=some)
 
     tables = files.stats(leaves, rows, typed)
     if not tables:
-        return parse_stats(pa.chunked_array([], pa.string()), schema, wanted=wanted)
-    return pa.concat_tables(tables).rename_columns([stat.name for stat in wanted])
+        return parse_stats(pa.chunked_array([], pa.string()), schema, needed=needed)
+    return pa.concat_tables(tables).rename_columns([stat.name for stat in needed])
 
 
 def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
@@ -220,8 +220,8 @@ def _with_sets_met(table: pa.Table, node: Expression) -> tuple[pa.Table, Express
     if node.op != "meets":
         return table, Call(node.op, tuple(args), node.type, node.extra)
     name = f"\0met{table.num_columns}"
-    found = node.extra.any_between(*(_projected(table, bound) for bound in args))
-    return table.append_column(name, found), Column((name,), node.type)
+    is_met = node.extra.any_between(*(_projected(table, bound) for bound in args))
+    return table.append_column(name, is_met), Column((name,), node.type)
 
 
 def _projected(table: pa.Table, expression: Expression) -> pa.ChunkedArray:
@@ -247,9 +247,9 @@ def _stat(node: Column) -> Stat:
 
 def stats_in(condition: Expression) -> list[Stat]:
     """The statistics that a condition over files asks for."""
-    found = {_stat(node): None for node in ex.walk(condition)
+    stats = {_stat(node): None for node in ex.walk(condition)
              if isinstance(node, Column) and node.path[0] == _STAT}
-    return list(found)
+    return list(stats)
 
 
 # ---------------------------------------------------------------------------- rewriting
@@ -359,12 +359,12 @@ class _Rewriter:
         low, high = self._range(left, no_nan)
         other_low, other_high = self._range(right, no_nan)
         if op in ("lt", "le"):
-            found = _ordered(op, low, other_high)
+            ordered = _ordered(op, low, other_high)
         elif op == "eq":
-            found = _all_of([_ordered("le", low, other_high), _ordered("le", other_low, high)])
+            ordered = _all_of([_ordered("le", low, other_high), _ordered("le", other_low, high)])
         else:
-            found = _any_of([_ordered("lt", low, other_high), _ordered("lt", other_low, high)])
-        return _all_of([found, *self._not_all_null([left, right])])
+            ordered = _any_of([_ordered("lt", low, other_high), _ordered("lt", other_low, high)])
+        return _all_of([ordered, *self._not_all_null([left, right])])
 
     def _member(self, node: Call, no_nan: _Paths) -> Expression:
         operand, members = node.args[0], node.extra
@@ -382,11 +382,11 @@ class _Rewriter:
         if members.has_null:
             return ex.FALSE
         low, high = self._range(operand, no_nan)
-        found: Expression = UNKNOWN
+        verdict: Expression = UNKNOWN
         if low is not None and high is not None:
             alone = _runnable(boolean("not", Call("in", (low,), pa.bool_(), members)))
-            found = _any_of([_ordered("lt", low, high), alone])
-        return _all_of([found, *self._not_all_null([operand])])
+            verdict = _any_of([_ordered("lt", low, high), alone])
+        return _all_of([verdict, *self._not_all_null([operand])])
 
     def _prefix(self, node: Call, no_nan: _Paths) -> Expression:
         start = Constant(node.extra, pa.string())
@@ -509,8 +509,8 @@ def _all_of(nodes: Iterable[Expression]) -> Expression:
     if ex.FALSE in parts:
         return ex.FALSE
     known = [node for node in parts if node != UNKNOWN]
-    kept = known if len(known) == len(parts) else [*known, UNKNOWN]
-    return ex.TRUE if not kept else kept[0] if len(kept) == 1 else boolean("and", *kept)
+    terms = known if len(known) == len(parts) else [*known, UNKNOWN]
+    return ex.TRUE if not terms else terms[0] if len(terms) == 1 else boolean("and", *terms)
 
 
 def _any_of(nodes: Iterable[Expression]) -> Expression:

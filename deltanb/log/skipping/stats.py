@@ -76,7 +76,7 @@ def parse_stats(
     schema: StructType,
     columns: Sequence[str | tuple[str, ...]] = (),
     *,
-    wanted: Sequence[Stat] | None = None,
+    needed: Sequence[Stat] | None = None,
 ) -> pa.Table:
     """Typed statistics from JSON texts, one row each; texts that are not statistics give NULLs.
 
@@ -90,7 +90,7 @@ def parse_stats(
     >>> parse_stats(texts, schema, wanted=[NUM_RECORDS, Stat("min", ("x",))]).to_pydict()
     {'num_records': [2, None], 'min\\x1fx': [1, None]}
     """
-    leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if wanted is None else wanted)]
+    leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if needed is None else needed)]
     decoder, attributes = _decoder(tuple((leaf.json_path, _json_type(leaf.type)) for leaf in leaves))
     pieces: list[list[pa.Array]] = [[] for _ in leaves]
     for chunk in stats.chunks:
@@ -108,16 +108,16 @@ def typed_stats(
     schema: StructType,
     columns: Sequence[str | tuple[str, ...]] = (),
     *,
-    wanted: Sequence[Stat] | None = None,
+    needed: Sequence[Stat] | None = None,
 ) -> pa.Table:
     """As :func:`parse_stats`, from the struct column ``stats_parsed`` of a checkpoint."""
-    leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if wanted is None else wanted)]
+    leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if needed is None else needed)]
     return pa.table({leaf.stat.name: leaf.of_struct(stats) for leaf in leaves})
 
 
-def leaves_of(wanted: Iterable[Stat], schema: StructType) -> list[Leaf]:
+def leaves_of(needed: Iterable[Stat], schema: StructType) -> list[Leaf]:
     """The statistics by their paths in the JSON, ``minValues.<physical name>``."""
-    leaves = [_Leaf(stat, schema) for stat in wanted]
+    leaves = [_Leaf(stat, schema) for stat in needed]
     return [Leaf(leaf.json_path, leaf.type) for leaf in leaves]
 
 
@@ -146,8 +146,8 @@ class _Leaf:
                 return self.adjusted(_array(_column_of(attributes)(rows), self.type))
             except (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError):
                 pass  # one of them is out of range: they are read one by one
-        found = [_lenient(_value_at(text, self.json_path), self.type) for text in texts.to_pylist()]
-        return self.adjusted(pa.array(found, self.type))
+        values = [_lenient(_value_at(text, self.json_path), self.type) for text in texts.to_pylist()]
+        return self.adjusted(pa.array(values, self.type))
 
     def of_struct(self, stats: pa.ChunkedArray) -> pa.ChunkedArray:
         """The leaf of ``stats_parsed``; NULL where it is not there."""
