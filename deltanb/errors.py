@@ -88,7 +88,7 @@ import warnings
 from typing import Any, ClassVar
 
 from deltanb.text.completion import offered
-from deltanb.text.safe_text import LINE_BREAK, redacted, safe, shown, with_cut, with_short_lines
+from deltanb.text.safe_text import LINE_BREAK, safe, shown, with_cut, with_short_lines, without_keys
 
 NOTES = "__notes__"
 HAS_NOTES = hasattr(BaseException, "add_note")  # Python 3.11; before it tracebacks show messages alone
@@ -100,7 +100,7 @@ class DeltaError(Exception):
     Every keyword given to the constructor becomes an attribute: ``InvalidTable(..., file=f).file``.
     The message is made safe to show: a name in it cannot move the cursor, a path tells no credentials, and
     a predicate is cut at 300 characters, a line at 4000. The attributes are as given, for programs that open
-    what they name; but ``path`` tells no credentials either.
+    what they name; but those that are text tell no credentials of a URL either.
 
     >>> str(TableNotFound("no table at s3://key:secret@lake/\\x1b[2J"))
     'no table at s3://***@lake/\\\\x1b[2J'
@@ -116,7 +116,7 @@ class DeltaError(Exception):
         super().__init__(self.message)
         if "differences" in data:  # lines of text, too
             data["differences"] = [safe(line) for line in data["differences"]]
-        self.data = {**data, "path": redacted(str(path))} if "://" in str(path := data.get("path")) else data
+        self.data = {name: without_keys(value) for name, value in data.items()}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -157,7 +157,7 @@ def add_note(error: BaseException, note: str) -> None:
     >>> stopped.__notes__
     ['version 3 is committed']
     """
-    note = safe(note)
+    note = with_short_lines(safe(note))
     if note in getattr(error, "__notes__", ()):
         return
     if hasattr(error, "add_note"):
@@ -453,9 +453,7 @@ class DeltaConcurrentModificationException(DeltaError):
         self.version = version
         if error_class is not None:
             self.error_class = error_class
-        self.data = {
-            **data, "conflict": conflict, "version": version, "error_class": self.error_class
-        }
+        self.data |= {"conflict": conflict, "version": version, "error_class": self.error_class}
 
     @property
     def __notes__(self) -> list[str]:
@@ -578,7 +576,7 @@ def warn(message: str, category: type[Warning]) -> None:
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "deltanb":
         level, frame = level + 1, frame.f_back
-    warnings.warn(safe(message), category, stacklevel=level)
+    warnings.warn(with_short_lines(safe(message)), category, stacklevel=level)
 
 
 def require(value: object, kind: type | tuple[type, ...], where: str, what: str) -> None:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 __all__ = ["LINE_BREAK", "escaped", "get_logger", "redacted", "safe", "shown", "with_cut",
-           "with_short_lines", "without_credentials"]
+           "with_short_lines", "without_credentials", "without_keys"]
 
 LINE_BREAK = "\n"
 MAX_SQL = 300  # characters of a predicate in a message: programs write some of megabytes
@@ -197,6 +197,13 @@ def shown(value: object) -> str:
         if isinstance(value, int):
             return f"an integer of {value.bit_length()} bits"
         return f"a {type(value).__name__}"
+
+
+def without_keys(value: Any) -> Any:
+    """A text without the credentials of the URLs in it, or several such texts; anything else as it is."""
+    if type(value) in (list, tuple):
+        return type(value)(map(without_keys, value))
+    return redacted(value) if isinstance(value, str) and "://" in value else value
 
 
 def without_credentials(uri: str) -> str:

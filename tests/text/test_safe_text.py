@@ -224,6 +224,16 @@ def test_a_foreign_exceptions_words_are_made_safe_too() -> None:
     assert raw("".join(lines)) == ""
 
 
+def test_no_text_that_an_error_carries_tells_keys() -> None:
+    """Whatever it is called, also where several are listed, and of errors that know more than others."""
+    place = f"s3://key:{SECRET}@lake/t"
+    for kind in (dn.errors.InvalidTable, ConcurrentAppendException):
+        error = kind("no", path=place, file=f"{place}/a", files=(f"{place}/a", f"{place}/b"), line=3)
+        for one in (error, pickle.loads(pickle.dumps(error))):
+            assert SECRET not in repr(one.data) and one.files == ("s3://***@lake/t/a", "s3://***@lake/t/b")
+            assert (one.path, one.file, one.line) == ("s3://***@lake/t", "s3://***@lake/t/a", 3)
+
+
 def test_conflicts_tell_neither() -> None:
     table = evil_table()
     for operation in (dn.Operation("OP" + EVIL, {"predicate": [EVIL]}), "OTHER" + EVIL):
@@ -347,6 +357,15 @@ def test_the_traceback_of_a_missing_file_shows_no_secret(tmp_path: Path) -> None
 def test_a_message_with_an_endless_name_is_short() -> None:
     error = dn.errors.InvalidArgument(f"there is no column {'x' * 1_000_000!r}\nand no {'y' * 1_000_000!r}")
     assert len(str(error)) < 10_000 and str(error).startswith("there is no column 'xxx")
+
+
+def test_a_warning_and_a_note_with_an_endless_name_are_short(tmp_path: Path) -> None:
+    with pytest.warns(dn.errors.UnknownPropertyWarning) as warned:
+        dn.create(tmp_path / "t", {"n": [1]}, properties={"delta." + "x" * 1_000_000: "1"})
+    assert len(str(warned[0].message)) < 5_000
+    error = ValueError()
+    dn.errors.add_note(error, f"column {'x' * 1_000_000}")
+    assert [len(note) < 5_000 for note in getattr(error, "__notes__", [])] == [True]
 
 
 def test_the_path_of_an_error_tells_no_keys_of_a_store_of_others() -> None:
