@@ -59,6 +59,21 @@ def test_null_stays_null_in_a_long_chain() -> None:
         assert rows == ([1, TERMS - 1] if "<>" in sql or "IS TRUE" in sql else [TERMS])
 
 
+@pytest.mark.parametrize("nots", [2**14, 2**14 + 1])
+def test_a_chain_of_nots(nots: int) -> None:
+    rows = in_small_stack(lambda: predicates.filter_table(TABLE, "NOT " * nots + "id = 1")["id"].to_pylist())
+    assert rows == ([TERMS - 1, TERMS] if nots % 2 else [1])
+
+
+@pytest.mark.parametrize("branches", [MAX_CHAIN // 2 - 1, MAX_CHAIN // 2 + 1, 2**14])
+def test_a_case_of_many_branches(branches: int) -> None:
+    """The first that holds counts, NULL is none, and none has no value."""
+    cases = "WHEN x IS NULL THEN NULL WHEN id = 1 THEN 1 " + " ".join(
+        f"WHEN x = {n} OR NULL THEN {n + 1}" for n in range(branches))
+    kept = predicates.filter_table(TABLE, f"CASE {cases} ELSE -1 END IN (1, -1)")["id"].to_pylist()
+    assert kept == [1, *(n for n in (TERMS - 1, TERMS) if n >= branches)]
+
+
 def test_a_long_list_of_doubles() -> None:
     listed = f"x IN ({', '.join(f'{n}.0D' for n in range(TERMS))})"
     assert predicates.filter_table(TABLE, listed)["id"].to_pylist() == [1, TERMS - 1]

@@ -281,6 +281,9 @@ def _regex(node: Call, run: Compile) -> pc.Expression:
 
 
 def _case(node: Call, run: Compile) -> pc.Expression:
+    if len(node.args) > MAX_CHAIN:  # nested calls, one a branch, take Arrow more stack than it has
+        when = pc.make_struct(*(pc.coalesce(run(condition), _false()) for condition in node.args[:-1:2]))
+        return pc.case_when(when, *map(run, node.args[1::2]), run(node.args[-1]))
     result = run(node.args[-1])
     for i in range(len(node.args) - 3, -1, -2):
         condition = pc.coalesce(run(node.args[i]), _false())

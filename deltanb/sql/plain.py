@@ -210,8 +210,13 @@ class _Reader:
         return joined("and", folded("and", found))
 
     def _single(self) -> Expression:
-        if self._next("not"):
-            return negate(self._single())
+        is_negated = False
+        while self._next("not"):  # a program may write thousands of them
+            is_negated = not is_negated
+        found = self._positive()
+        return negate(found) if is_negated else found
+
+    def _positive(self) -> Expression:
         if self._next("("):
             found = self.junction()
             self._next(")")
