@@ -15,7 +15,7 @@ gives them behind every winner's; a file of the table keeps its own, whatever st
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.metadata_check import verify_feed_kept
 from deltanb.transaction.operations import PRESERVED, TRANSACTION, Operation
 from deltanb.transaction.rules import check
-from deltanb.transaction.steps import Winner
+from deltanb.transaction.steps import Committed, Step, Winner
 from deltanb.transaction.transaction import OptimisticTransaction
 from deltanb.transaction.writing import delete_files
 
@@ -201,6 +201,18 @@ class StagedTransaction(OptimisticTransaction):
         done = self.committed
         return done is None or all(each.transaction is not done.transaction for each in self.log.statements)
 
+    def _run(self, steps: Generator[Step, Any, Committed]) -> int:
+        """As of any transaction; Ctrl-C once it is staged undoes it, a statement or not yet."""
+        log = self.log
+        assert isinstance(log, StagedLog)
+        before = len(log.statements)
+        try:
+            return super()._run(steps)
+        except BaseException:
+            log.rollback_to(before)
+            log.undo_staged(self.written)
+            raise
+
     def note_outcome(self, error: BaseException) -> None:
         """Nothing: what is staged is no version yet, and is undone with its transaction."""
 
@@ -270,6 +282,13 @@ class StagedLog(DeltaLog):
             raise
         finally:
             self.delete(file for statement in gone for file in statement.written)
+
+    def undo_staged(self, written: Iterable[AddFile]) -> None:
+        """Take back what is staged and is no statement, if anything is, and delete its files."""
+        assert isinstance(self.commits, StagedCommits)
+        if self.commits.newest() > self.snapshot.version:
+            self._stage_again()
+            self.delete(written)
 
     def follow(self) -> bool:
         """Move to the table's newest version, statements and all, unless a commit since then contradicts

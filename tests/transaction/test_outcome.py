@@ -670,3 +670,35 @@ def test_ctrl_c_between_two_lines_leaves_no_file_that_nobody_names(
             sys.settrace(None)
         assert sorted(p.name for p in (tmp_path / f"{place}").rglob("*.parquet")) == before
     assert place > 10
+
+
+def test_ctrl_c_in_a_statement_of_a_transaction_leaves_no_file_and_nothing_staged(tmp_path: Path) -> None:
+    """At every line between what is staged and the statement that it becomes; the transaction goes on."""
+    from deltanb.transaction.staging import StagedCommits, StagedTransaction
+    from deltanb.transaction.transaction import OptimisticTransaction
+
+    codes = {work.__code__ for work in (StagedCommits.stage, StagedTransaction.run_post_commit_hooks,
+                                        OptimisticTransaction._steps, OptimisticTransaction._note)}
+    for place in itertools.count():
+        table, lines = dn.create(tmp_path / f"{place}", {"id": [1]}), itertools.count()
+        before = sorted((tmp_path / f"{place}").rglob("*.parquet"))
+
+        def trace(frame: Any, event: str, argument: Any, at: int = place, lines: Any = lines) -> Any:
+            if frame.f_code in codes and event == "line" and next(lines) == at:
+                raise KeyboardInterrupt
+            return trace if frame.f_code in codes else None
+
+        with table.transaction() as txn:
+            sys.settrace(trace)
+            try:
+                txn.append({"id": [2]})
+            except KeyboardInterrupt:
+                pass
+            else:
+                break
+            finally:
+                sys.settrace(None)
+            assert sorted((tmp_path / f"{place}").rglob("*.parquet")) == before
+            txn.append({"id": [3]})
+        assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 3]
+    assert place > 40
