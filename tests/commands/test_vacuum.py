@@ -27,6 +27,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.options import options
+from deltanb.store.local import LocalStore
 from deltanb.table.entry import create
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, Pass, ScriptedStore, TableBuilder, add
@@ -412,3 +413,22 @@ def test_a_broken_removal_is_no_reason_to_stop(clock: Clock) -> None:
     builder.commit(RemoveFile("a", data_change=True))
     clock.now += 8 * DAY
     assert DeltaTable(builder.log).vacuum().num_files == 1
+
+
+# --- tables in the folder -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("is_local", [True, False])
+@pytest.mark.parametrize("inner", ["inner", "deep/er", "p=a"])
+def test_what_a_table_in_the_folder_has_is_not_this_ones(
+    inner: str, is_local: bool, tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path) if is_local else MemoryStore()
+    table = create(store, {"id": [1], "p": ["a"]}, partition_by="p")
+    theirs = [f"{inner}/_delta_log/00000000000000000000.json", f"{inner}/a.parquet", f"{inner}/q=1/b.parquet"]
+    for name in [*theirs, "stray"]:
+        store.put(name, b"x")
+    mine = table.snapshot.files["path"][0].as_py()
+    table.overwrite({"id": [2], "p": ["b"]})
+    result = table.vacuum(0, check=False)
+    assert result.files["path"].to_pylist() == sorted([mine, "stray"])
+    assert {*theirs} <= {status.name for status in store.list_all("")}

@@ -24,7 +24,7 @@ from deltanb.store.base import is_remote
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
-FOLDER = "_change_data"
+CHANGE_FOLDER = "_change_data"
 CHANGE_TYPE = "_change_type"
 KINDS = 2  # that are read at a time from a bucket: rows before and after
 
@@ -61,7 +61,7 @@ def write_changes(
         return (batch for change in changes for batch in labelled(change))
 
     written = write_files(txn.log.store, metadata, txn.protocol, inputs.Source(schema, rows),
-                          data_change=False, folder=FOLDER, prefix="cdc",
+                          data_change=False, folder=CHANGE_FOLDER, prefix="cdc",
                           hidden=[column_mapping.hidden(CHANGE_TYPE, STRING)])
     txn.written.extend(written)
     return [AddCDCFile(file.path, dict(file.partition_values), file.size) for file in written]

@@ -8,9 +8,9 @@ A version is within the retention if it was the newest one at some moment of it.
 version reads: data files, deletion vectors, change data files. A file that no commit names is kept as
 long as it is younger than the retention, for it may belong to a commit still to come; so are the files that
 a write has under names of its own (``leftovers.py``). Whatever lies outside the table's folder is never
-touched: a clone's files are its source's. What a path means, and what is inside, ``store/paths.py`` says: a
-file that is needed under any spelling is needed, and one that is reached through a linked folder is where
-the link leads.
+touched: a clone's files are its source's; nor is what another table has whose folder lies in it. What a path
+means, and what is inside, ``store/paths.py`` says: a file that is needed under any spelling is needed, and
+one that is reached through a linked folder is where the link leads.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from deltanb.actions import (
 )
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
+from deltanb.commands.rows.change_files import CHANGE_FOLDER
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
 from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
 from deltanb.concurrency import parallel
@@ -62,7 +63,6 @@ MAX_HOURS = 1900 * 365 * 24  # so long ago there still are dates to show
 RETENTION = "delta.deletedFileRetentionDuration"
 LAST_VACUUM = f"{LOG_FOLDER}/_last_vacuum_info"
 """Up to which version removed files have been deleted, as Delta Spark notes it."""
-CHANGE_FOLDER = "_change_data"
 FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
 
 
@@ -299,11 +299,26 @@ def _paths_of(actions: Iterable[Any]) -> Iterator[tuple[str, bool]]:
 # --- what there is --------------------------------------------------------------------------------
 
 def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
-    """Files in the folder that are old enough to go, if no version needs them."""
+    """Files in the folder that are old enough to go, if no version needs them.
+
+    Below a folder that has a log of its own they are another table's, unless this one has removed them.
+    """
     hidden, key = _hidden(snapshot, needed.inside), needed.inside.key
-    return [status for status in snapshot.log.store.list_all("")
-            if not hidden(status.name)
-            and (status.modification_time <= needed.cutoff or key(status.name) in needed.expired)]
+    found, tables = [], set()
+    for status in snapshot.log.store.list_all(""):
+        folder, log, _ = status.name.partition(f"/{LOG_FOLDER}/")
+        if log:
+            tables.add(folder)
+        elif not hidden(status.name) and (
+                status.modification_time <= needed.cutoff or key(status.name) in needed.expired):
+            found.append(status)
+    return [status for status in found
+            if key(status.name) in needed.expired or tables.isdisjoint(_folders_of(status.name))]
+
+
+def _folders_of(name: str) -> Iterator[str]:
+    while name := posixpath.dirname(name):
+        yield name
 
 
 def _hidden(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
