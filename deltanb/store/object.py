@@ -124,8 +124,9 @@ class ObjectStore:
         return statuses
 
     def list_all(self, prefix: str) -> Iterator[FileStatus]:
-        """In the order of names, a page at a time."""
-        return map(self._status, self.bucket.listing(self.place.named(prefix.rstrip("/")).rstrip("/")))
+        """In the order of names, a page at a time; without the object by which others make the folder."""
+        found = self.bucket.listing(self.place.named(prefix.rstrip("/")).rstrip("/"))
+        return (status for status in map(self._status, found) if status.name)
 
     def status(self, name: str) -> FileStatus | None:
         """By one request without a body."""

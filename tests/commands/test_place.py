@@ -16,6 +16,7 @@ from deltanb.actions import Metadata
 from deltanb.commands.rows.two_phase_write import WriteOptions, planned
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.schema.types import from_arrow
+from deltanb.store.object import ObjectStore
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -42,7 +43,8 @@ def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "year=1/a.parquet", "notes.txt", "deep/er/x"])
+@pytest.mark.parametrize("name", ["a.parquet", "year=1/a.parquet", "notes.txt", "deep/er/x",
+                                  "_change_data/a.parquet", "inner/_delta_log/00000000000000000000.json"])
 @pytest.mark.parametrize("creator", CREATORS)
 def test_a_folder_with_files_of_others_is_refused(creator: str, name: str, tmp_path: Path) -> None:
     at = tmp_path / "t"
@@ -51,7 +53,7 @@ def test_a_folder_with_files_of_others_is_refused(creator: str, name: str, tmp_p
     before = tree(at)
     with pytest.raises(InvalidArgument, match=r"no Delta table and not empty .*allow_files=True") as caught:
         CREATORS[creator](at, tmp_path)
-    assert ("deltanb.convert(" in str(caught.value)) == name.endswith(".parquet")
+    assert ("deltanb.convert(" in str(caught.value)) == (name.endswith(".parquet") and name[0] != "_")
     assert tree(at) == before
 
 
@@ -83,6 +85,15 @@ def test_in_other_stores_too() -> None:
     assert list(store.files) == ["a.parquet"]
     with pytest.raises(TableNotFound, match=r"deltanb\.convert\("):
         dn.open(store)
+
+
+def test_what_makes_a_folder_in_a_bucket_is_no_hindrance(s3_server: Any, bucket: str) -> None:
+    """Empty objects whose keys end in a slash: consoles make them, and clients that know folders alone."""
+    for key in ("t/", "t/p=a/", "t/x_$folder$", "t/_delta_log/"):
+        s3_server.store(bucket.removeprefix("s3://"), key, b"")
+    table = dn.create(ObjectStore(f"{bucket}/t", s3_server.options), ROWS, partition_by="p")
+    table.vacuum(0, check=False)
+    assert table.count() == 2
 
 
 def test_where_it_is_asked_for_files_of_others_stay_until_a_vacuum_that_tells_them(tmp_path: Path) -> None:
@@ -124,7 +135,28 @@ def test_a_creation_that_was_killed_can_be_done_again(tmp_path: Path) -> None:
     assert [name for name in tree(tmp_path / "t") if name.endswith(".parquet")]
     table = dn.create(tmp_path / "t", ROWS)
     assert table.count() == 2
-    assert table.vacuum(0, check=False).unnamed.num_rows == 1
+    assert table.vacuum(0, check=False).unnamed.num_rows == 2  # its data file, and the note of its creation
+    assert not [name for name in tree(tmp_path / "t") if name.endswith(".tmp")]
+
+
+def test_a_conversion_that_was_killed_leaves_files_of_others(tmp_path: Path) -> None:
+    child = os.fork() if hasattr(os, "fork") else pytest.skip("no fork on this system")
+    at = tmp_path / "t"
+    if not child:
+        from deltanb.store.local import Draft
+
+        Draft.link = lambda *args: os._exit(0)  # type: ignore[method-assign]
+        try:
+            at.mkdir()
+            pq.write_table(ROWS, at / "theirs.parquet")
+            dn.convert(at)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (at / "_delta_log").is_dir()
+    with pytest.raises(InvalidArgument, match=r"not empty \(theirs\.parquet\)"):
+        dn.create(at, ROWS)
+    assert dn.convert(at).count() == 2
 
 
 @pytest.mark.parametrize("rows", [{"n": ["no number"]}, {"n": [None]}])

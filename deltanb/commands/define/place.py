@@ -13,20 +13,24 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
+from deltanb.commands.rows.change_files import CHANGE_FOLDER
 from deltanb.errors import DeltaError, InvalidArgument, StorageError, TableNotFound
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.skipping.partitions import is_data_path
 from deltanb.store.base import LogStore
+from deltanb.store.drafts import hidden_name
 from deltanb.store.local import is_temporary
 
 __all__ = ["begun", "check_place", "has_iceberg", "hint_of_files", "no_table"]
 
+_BEGUN = "begun"
+"""What a creation's note is named for; the name is a temporary file's, which logs ignore."""
 MAX_NAMED = 3  # files in an error
 MAX_LOOKED_AT = 1000  # files among which Parquet is looked for, to name the way out
 
 
 def check_place(store: LogStore, partition_by: Collection[str] = ()) -> None:
-    """Refuse a place where others have files: any that is not hidden, as VACUUM would delete it.
+    """Refuse a place where others have files, any that VACUUM would delete, or tables in its folders.
 
     Files that a creation of ours has left, because it was killed, are no hindrance.
 
@@ -39,7 +43,7 @@ def check_place(store: LogStore, partition_by: Collection[str] = ()) -> None:
     some = ", ".join(names[:MAX_NAMED]) + ", …" * (len(names) > MAX_NAMED)
     hint = hint_of_files(store)
     raise InvalidArgument(
-        f"{store.root} is no Delta table and not empty ({some}); a VACUUM of a table here would delete these "
+        f"{store.root} is no Delta table and not empty ({some}); a VACUUM of a table here could delete these "
         f"files. {hint}{'. Else g' if hint else 'G'}ive another path, or pass allow_files=True",
         path=store.root)
 
@@ -49,7 +53,8 @@ def hint_of_files(store: LogStore) -> str:
     seen."""
     if has_iceberg(store):
         return "catalog.table(name) of its catalog opens the Iceberg table there"
-    has_parquet = any(name.endswith((".parquet", ".parq")) for name in islice(_files(store), MAX_LOOKED_AT))
+    has_parquet = any(name.endswith((".parquet", ".parq")) and is_data_path(name)
+                      for name in islice(_files(store), MAX_LOOKED_AT))
     return f"deltanb.convert({store.root!r}) makes a table of the Parquet files there" if has_parquet else ""
 
 
@@ -75,14 +80,19 @@ def no_table(store: LogStore) -> TableNotFound:
 
 
 def _files(store: LogStore, partition_by: Collection[str] = ()) -> Iterator[str]:
-    return (status.name for status in store.list_all("") if is_data_path(status.name, partition_by))
+    """What VACUUM would delete, and logs of tables in the folder. A file without content is nobody's loss:
+    other clients of a bucket make folders so."""
+    return (status.name for status in store.list_all("") if status.size and (
+        is_data_path(status.name.removeprefix(f"{CHANGE_FOLDER}/"), partition_by)
+        or f"/{LOG_FOLDER}/" in status.name))
 
 
 @contextmanager
 def begun(store: LogStore) -> Iterator[None]:
-    """A block in which the first files of a table are written: an empty log says that they are a table's.
+    """A block in which the first files of a table are written: a note in its log says that they are its own.
 
-    It goes again where the block fails. In a bucket, where there are no folders, nothing says it.
+    A log without files does not: that is left, too, by whoever was killed converting files of others. The
+    note goes with the block, and where that fails the log. In a bucket nothing says it.
 
     Raises:
         StorageError: no folder can be made there.
@@ -94,23 +104,26 @@ def begun(store: LogStore) -> Iterator[None]:
         return
     log = f"{root}/{LOG_FOLDER}"
     made = [folder for folder in (log, root) if not os.path.isdir(folder)]
+    note = hidden_name(f"{log}/{_BEGUN}")
     try:
         try:
             make_folder(log)  # synced, as the commit takes a folder that is there to be on the disk
+            os.close(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
         except OSError as error:
             raise StorageError.of(error, "written", log) from error
         yield
-    except BaseException:
+    finally:
+        with suppress(OSError):  # one that stays is VACUUM's to remove
+            os.unlink(note)
         for folder in made:
             with suppress(OSError):  # not empty
                 os.rmdir(folder)
-        raise
 
 
 def _is_begun(store: LogStore) -> bool:
-    """Whether files without a version are of a write of ours that was killed: there is a log without a file,
-    or the temporary file of a write by tasks."""
-    log = store.local_path(LOG_FOLDER)
-    if log is not None and os.path.isdir(log) and all(map(is_temporary, store.list_names(LOG_FOLDER + "/"))):
+    """Whether files without a version are of a write of ours that was killed: the log has its note and no
+    file, or there is the permit of a write by tasks."""
+    names = store.list_names(LOG_FOLDER + "/")
+    if all(map(is_temporary, names)) and any(name.startswith(f"{LOG_FOLDER}/.{_BEGUN}.") for name in names):
         return True
     return any(map(is_temporary, store.list_names("")))
