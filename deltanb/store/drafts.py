@@ -175,6 +175,7 @@ class Draft:
         except FileExistsError:
             return False
         try:
+            drop_checksum(path)
             write_all(handle, self._data)
             if self._syncs:
                 os.fsync(handle)

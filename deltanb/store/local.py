@@ -223,6 +223,7 @@ class LocalStore:
         path = self._path(name)
         try:
             os.link(self._path(source), path)
+            drop_checksum(path)  # of a file that somebody has removed alone
         except FileExistsError:
             return False
         except FileNotFoundError:

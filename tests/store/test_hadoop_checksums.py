@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +33,8 @@ CHANGES: dict[str, Callable[[LocalStore], object]] = {
     "put in pieces": lambda store: store.put(NAME, pieces()),
     "delete": lambda store: store.delete(NAME),
     "delete what was removed alone": lambda store: (remove_alone(store), store.delete(NAME)),
+    "link if absent": lambda store: (
+        store.put("staged", b"ours"), remove_alone(store), store.link_if_absent("staged", NAME)),
     "put if absent": lambda store: (remove_alone(store), store.put_if_absent(NAME, b"ours")),
 }
 
@@ -45,6 +49,14 @@ def test_a_change_takes_the_checksum_along(change: str, is_nameless: bool, tmp_p
     beside(tmp_path / "_delta_log" / "another").write_bytes(b"crc of another")
     CHANGES[change](store)
     assert not beside(tmp_path / NAME).exists() and beside(tmp_path / "_delta_log" / "another").exists()
+
+
+def test_so_does_one_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **more: object) -> None:
+        raise OSError(errno.EPERM, "operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    test_a_change_takes_the_checksum_along("put if absent", False, tmp_path)
 
 
 def test_what_is_not_replaced_keeps_its_checksum(tmp_path: Path) -> None:
