@@ -215,7 +215,7 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
             known = isinstance(values, pa.Array | pa.ChunkedArray)
             arrays[name] = values if known else _array_of(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            said = "it holds pandas' NaT; write None" if "NaT" in str(error) else error
+            said = "it holds pandas' NaT; write None" if "NaT" in str(error) else _advised(error)
             raise InvalidArgument(f"column {name!r} cannot be converted to Arrow: {said}",
                                   column=name) from error
     lengths = {name: len(array) for name, array in arrays.items()}
@@ -278,8 +278,18 @@ def _table_of_pandas(frame: Any) -> pa.Table:
             shorter = frame.apply(lambda c: c.map(_without_long_integers) if c.dtype == object else c)
             table = pa.Table.from_pandas(shorter, preserve_index=keep)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"the pandas frame cannot be converted to Arrow: {error}") from error
+        raise InvalidArgument(
+            f"the pandas frame cannot be converted to Arrow: {_advised(error)}") from error
     return table.replace_schema_metadata(None)
+
+
+def _advised(error: Exception) -> str:
+    """What Arrow says of Python's values that it does not take; of UUIDs in lists and structs it says no more
+    than that they are of an extension type."""
+    if error.args[:1] != ("extension",):
+        return str(error)
+    said = "a UUID in a list or a struct; give its text, str(value)"
+    return " ".join([said, *map("({})".format, error.args[1:])])
 
 
 _NAMED, _LEFT_OUT = 'frame.rename_axis("name")', "frame.reset_index(drop=True)"

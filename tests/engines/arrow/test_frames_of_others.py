@@ -181,6 +181,13 @@ def test_uuids_go_into_columns_of_texts_and_of_bytes() -> None:
     assert rows(table_of(_of_python([value, value])), "v")[0]["c"] == str(value)
 
 
+@pytest.mark.parametrize("value", [[uuid.UUID(int=1)], {"f": uuid.UUID(int=1)}], ids=["list", "struct"])
+def test_uuids_that_arrow_does_not_take_are_refused_by_name(value: Any) -> None:
+    for data in ({"c": [value]}, [{"c": value}], pd.DataFrame({"c": [value]})):
+        with pytest.raises(InvalidArgument, match=r"(column 'c' .*UUID|UUID.* column c )"):
+            table_of(data)
+
+
 # --- polars ---------------------------------------------------------------------------------------
 
 def _polars_types(kind: Any) -> Iterator[Any]:
