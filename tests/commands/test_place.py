@@ -159,6 +159,13 @@ def test_a_conversion_that_was_killed_leaves_files_of_others(tmp_path: Path) -> 
     assert dn.convert(at).count() == 2
 
 
+def test_what_others_had_not_named_yet_says_nothing_of_the_files_beside_it(tmp_path: Path) -> None:
+    pq.write_table(ROWS, tmp_path / "theirs.parquet")
+    (tmp_path / ".theirs.0123456789abcdef.tmp").touch()
+    with pytest.raises(InvalidArgument, match=r"not empty \(.*theirs\.parquet"):
+        dn.create(tmp_path, ROWS)
+
+
 @pytest.mark.parametrize("rows", [{"n": ["no number"]}, {"n": [None]}])
 def test_a_creation_that_fails_leaves_nothing(rows: Any, tmp_path: Path) -> None:
     def bad() -> Any:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from deltanb.commands.rows.change_files import CHANGE_FOLDER
+from deltanb.engines.spark import permits
 from deltanb.errors import DeltaError, InvalidArgument, StorageError, TableNotFound
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.skipping.partitions import is_data_path
@@ -126,4 +127,4 @@ def _is_begun(store: LogStore) -> bool:
     names = store.list_names(LOG_FOLDER + "/")
     if all(map(is_temporary, names)) and any(name.startswith(f"{LOG_FOLDER}/.{_BEGUN}.") for name in names):
         return True
-    return any(map(is_temporary, store.list_names("")))
+    return bool(permits.standing(store, "part-"))
