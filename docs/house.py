@@ -1,8 +1,8 @@
 """The house: its floors, what lives in each module, and which imports run between them.
 
 What lives here: :data:`FLOORS`, the one list of floors, from which ``tests/test_imports.py`` knows what may
-import what; and the command that tells the paths: ``python docs/house.py [FOLDER]`` prints a line for each
-module, from its own docstring.
+import what; and two commands. ``python docs/house.py [FOLDER]`` prints a line for each module, from its own
+docstring; ``python docs/house.py --figure`` writes the figure in CONTRIBUTING.md anew.
 What it does not know: the code of any module beyond its imports and its first line.
 """
 
@@ -95,15 +95,69 @@ def arrows() -> dict[tuple[str, str], bool]:
     return pairs
 
 
+def figure() -> str:
+    """The floors as a Mermaid flowchart: an arrow leads from a folder to each that it imports from, unless
+    another arrow's way leads there, too."""
+    below: dict[str, set[str]] = {}
+    for (source, target), is_type in arrows().items():
+        ends = _room(source), _room(target)
+        if not is_type and all(map(_is_room, ends)) and floor_of(target) < floor_of(source):
+            below.setdefault(ends[0], set()).add(ends[1])
+
+    def reach(room: str) -> set[str]:
+        return set().union(*({each} | reach(each) for each in below.get(room, ())))
+
+    rows = ["flowchart TD"]
+    for names in reversed(FLOORS):
+        rows += [f"    {_node(name)}[{name}]" for name in filter(_is_room, names)]
+    for source in sorted(below, key=lambda name: (-floor_of(name), name)):
+        targets = below[source]
+        passed = set().union(*(reach(each) for each in targets))
+        rows += [f"    {_node(source)} --> {_node(each)}"
+                 for each in sorted(targets - passed, key=lambda name: (-floor_of(name), name))]
+    return "\n".join(rows)
+
+
+def _room(module: str) -> str:
+    """The floor's name under which a module is listed."""
+    names = {name for floor in FLOORS for name in floor}
+    while module not in names:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def _is_room(name: str) -> bool:
+    """Whether it is drawn: a folder with code of its own, and no module that stands beside them."""
+    return ((PACKAGE / name.replace(".", "/")).is_dir() and name not in ("", "spark")) \
+        or name == "engines.contract"
+
+
+def _node(name: str) -> str:
+    return name.replace(".", "_")
+
+
+BEGIN, END = "```mermaid\n", "\n```"
+"""Between these the figure stands in the guide."""
+
+
+def draw(guide: Path = ROOT / "CONTRIBUTING.md") -> None:
+    """Write the figure into the guide."""
+    head, _, rest = guide.read_text("utf-8").partition(BEGIN)
+    guide.write_text(f"{head}{BEGIN}{figure()}{END}{rest.partition(END)[2]}", "utf-8")
+
+
 def lines(folder: Path) -> Iterator[str]:
     """A line for each module below a folder: its path, and the first sentence of its docstring."""
     for path in sorted(folder.rglob("*.py")):
-        said = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        yield f"{path.relative_to(ROOT).as_posix():55} {said.partition(chr(10))[0]}"
+        text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        yield f"{path.relative_to(ROOT).as_posix():55} {text.partition(chr(10))[0]}"
 
 
 def main(arguments: list[str]) -> None:
-    """Print the modules of a folder, or of the whole package."""
+    """Draw the figure, or print the modules of a folder or of the whole package."""
+    if arguments == ["--figure"]:
+        draw()
+        return
     for folder in arguments or [str(PACKAGE)]:
         print(*lines(Path(folder).resolve()), sep="\n")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import house
 from docs.house import arrows, floor_of, modules_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,7 @@ UP = {
 }
 """Every import that runs up, of whatever kind, and why it stays."""
 
+MAX_WORDS = 4_000  # of the guide: more is not read
 MAX_UP = 5
 MAX_CIRCLE = 3  # files that import each other, when they are loaded or inside functions
 MAX_CIRCLE_OF_TYPES = 12  # where imports for annotations count, too
@@ -158,3 +160,10 @@ def test_every_public_name_resolves() -> None:
     assert set(deltanb.__all__) <= set(dir(deltanb))
     with pytest.raises(AttributeError, match="no_such_name"):
         deltanb.no_such_name  # noqa: B018
+
+
+def test_the_figure_in_the_guide_is_that_of_the_imports() -> None:
+    """``python docs/house.py --figure`` draws it anew."""
+    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert house.figure() in guide
+    assert len(guide.split()) <= MAX_WORDS
