@@ -292,10 +292,10 @@ class Catalog(Displayable):
         """What the catalog has of a table; a name that it does not have is answered with those like it."""
         name = TableName.of(name)
         try:
-            found: TableRow = self.store.tables.load(name)
+            row: TableRow = self.store.tables.load(name)
         except TableNotFound as error:
             raise self._with_hint(error, name) from None
-        return found
+        return row
 
     def _with_hint(self, error: TableNotFound, name: TableName) -> TableNotFound:
         try:
@@ -398,8 +398,8 @@ class Catalog(Displayable):
         Raises:
             TableNotFound: one of them is not there.
         """
-        wanted = as_list(names, "names")
-        return CatalogSnapshot(self, self.store.instant(), wanted)
+        table_names = as_list(names, "names")
+        return CatalogSnapshot(self, self.store.instant(), table_names)
 
     def as_of(self, moment: int | str | dt.datetime, names: Iterable[Any] = ()) -> CatalogSnapshot:
         """Tables as they were at a time: epoch milliseconds, a datetime, or ISO 8601 text.
@@ -410,10 +410,10 @@ class Catalog(Displayable):
         """
         from deltanb.log.history import to_milliseconds
 
-        time, wanted = to_milliseconds(moment), as_list(names, "names")
+        time, table_names = to_milliseconds(moment), as_list(names, "names")
         if abs(time) >= 2**63:
             raise InvalidArgument(f"a time is epoch milliseconds in 64 bits, found {shown(moment)}")
-        return CatalogSnapshot(self, self.store.instant(time), wanted)
+        return CatalogSnapshot(self, self.store.instant(time), table_names)
 
     def history(self, limit: int | None = None) -> CatalogHistory:
         """The catalog's transactions, newest first; at most ``limit`` of them.
@@ -426,22 +426,22 @@ class Catalog(Displayable):
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise InvalidArgument(f"limit={shown(limit)} is not a number of transactions, 1 or more")
         newest, after = self.store.instant(), 0
-        found: list[Entry] = []
+        entries: list[Entry] = []
         if limit is not None:
             after = max(0, newest - limit)
         while after < newest:
             page = self.store.history(after)
             if not page:
                 break
-            found += page
+            entries += page
             after = page[-1].seq
-        ids = (table_id for entry in found for table_id in entry.changes)
-        return CatalogHistory(found[::-1][:limit], self.names_of(ids), self.name, max(newest, len(found)))
+        ids = (table_id for entry in entries for table_id in entry.changes)
+        return CatalogHistory(entries[::-1][:limit], self.names_of(ids), self.name, max(newest, len(entries)))
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
         """The names that tables have now, by id; those that are no more are left out."""
-        found: dict[str, str] = self.store.names_of(table_ids)
-        return found
+        names: dict[str, str] = self.store.names_of(table_ids)
+        return names
 
     def timeline(self, start: Any = None, end: Any = None) -> Any:
         """What happened in the catalog as a picture: a lane a table, commits of one transaction tied.
@@ -459,8 +459,8 @@ class Catalog(Displayable):
 
     def overview(self, most: int = 20) -> Overview:
         """What it has at a glance, as its picture shows it: at most ``most`` tables and transactions."""
-        found: Overview = self.store.overview(most)
-        return found
+        overview: Overview = self.store.overview(most)
+        return overview
 
     def table_at(self, name: TableName, seq: int) -> tuple[DeltaLog, Snapshot] | Loaded:
         """A table after a transaction of the catalog: a Delta table's log and snapshot, or an Iceberg table.

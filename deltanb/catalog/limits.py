@@ -65,12 +65,12 @@ class Limits:
         Raises:
             InvalidArgument: which of the two it is, and how to allow it.
         """
-        for name, found, most in (("tables", tables, self.tables), ("updates", updates, self.updates)):
-            if found > most:
+        for name, count, most in (("tables", tables, self.tables), ("updates", updates, self.updates)):
+            if count > most:
                 raise InvalidArgument(
                     f"a transaction may have {most} {name}{' of a table' if name == 'updates' else ''}, and "
-                    f"this one has {found}; commit it in parts, or allow more: "
-                    f"deltanb.Catalog(..., limits=deltanb.Limits({name}={found}))")
+                    f"this one has {count}; commit it in parts, or allow more: "
+                    f"deltanb.Catalog(..., limits=deltanb.Limits({name}={count}))")
 
     @contextmanager
     def began(self, at: int | None = None) -> Iterator[Deadline]:

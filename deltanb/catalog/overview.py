@@ -63,16 +63,16 @@ def overview(database: Database, catalog: str, most: int) -> Overview:
 
 def names_of(database: Database, catalog: str, table_ids: Iterable[str]) -> dict[str, str]:
     """The names that tables have now, by id; those that the catalog has no more are left out."""
-    wanted = sorted(set(table_ids))
-    return database.read(lambda connection: _named(connection, catalog, wanted))
+    ids = sorted(set(table_ids))
+    return database.read(lambda connection: _named(connection, catalog, ids))
 
 
 def _named(connection: sa.Connection, catalog: str, table_ids: Sequence[str]) -> dict[str, str]:
     row = iceberg_tables.c
     query = sa.select(row.dn_table_id, row.table_namespace, row.table_name).where(row.catalog_name == catalog)
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for at in range(0, len(table_ids), MAX_ASKED):
         some = query.where(row.dn_table_id.in_(table_ids[at:at + MAX_ASKED]))
-        found |= {table_id: f"{namespace}.{name}"
+        names |= {table_id: f"{namespace}.{name}"
                   for table_id, namespace, name in connection.execute(some)}
-    return found
+    return names

@@ -182,13 +182,13 @@ def _answered(grid: GroupCommit, before: Step | None, reply: Any) -> GroupCommit
 def _verdict(grid: GroupCommit, step: Ratify, reply: Any) -> GroupCommit:
     names = _asked(step)
     if isinstance(reply, Ratified):
-        wanted = {name: version for name, version, *_ in step.proposals}
-        return _all(grid, names, RATIFIED, lambda row: _ratified(row, wanted.get(row.name)))
+        versions = {name: version for name, version, *_ in step.proposals}
+        return _all(grid, names, RATIFIED, lambda row: _ratified(row, versions.get(row.name)))
     if isinstance(reply, Refused):
         grid = _all(grid, names, RATIFIED, lambda row: Cell(NONE, "waits"))
         for name, version in reply.latest.items():
-            found = f"v{version} is there" if grid.row(name).has_versions else "moved meanwhile"
-            grid = _set(grid, name, RATIFIED, Cell(FAILED, found))
+            reason = f"v{version} is there" if grid.row(name).has_versions else "moved meanwhile"
+            grid = _set(grid, name, RATIFIED, Cell(FAILED, reason))
         return grid
     if not isinstance(reply, DeltaError):
         return _all(grid, names, RATIFIED, lambda row: Cell(UNKNOWN, "no answer"))
@@ -291,9 +291,9 @@ def _set(grid: GroupCommit, name: str, phase: int, cell: Cell, only_empty: bool 
 def _all(
     grid: GroupCommit, names: Iterable[str], phase: int, cell: Callable[[GroupRow], Cell]
 ) -> GroupCommit:
-    wanted = set(names)
+    chosen = set(names)
     return replace(grid, rows=tuple(
-        replace(row, cells=(*row.cells[:phase], cell(row), *row.cells[phase + 1:])) if row.name in wanted
+        replace(row, cells=(*row.cells[:phase], cell(row), *row.cells[phase + 1:])) if row.name in chosen
         else row for row in grid.rows))
 
 

@@ -52,9 +52,9 @@ class CatalogSnapshot(Displayable, Mapping[str, Any]):
         """
         name = TableName.of(name)
         if name not in self._tables:
-            found = self.catalog.table_at(name, self.seq)
-            self._tables[name] = PinnedIcebergTable(self.catalog.iceberg, found) if isinstance(
-                found, Loaded) else DeltaTable(*found)
+            table = self.catalog.table_at(name, self.seq)
+            self._tables[name] = PinnedIcebergTable(self.catalog.iceberg, table) if isinstance(
+                table, Loaded) else DeltaTable(*table)
         return self._tables[name]
 
     def __getitem__(self, name: Any) -> Any:

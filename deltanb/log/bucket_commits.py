@@ -16,7 +16,7 @@ from deltanb.log.commits import LOG_FOLDER, FolderCommits, commit_name, commits_
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
-__all__ = ["BucketCommits", "Begun"]
+__all__ = ["Begun", "BucketCommits"]
 
 _BEHIND_NUMBERS = f"{LOG_FOLDER}/:"
 """Behind the names that begin with a version: a listing ends there, before the sidecars."""

@@ -98,8 +98,8 @@ def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
                 raise stream.failure from None
         if isinstance(error, duckdb.BinderException):
             error = _with_all_columns(connection, sql, sources, values) or error
-        said = _reason(error, sources) + _perhaps_text(error, sql)
-        raise InvalidQuery(f"DuckDB refuses the query: {said}", query=sql) from None
+        reason = _reason(error, sources) + _perhaps_text(error, sql)
+        raise InvalidQuery(f"DuckDB refuses the query: {reason}", query=sql) from None
     finally:
         connection.close()
     return Answer(rows, {name: stream.read for name, stream in streams.items()})

@@ -31,16 +31,16 @@ def resolve(reference: Reference, namespace: Mapping[str, Any], *, files: bool =
         InvalidQuery: time travel on what has no versions, or a variable that holds no rows.
         VersionNotFound, InvalidArgument: as of ``table.as_of``.
     """
-    found = _found(reference, namespace, files)
-    if not isinstance(found, ReadableTable):
+    source = _look_up(reference, namespace, files)
+    if not isinstance(source, ReadableTable):
         if reference.moment is not None:
             raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the "
                                "words AS OF", name=reference.text)
-        return found
-    return found if reference.moment is None else found.as_of(reference.moment)  # type: ignore[attr-defined]
+        return source
+    return source if reference.moment is None else source.as_of(reference.moment)  # type: ignore[attr-defined]
 
 
-def _found(reference: Reference, namespace: Mapping[str, Any], files: bool) -> Any:
+def _look_up(reference: Reference, namespace: Mapping[str, Any], files: bool) -> Any:
     parts = reference.parts
     if len(parts) == 2 and parts[0].lower() == "delta":
         return DeltaTable.for_path(parts[1])

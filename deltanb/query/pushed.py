@@ -68,17 +68,17 @@ def pushed(
         values: what stands for the parameters of the query, by name.
         is_utc: whether the engine reads times without a zone as UTC.
     """
-    found: dict[Reference, Pushed] = {}
+    by_reference: dict[Reference, Pushed] = {}
     for select in statement.tree.find_all(exp.Select):
         where = select.args.get("where")
         if where is not None:
             sources = _Sources(select, statement, schemas)
-            for reference, told in _told(where, sources, values, is_utc):
-                found[reference] = told
-    return found
+            for reference, condition in _conditions_of(where, sources, values, is_utc):
+                by_reference[reference] = condition
+    return by_reference
 
 
-def _told(
+def _conditions_of(
     where: exp.Expression, sources: _Sources, values: Mapping[str, Any], is_utc: bool
 ) -> Iterator[tuple[Reference, Pushed]]:
     taken: dict[Reference, list[tuple[str, str]]] = {one: [] for one in sources.tables}
@@ -135,8 +135,8 @@ class _Sources:
 
     def about(self, part: exp.Expression) -> list[Reference]:
         """The tables that a condition has columns of."""
-        found = [self.owner(column) for column in part.find_all(exp.Column)]
-        return list(dict.fromkeys(one for one in found if one is not None))
+        owners = [self.owner(column) for column in part.find_all(exp.Column)]
+        return list(dict.fromkeys(one for one in owners if one is not None))
 
     def owner(self, column: exp.Column) -> Reference | None:
         """The table that has a column, if it is certain that it does."""
@@ -149,8 +149,8 @@ class _Sources:
             return owners[0] if owners and self._has(owners[0], name) else None
         if len(self.tables) < len(self.all) and len(self.all) > 1:
             return None  # the others' columns are not known
-        having = [one for one in self.tables if self._has(one, name)]
-        return having[0] if len(having) == 1 and name not in self.aliases else None
+        holders = [one for one in self.tables if self._has(one, name)]
+        return holders[0] if len(holders) == 1 and name not in self.aliases else None
 
     def _has(self, one: Reference, name: str) -> bool:
         return any(field.name.lower() == name for field in self.schemas[one].fields)

@@ -86,54 +86,54 @@ def run(sql: str, namespace: Mapping[str, Any], engine: Engine) -> QueryResult:
         MissingDependency: the engine is not installed.
     """
     statement = Statement(sql, engine.dialect)
-    found = {one: resolve(one, namespace, files=engine.reads_files) for one in statement.references}
+    resolved = {one: resolve(one, namespace, files=engine.reads_files) for one in statement.references}
     values = _values(statement, namespace)
-    tables = {one: rows for one, rows in found.items() if isinstance(rows, ReadableTable)}
+    tables = {one: rows for one, rows in resolved.items() if isinstance(rows, ReadableTable)}
     schemas = {one: table.snapshot.schema for one, table in tables.items()}
-    said = pushed(statement, schemas, values, is_utc=engine.is_utc())
+    conditions = pushed(statement, schemas, values, is_utc=engine.is_utc())
     used = statement.names_used()
-    names = {one: f"{PREFIX}{at}" for at, one in enumerate(found) if found[one] is not None}
+    names = {one: f"{PREFIX}{at}" for at, one in enumerate(resolved) if resolved[one] is not None}
     sources = []
     scans = []
     for one, name in names.items():
         if one in tables:
-            source = _source(name, tables[one], said.get(one, Pushed()), used)
+            source = _source(name, tables[one], conditions.get(one, Pushed()), used)
             sources.append(source)
-            scans.append(_told(one, source, said.get(one, Pushed())))
+            scans.append(_explanation_of(one, source, conditions.get(one, Pushed())))
         else:
-            sources.append(Source(name, found[one]))
+            sources.append(Source(name, resolved[one]))
     answer = engine.run(statement.with_names(names), sources, values)
     reads = tuple(answer.reads.get(name, "whole") for one, name in names.items() if one in tables)
     return QueryResult(statement.sql, answer.rows, tuple(scans), reads, engine.name)
 
 
-def _source(name: str, table: Any, said: Pushed, used: set[str] | None) -> Source:
-    snapshot, files = active.scan(table.log, table._pinned, said.where)
+def _source(name: str, table: Any, conditions: Pushed, used: set[str] | None) -> Source:
+    snapshot, files = active.scan(table.log, table._pinned, conditions.where)
     columns = None
     if used is not None:
         columns = tuple(field.name for field in snapshot.schema.fields if field.name.lower() in used)
         if not columns:  # rows are counted: by what costs least to read
             columns = (*snapshot.partition_columns, *snapshot.schema.names)[:1]
-    return Source(name, snapshot=snapshot, files=files, columns=columns, where=said.where)
+    return Source(name, snapshot=snapshot, files=files, columns=columns, where=conditions.where)
 
 
-def _told(one: Reference, source: Source, said: Pushed) -> ScanExplanation:
+def _explanation_of(one: Reference, source: Source, conditions: Pushed) -> ScanExplanation:
     """Which files are opened, in the words of the query."""
     assert source.snapshot is not None
-    idle = [Condition(text, None, reason=reason) for text, reason in said.not_used]
-    told = explain(source.snapshot, source.where, name=one.text if len(one.parts) == 1 else one.parts[-1],
+    idle = [Condition(text, None, reason=reason) for text, reason in conditions.not_used]
+    shown = explain(source.snapshot, source.where, name=one.text if len(one.parts) == 1 else one.parts[-1],
                    not_used=idle)
-    texts = dict(said.conditions)
+    texts = dict(conditions.conditions)
     return replace(
-        told, where=" AND ".join(texts.values()) or None,
-        conditions=tuple(replace(c, sql=texts.get(c.sql, c.sql)) for c in told.conditions),
+        shown, where=" AND ".join(texts.values()) or None,
+        conditions=tuple(replace(c, sql=texts.get(c.sql, c.sql)) for c in shown.conditions),
         spared_files=tuple(replace(file, condition=texts.get(file.condition, file.condition))
-                           for file in told.spared_files))
+                           for file in shown.spared_files))
 
 
 def _values(statement: Statement, namespace: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the parameters that a query has."""
-    found = {}
+    values = {}
     for node in statement.tree.find_all(exp.Placeholder, exp.Parameter):
         name = node.name
         if not name.isidentifier():
@@ -143,8 +143,8 @@ def _values(statement: Statement, namespace: Mapping[str, Any]) -> dict[str, Any
             hint, _ = did_you_mean(name, _offered(namespace), "variables")
             raise InvalidQuery(f"there is no variable {name}, which the query asks for; {hint}",
                                query=statement.sql)
-        found[name] = namespace[name]
-    return found
+        values[name] = namespace[name]
+    return values
 
 
 def _offered(namespace: Mapping[str, Any]) -> list[str]:

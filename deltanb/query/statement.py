@@ -177,11 +177,11 @@ def _travels(tokens: Sequence[Token]) -> Iterator[_Travel]:
     """``VERSION AS OF 3`` and its like, wherever they stand; some versions of sqlglot cut them into words."""
     at = 0
     while at < len(tokens):
-        found = _travel(tokens, at)
-        if found is None:
+        clause = _travel(tokens, at)
+        if clause is None:
             at += 1
             continue
-        at, travel = found
+        at, travel = clause
         yield travel
 
 
@@ -235,10 +235,10 @@ def _is_of_with(node: exp.Table) -> bool:
     parent: Any = node.parent
     while parent is not None:
         if isinstance(parent, exp.With):
-            given = parent.expressions
+            expressions = parent.expressions
             if not parent.args.get("recursive"):  # a part of WITH sees those before it
-                given = given[:next(at for at, one in enumerate(given) if one is child)]
-            if name in _aliases(given):
+                expressions = expressions[:next(at for at, one in enumerate(expressions) if one is child)]
+            if name in _aliases(expressions):
                 return True
             child, parent = parent.parent, parent.parent.parent
             continue
@@ -249,8 +249,8 @@ def _is_of_with(node: exp.Table) -> bool:
     return False
 
 
-def _aliases(given: Sequence[Any]) -> set[str]:
-    return {one.alias.lower() for one in given}
+def _aliases(expressions: Sequence[Any]) -> set[str]:
+    return {one.alias.lower() for one in expressions}
 
 
 def _quoted(name: str, quote: str) -> str:

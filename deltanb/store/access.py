@@ -27,8 +27,17 @@ from deltanb.errors import InvalidArgument
 from deltanb.store.uris import SERVICES, Location
 from deltanb.text.safe_text import redacted
 
-__all__ = ["CLIENT_OPTIONS", "PROFILE", "RETRY_OPTIONS", "Access", "access_of", "borrow", "lend", "lend_keys",
-           "seconds"]
+__all__ = [
+    "CLIENT_OPTIONS",
+    "PROFILE",
+    "RETRY_OPTIONS",
+    "Access",
+    "access_of",
+    "borrow",
+    "lend",
+    "seconds",
+    "write_temp_credentials",
+]
 
 _PREFIXES = {"s3": ("aws_",), "gs": ("google_",), "az": ("azure_storage_", "azure_")}
 CLIENT_OPTIONS = ("allow_http", "allow_invalid_certificates", "connect_timeout", "http1_only", "http2_only",
@@ -157,7 +166,7 @@ _KEYS = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_
          "session_token": "aws_session_token", "token": "aws_session_token"}
 
 
-def lend_keys(access: Access) -> str | None:
+def write_temp_credentials(access: Access) -> str | None:
     """As :func:`lend`, the keys to a place on S3 alone: a credentials file of Amazon's, profile ``deltanb``.
 
     They are those of the options, or of the environment where these have none. None where neither has any,

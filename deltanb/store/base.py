@@ -16,7 +16,7 @@ from deltanb.concurrency.parallel import MAX_WAITING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileStatus", "LogStore", "at_a_time", "delete_many", "is_remote"]
+__all__ = ["FileStatus", "LogStore", "delete_many", "is_remote", "read_concurrency"]
 
 DELETED_AT_ONCE = 1000
 
@@ -117,7 +117,7 @@ def is_remote(store: LogStore) -> bool:
     return bool(getattr(store, "is_remote", False))
 
 
-def at_a_time(store: LogStore, usual: int | None = None) -> int | None:
+def read_concurrency(store: LogStore, usual: int | None = None) -> int | None:
     """How many of a store's files are read at a time: ``usual`` where no network is waited for.
 
     None is for as many as there are processors, as :func:`deltanb.concurrency.parallel.each` takes it.

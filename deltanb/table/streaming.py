@@ -83,7 +83,8 @@ class StreamedTable(ReadableTable):
             InvalidArgument: options that contradict each other, or a table opened with credentials without
                 ``storage_options``. What else stops a stream is told by the query
                 that reads it: a :class:`~deltanb.engines.spark.streaming.TableStream` raises it as it is, of
-                Spark's own queries :func:`deltanb.sources.spark.source.told` makes it of their exception.
+                Spark's own queries :func:`deltanb.sources.spark.source.translate_errors` makes it of their
+                exception.
         """
         return above("read_stream")(
             self.log, spark, {

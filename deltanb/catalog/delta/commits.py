@@ -121,7 +121,7 @@ class CatalogCommits:
         tail = self._reaching(version)
         if version > tail.latest:
             return None
-        commit = _found(tail, version)
+        commit = _commit_at(tail, version)
         return self.folder.status(version) if commit is None else _status_of(commit)
 
     def identity(self, version: int) -> object:
@@ -138,13 +138,13 @@ class CatalogCommits:
         tail = self._reaching(version)
         if version > tail.latest:
             raise FileNotFoundError(commit_name(version))
-        commit = _found(tail, version)
+        commit = _commit_at(tail, version)
         if commit is None:
             return self.folder.read(version)
         body = self._content(commit)
         if body is not None:
             return body
-        if _found(self.look(), version) is None:  # it was published, and cleaned up here
+        if _commit_at(self.look(), version) is None:  # it was published, and cleaned up here
             return self.folder.read(version)
         name, root = _name_of(commit), self.folder.store.root
         raise InvalidTable(
@@ -175,7 +175,7 @@ class CatalogCommits:
             return None
 
 
-def _found(tail: Tail, version: int) -> Commit | None:
+def _commit_at(tail: Tail, version: int) -> Commit | None:
     """The catalog's own commit of a version; they follow the published one without a gap."""
     at = version - tail.published - 1
     return tail.commits[at] if 0 <= at < len(tail.commits) else None

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.steps import Winner
 
-__all__ = ["ManagedCommitter", "Ratifier", "commit_info_of", "kept_of", "summary_of"]
+__all__ = ["ManagedCommitter", "Ratifier", "commit_info_of", "retained_of", "summary_of"]
 
 logger = get_logger("deltanb.catalog")
 
@@ -155,7 +155,7 @@ class ManagedCommitter(FolderCommitter):
         self._staged = _Staged(version, name, body)
         return DeltaCommit(
             self.table_id, self.name, version, file_name=file_name, file_size=len(body),
-            mtime=options.clock(), ict=time, **kept_of(body, version))
+            mtime=options.clock(), ict=time, **retained_of(body, version))
 
     def discard(self, proposal: DeltaCommit) -> None:
         """Delete a staged file that was surely not ratified; what cannot be deleted now is swept later."""
@@ -254,21 +254,21 @@ def commit_info_of(body: bytes) -> dict[str, Any]:
     return info
 
 
-_KEPT = re.compile(rb'^\{"(protocol|metaData)":', re.MULTILINE)
+_RETAINED = re.compile(rb'^\{"(protocol|metaData)":', re.MULTILINE)
 
 
-def kept_of(body: bytes, version: int) -> dict[str, Any]:
+def retained_of(body: bytes, version: int) -> dict[str, Any]:
     """What the catalog keeps of a table beside its version, where the commit sets it anew.
 
     The tag says when that was last so: it begins with the version and its time.
     """
-    found = {}
-    for match in _KEPT.finditer(body):
+    retained = {}
+    for match in _RETAINED.finditer(body):
         line = body[match.start():body.find(b"\n", match.start()) + 1 or None]
         key = "protocol" if match[1] == b"protocol" else "metadata"
-        found[key] = json.dumps(json.loads(line)[match[1].decode()])
-    if found:
-        found["etag"] = f"{version}.{commit_info_of(body).get('inCommitTimestamp')}"
-    return found
+        retained[key] = json.dumps(json.loads(line)[match[1].decode()])
+    if retained:
+        retained["etag"] = f"{version}.{commit_info_of(body).get('inCommitTimestamp')}"
+    return retained
 
 

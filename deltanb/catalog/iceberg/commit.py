@@ -290,10 +290,10 @@ class Committer:
 
     def _default_location(self, change: Change, base: Json | None) -> list[Json]:
         """An update that gives a new table its place, where none of the change does."""
-        given = {update.get("action"): update for update in change.updates}
-        if base is not None or "set-location" in given:
+        by_action = {update.get("action"): update for update in change.updates}
+        if base is not None or "set-location" in by_action:
             return []
-        uuid = given.get("assign-uuid", {}).get("uuid")
+        uuid = by_action.get("assign-uuid", {}).get("uuid")
         drawn = uuid if isinstance(uuid, str) else new_table_id()
         return [{"action": "set-location",
                  "location": self.files.warehouse.new_location(change.name, drawn)}]
@@ -313,19 +313,19 @@ class Committer:
         """
         warehouse = self.files.warehouse
         location = warehouse.table_location(location, field)
-        standing = self.store.tables.standing(
+        claims = self.store.tables.claims_on(
             location, [None if row is None else row.table_id, staged_id(self.store.name, name)])
-        if standing.other is not None:
+        if claims.other is not None:
             refuse(field, f"is the folder of another table, lies in one's or around it: {shown(location)}")
-        is_left = name.namespace in standing.left_in
-        if standing.noted is not None or is_left:
+        is_left = name.namespace in claims.left_in
+        if claims.noted is not None or is_left:
             log = first_file(warehouse.store, f"{warehouse.name_of(location, field)}/{LOG_FOLDER}")
             if log is not None:
                 refuse(field, f"is the folder of a Delta table by now: {shown(location)} has {log}")
-        if standing.noted is not None:  # looked at when it was staged; its files are there by now
+        if claims.noted is not None:  # looked at when it was staged; its files are there by now
             return location
         files = {warehouse.name_of(file, field) for file in written}
-        mine = (*standing.mine, location) if is_left else standing.mine
+        mine = (*claims.mine, location) if is_left else claims.mine
         return warehouse.vacant_location(location, field, mine, files)
 
     def land(
@@ -341,15 +341,15 @@ class Committer:
         Raises:
             CommitOutcomeUnknown, StorageError, NamespaceNotFound: see ``CatalogStore.ratify``.
         """
-        kept = None if answer is None else answer(Committed(txn_id, None, prepared.tables))
+        recorded = None if answer is None else answer(Committed(txn_id, None, prepared.tables))
         proposals: list[DeltaCommit | IcebergSwap] = [*commits, *prepared.proposals]
         assertions = [*asserted, *prepared.assertions]
         if not proposals and not assertions:
-            first = None if kept is None else self.store.answers.keep(kept)
-            return Committed(txn_id, None, prepared.tables) if first in (None, kept) else Replayed(first)
+            first = None if recorded is None else self.store.answers.keep(recorded)
+            return Committed(txn_id, None, prepared.tables) if first in (None, recorded) else Replayed(first)
         try:
             result = self.store.ratify(
-                txn_id, principal, proposals, assertions, kept, prepared.written, summary)
+                txn_id, principal, proposals, assertions, recorded, prepared.written, summary)
         except CommitOutcomeUnknown:
             raise
         except DeltaError:

@@ -50,14 +50,14 @@ def file_io_properties(store: LogStore) -> dict[str, str]:
         raise InvalidArgument(
             f"Iceberg tables cannot be in {store.root}: PyIceberg knows no az://. Give the warehouse as "
             f"abfss://{place.bucket}@ACCOUNT.dfs.core.windows.net/...", path=store.root)
-    given = {**dict(access.public), **access.secrets}
-    if place.kind == "s3" and "endpoint" not in given and access.get("endpoint"):
-        given["endpoint"] = access.get("endpoint")
+    options = {**dict(access.public), **access.secrets}
+    if place.kind == "s3" and "endpoint" not in options and access.get("endpoint"):
+        options["endpoint"] = access.get("endpoint")
     names = _NAMES[place.kind]
-    unknown = sorted(name for name in given if name not in names and name not in _OF_REQUESTS)
+    unknown = sorted(name for name in options if name not in names and name not in _OF_REQUESTS)
     if unknown:
         raise InvalidArgument(
             f"Iceberg tables in {store.root} are read and written by PyIceberg, which has no property for "
             f"the storage option {unknown[0]!r}. Leave it out, or set what it says in the environment; Delta "
             "tables of the catalog are not concerned", path=store.root)
-    return {names[name]: value for name, value in given.items() if name in names}
+    return {names[name]: value for name, value in options.items() if name in names}

@@ -61,8 +61,8 @@ class MetadataFiles:
 
     def new(self, metadata: Json, before: str | None) -> MetadataFile:
         """The file for metadata that follows what the file ``before`` says; nothing is written yet."""
-        found = _VERSION.search(before or "")
-        version = int(found[1] or found[2]) + 1 if found else 0
+        match = _VERSION.search(before or "")
+        version = int(match[1] or match[2]) + 1 if match else 0
         folder = f"{metadata['location']}/metadata"
         name = next(names_for(self.warehouse.store, lambda drawn: self._name(
             f"{folder}/{version:05}-{drawn}.metadata.json")))
@@ -148,11 +148,11 @@ class MetadataFiles:
 
 def _parsed(location: str, data: bytes) -> Json:
     with reading("the metadata file", location):
-        found = msgspec.json.decode(_unpacked(location, data))
-        if not isinstance(found, dict) or not isinstance(found.get("location"), str):
+        metadata = msgspec.json.decode(_unpacked(location, data))
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("location"), str):
             raise InvalidTable(f"{location} is no metadata of an Iceberg table", file=location)
-        completed(found)
-    return found
+        completed(metadata)
+    return metadata
 
 
 def _unpacked(location: str, data: bytes) -> bytes:

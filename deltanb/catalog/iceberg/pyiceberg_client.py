@@ -59,18 +59,18 @@ def table(
     from pyiceberg.exceptions import CommitFailedException
     from pyiceberg.table.metadata import TableMetadataUtil
 
-    def parsed(found: IcebergTable) -> Any:
-        return TableMetadataUtil.parse_raw(json.dumps(found.metadata))
+    def parsed(table_: IcebergTable) -> Any:
+        return TableMetadataUtil.parse_raw(json.dumps(table_.metadata))
 
     class OneTable(pyiceberg.catalog.noop.NoopCatalog):  # type: ignore[misc, name-defined]
         """A catalog that has one table."""
 
         def load_table(self, identifier: Any) -> Any:
-            found = read()
+            response = read()
             return pyiceberg.table.Table(
-                identifier=(*name.namespace, name.name), metadata=parsed(found),
-                metadata_location=found.metadata_location or "", catalog=self,
-                io=pyiceberg.io.load_file_io(dict(io), found.metadata["location"]))
+                identifier=(*name.namespace, name.name), metadata=parsed(response),
+                metadata_location=response.metadata_location or "", catalog=self,
+                io=pyiceberg.io.load_file_io(dict(io), response.metadata["location"]))
 
         def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
             try:
@@ -129,11 +129,11 @@ def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
     """
     import pyarrow as pa
 
-    wanted = table.schema().as_arrow()
-    if set(data.column_names) != set(wanted.names):
+    schema = table.schema().as_arrow()
+    if set(data.column_names) != set(schema.names):
         return data  # PyIceberg says what does not fit
     columns = []
-    for field in wanted:
+    for field in schema:
         column = data[field.name]
         try:
             column = column.cast(field.type)
@@ -144,7 +144,7 @@ def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
                     f"the data, {field.type} in the table ({error}); cast it before it is written") from error
         columns.append(column)
     return pa.table(columns, schema=pa.schema(
-        [field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)]))
+        [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]))
 
 
 def changes_of(transactions: Sequence[Any]) -> list[Change]:
@@ -156,18 +156,18 @@ def changes_of(transactions: Sequence[Any]) -> list[Change]:
     """
     pyiceberg = _pyiceberg()
     changes = []
-    for at, given in enumerate(transactions):
-        if not isinstance(given, pyiceberg.table.Transaction):
+    for at, txn in enumerate(transactions):
+        if not isinstance(txn, pyiceberg.table.Transaction):
             raise InvalidArgument(
                 f"commit_iceberg takes transactions of PyIceberg (table.transaction()), found "
-                f"{type(given).__name__} at place {at}")
-        updates, requirements = getattr(given, "_updates", None), getattr(given, "_requirements", None)
+                f"{type(txn).__name__} at place {at}")
+        updates, requirements = getattr(txn, "_updates", None), getattr(txn, "_requirements", None)
         if not isinstance(updates, tuple) or not isinstance(requirements, tuple):
             raise InvalidArgument(
                 "this version of PyIceberg keeps the updates of a transaction in a way not known here; "
                 "install pyiceberg>=0.12,<0.13")
-        *space, last = given._table.name()
-        uuid = {"type": "assert-table-uuid", "uuid": str(given.table_metadata.table_uuid)}
+        *space, last = txn._table.name()
+        uuid = {"type": "assert-table-uuid", "uuid": str(txn.table_metadata.table_uuid)}
         name = TableName.of((tuple(space), last))
         changes.append(Change(name, [uuid, *_json(requirements)], _json(updates)))
     return changes
@@ -175,12 +175,12 @@ def changes_of(transactions: Sequence[Any]) -> list[Change]:
 
 def finish(transactions: Sequence[Any]) -> None:
     """Tell PyIceberg's transactions that what they gathered is committed."""
-    for given in transactions:
-        given._updates, given._requirements = (), ()
-        if hasattr(given, "_snapshot_producers"):
-            given._snapshot_producers = []
+    for transaction in transactions:
+        transaction._updates, transaction._requirements = (), ()
+        if hasattr(transaction, "_snapshot_producers"):
+            transaction._snapshot_producers = []
         with suppress(NotImplementedError):
-            given._table.refresh()
+            transaction._table.refresh()
 
 
 def delete_new_files(before: IcebergTable, after: IcebergTable, properties: Mapping[str, str]) -> None:

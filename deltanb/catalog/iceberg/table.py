@@ -81,8 +81,8 @@ class IcebergTable(Displayable):
     @property
     def snapshot_id(self) -> int | None:
         """The current snapshot; None where it has no rows yet."""
-        found = self.metadata.get("current-snapshot-id")
-        return None if found in (None, -1) else int(found)
+        snapshot_id = self.metadata.get("current-snapshot-id")
+        return None if snapshot_id in (None, -1) else int(snapshot_id)
 
     @property
     def column_names(self) -> list[str]:
@@ -173,8 +173,8 @@ class IcebergTable(Displayable):
             raise InvalidArgument(
                 f"{how}: rows of an Iceberg table are written by PyIceberg, which takes no Spark DataFrame; "
                 "give Arrow or pandas, or write with Spark through the catalog's server")
-        given = inputs.source(data)
-        rows = arrow.Table.from_batches(given.batches(), given.schema)
+        source = inputs.source(data)
+        rows = arrow.Table.from_batches(source.batches(), source.schema)
         return self._run("WRITE", lambda table: getattr(table, how)(
             pyiceberg_client.fitted(table, rows, self.name)))
 
@@ -185,12 +185,12 @@ def _counted(snapshots: Sequence[Json]) -> dict[str, int]:
     >>> _counted([{"summary": {"operation": "append", "added-records": "2", "total-records": "9"}}])
     {'added-records': 2}
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for snapshot in snapshots:
         for name, value in snapshot.get("summary", {}).items():
             if not name.startswith("total-") and str(value).isdigit():
-                found[name] = found.get(name, 0) + int(value)
-    return found
+                counts[name] = counts.get(name, 0) + int(value)
+    return counts
 
 
 class PinnedIcebergTable(IcebergTable):

@@ -164,11 +164,11 @@ class IcebergTables:
                 if row is None:
                     self._require_free(name)
                 table_id = new_table_id() if row is None else str(row.table_id)
-                standing = self.store.tables.standing(place, [table_id])
-                if standing.other is not None:
+                claims = self.store.tables.claims_on(place, [table_id])
+                if claims.other is not None:
                     refuse(_ITS_LOCATION, f"is the folder of another table, lies in one's or around it: "
                                           f"{shown(place)}")
-                for namespace in standing.left_in:
+                for namespace in claims.left_in:
                     allow(namespace)
                 table = IcebergTable(name, table_id, metadata_location, metadata)
                 done = self._registered(row, table, place, principal, answer)
@@ -231,15 +231,15 @@ class IcebergTables:
             TableNotFound: one of them is not there.
             InvalidTable: a metadata file is gone, or damaged.
         """
-        wanted = list(dict.fromkeys(map(TableName.of, names)))
+        unique = list(dict.fromkeys(map(TableName.of, names)))
         for last in (*[False] * (READ_AGAIN - 1), True):
-            rows = self.store.tables.load_many(wanted)
-            for name in wanted:
+            rows = self.store.tables.load_many(unique)
+            for name in unique:
                 _require_iceberg(rows[name])
             try:
                 return {name: self._read(row) for name, row in rows.items()}
             except InvalidTable:  # of a table that moved on meanwhile, or for good
-                if last or self.store.tables.find_many(wanted) == rows:
+                if last or self.store.tables.find_many(unique) == rows:
                     raise
         raise AssertionError("unreachable")
 
@@ -294,24 +294,24 @@ class IcebergTables:
     def _purged_places(self, row: TableRow) -> list[str]:
         """The folders that a purge empties, which no other table may share."""
         location = self._read(row).metadata["location"]
-        mine = self.store.tables.standing(location, [row.table_id]).mine
-        found = dict(zip(mine, mine, strict=True))
-        if key_of(location) not in found:  # its file was written over, or lies elsewhere
+        mine = self.store.tables.claims_on(location, [row.table_id]).mine
+        places = dict(zip(mine, mine, strict=True))
+        if key_of(location) not in places:  # its file was written over, or lies elsewhere
             raise InvalidArgument(
                 f"{row.name} cannot be purged: its metadata names {location}, which the catalog does not "
                 "know as its folder; drop it without purging", path=location)
-        found[key_of(location)] = location
-        for place in found.values():
+        places[key_of(location)] = location
+        for place in places.values():
             self.warehouse.table_location(place, "location")
             around = table_around(self.warehouse.store, self.warehouse.name_of(place, "location"))
-            if around and key_of(f"{self.warehouse.uri}/{around}") in found:
+            if around and key_of(f"{self.warehouse.uri}/{around}") in places:
                 around = None  # its own, in which it had another one before
-            other = self.store.tables.standing(place, [row.table_id]).other or around
+            other = self.store.tables.claims_on(place, [row.table_id]).other or around
             if other is not None:
                 raise InvalidArgument(
                     f"{row.name} cannot be purged: its location {place} and that of another table, "
                     f"{other}, lie in each other; drop it without purging", path=place)
-        return list(found.values())
+        return list(places.values())
 
 
 def _require_iceberg(row: TableRow) -> None:

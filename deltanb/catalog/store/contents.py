@@ -59,8 +59,8 @@ def delete_folder(store: LogStore, folder: str = "", is_new: bool = False) -> li
     """
     start = f"{folder}/" if folder else ""
     names = [file.name[len(start):] for file in store.list_all(folder)]
-    found = (_OF_A_TABLE.fullmatch(name) for name in names)
-    others = sorted({match[1] or "metadata" for match in found if match is not None and (
+    matches = (_OF_A_TABLE.fullmatch(name) for name in names)
+    others = sorted({match[1] or "metadata" for match in matches if match is not None and (
         match[1] or (is_new and match[0].startswith("metadata/")))})
     spared = tuple(f"{folder}/" for folder in others)
     for name in sorted(names, key=lambda name: not name.startswith(f"{LOG_FOLDER}/")):

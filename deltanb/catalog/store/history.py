@@ -46,10 +46,10 @@ class Entry:
         {'shop.orders': 'WRITE'}
         """
         try:
-            found = json.loads(self.summary or "")
+            operations = json.loads(self.summary or "")
         except ValueError:
             return {}
-        return {name: str(what) for name, what in found.items()} if isinstance(found, dict) else {}
+        return {name: str(what) for name, what in operations.items()} if isinstance(operations, dict) else {}
 
 
 class CatalogHistory(Displayable, Sequence[Entry]):
@@ -177,8 +177,8 @@ def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -
 
     None is a table that was dropped by then; one that was not there yet is left out.
     """
-    found = connection.execute(_POINTERS, {"with_ids": list(table_ids), "up_to": seq})
-    return {row.table_id: row.after for row in found}
+    rows = connection.execute(_POINTERS, {"with_ids": list(table_ids), "up_to": seq})
+    return {row.table_id: row.after for row in rows}
 
 
 def _pointers() -> sa.Select[Any]:
@@ -199,16 +199,16 @@ def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:
     query = sa.select(some, txn_changes.c.table_id, txn_changes.c.before, txn_changes.c.after).select_from(
         some.outerjoin(txn_changes, txn_changes.c.seq == some.c.seq)).order_by(
         some.c.seq, txn_changes.c.table_id)
-    found: dict[int, Entry] = {}
+    by_seq: dict[int, Entry] = {}
     changes: dict[int, dict[str, Change]] = {}
     for row in connection.execute(query):
         moved = changes.setdefault(row.seq, {})
-        if row.seq not in found:
-            found[row.seq] = Entry(
+        if row.seq not in by_seq:
+            by_seq[row.seq] = Entry(
                 row.seq, row.txn_id, row.ts, row.principal, row.summary, MappingProxyType(moved))
         if row.table_id is not None:
             moved[row.table_id] = (row.before, row.after)
-    return list(found.values())
+    return list(by_seq.values())
 
 
 def text_of(pointer: int | str | None) -> str | None:

@@ -53,8 +53,8 @@ class Answers:
         Raises:
             IdempotencyKeyReused: the key came with another body.
         """
-        found = self._database.read(lambda connection: _stored(connection, key))
-        return None if found is None or found.expires <= options.clock() else _same(found, body_hash)
+        answer = self._database.read(lambda connection: _stored(connection, key))
+        return None if answer is None or answer.expires <= options.clock() else _same(answer, body_hash)
 
     def keep(self, answer: Answer) -> Answer:
         """Keep an answer; returns the one that counts, which is another's where that was first.
@@ -63,8 +63,8 @@ class Answers:
             IdempotencyKeyReused: the key came with another body.
         """
         def landed(connection: sa.Connection) -> Answer | None:
-            found = _stored(connection, answer.key)
-            return None if found is None else _same(found, answer.body_hash)
+            stored = _stored(connection, answer.key)
+            return None if stored is None else _same(stored, answer.body_hash)
 
         return self._database.write(lambda connection: keep(connection, answer) or answer, landed)
 

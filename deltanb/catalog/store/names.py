@@ -52,12 +52,12 @@ class TableName(NamedTuple):
             name = (tuple(namespace), last)
         try:
             namespace, last = name
-            given = namespace.split(".") if isinstance(namespace, str) else [*namespace]
+            levels = namespace.split(".") if isinstance(namespace, str) else [*namespace]
         except (TypeError, ValueError):
             what = f"a {type(name).__name__}" if isinstance(name, Displayable) else shown(name)
             raise InvalidArgument(f"{what} is not a table's name; give 'namespace.table'") from None
-        whole = ".".join(map(str, [*given, last]))
-        parts = parts_of(given, whole)
+        whole = ".".join(map(str, [*levels, last]))
+        parts = parts_of(levels, whole)
         joined(parts)
         check_part(last, whole)
         return cls(parts, last)
@@ -92,8 +92,8 @@ def check_part(part: Any, whole: str) -> None:
         raise InvalidArgument(f"the name {shown(whole)} has a part that is not text: {shown(part)}")
     if not part:
         raise InvalidArgument(f"the name {shown(whole)} has an empty part; every part needs a name")
-    for found, what in ((".", "a dot, which joins parts"), ("/", "a slash"), ("\\", "a backslash")):
-        if found in part:
+    for sign, what in ((".", "a dot, which joins parts"), ("/", "a slash"), ("\\", "a backslash")):
+        if sign in part:
             raise InvalidArgument(f"the part {shown(part)} of a name has {what}; leave it out")
     if not part.isprintable():
         raise InvalidArgument(f"the part {shown(part)} of a name has characters that cannot be printed")

@@ -97,11 +97,11 @@ class Namespaces:
 
         def work(connection: sa.Connection) -> dict[str, str]:
             query = sa.select(table.property_key, table.property_value).where(*_rows(self._catalog, name))
-            found = dict(connection.execute(query.order_by(table.property_key)).tuples().all())
-            if not found:
+            properties = dict(connection.execute(query.order_by(table.property_key)).tuples().all())
+            if not properties:
                 require_namespace(connection, self._catalog, name)
-            found.pop(EXISTS, None)
-            return found
+            properties.pop(EXISTS, None)
+            return properties
 
         return self._database.read(work)
 
@@ -123,13 +123,13 @@ class Namespaces:
             hold_namespace(connection, self._catalog, name, for_change=True)
             keys = namespace_properties.c.property_key
             here = _rows(self._catalog, name)
-            found = connection.execute(
+            rows = connection.execute(
                 sa.select(keys).where(*here, keys.in_(removals)).order_by(keys)).scalars().all()
             connection.execute(
                 namespace_properties.delete().where(*here, keys.in_([*removals, *updates])))
             if updates:
                 _put(connection, self._catalog, name, updates)
-            return list(found)
+            return list(rows)
 
         return self._database.write(work)
 

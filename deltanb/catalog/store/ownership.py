@@ -65,8 +65,8 @@ class FolderNote:
     @classmethod
     def of(cls, reason: str) -> FolderNote | None:
         """What a reason says; None of one that is about a file."""
-        found = _REASON.fullmatch(reason)
-        return None if found is None else cls(found[1], found[2], found[3] or EVERYONE)
+        match = _REASON.fullmatch(reason)
+        return None if match is None else cls(match[1], match[2], match[3] or EVERYONE)
 
 
 _REASON = re.compile(f"({NEW_TABLE}|{STAGED}|{PURGED})(?: (\\S+) of (.+))?")
@@ -191,10 +191,10 @@ def _record_missing(connection: sa.Connection) -> None:
             f"with_{name}": getattr(row, name) for name in _ROW}} for row in without])
         rows = connection.execute(_WITHOUT_PLACE).all()  # others may have been first to give one its id
     located = ((row, row.location or folder_of_file(row.metadata_location or "")) for row in rows)
-    found = [{"place": key_of(location), "table_id": row.dn_table_id}
+    missing = [{"place": key_of(location), "table_id": row.dn_table_id}
              for row, location in located if location and row.dn_table_id is not None]
-    if found:
-        connection.execute(_RECORD, found)
+    if missing:
+        connection.execute(_RECORD, missing)
 
 
 def record_place(connection: sa.Connection, location: str, table_id: str) -> None:

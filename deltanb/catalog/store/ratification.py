@@ -138,7 +138,7 @@ def _delta(
 def _advanced(connection: sa.Connection, txn_id: str, commit: DeltaCommit) -> bool:
     done = connection.execute(_ADVANCE, {
         "in_table": commit.table_id, "last": commit.version - 1, "new": commit.version,
-        **{f"new_{name}": getattr(commit, name) for name in _KEPT}})
+        **{f"new_{name}": getattr(commit, name) for name in _RETAINED}})
     if not done.rowcount:
         return False
     added = connection.execute(_COMMIT, {
@@ -196,13 +196,13 @@ _SWAP = iceberg_tables.update().where(*_MEMBER, _row.metadata_location == sa.bin
 _state = delta_tables.c
 _LATEST = sa.select(_state.latest_version).where(
     _state.table_id == sa.bindparam("in_table")).with_for_update(read=True)
-_KEPT = {
+_RETAINED = {
     "ict": _state.last_ict, "etag": _state.etag, "protocol": _state.protocol, "metadata": _state.metadata}
 _ADVANCE = delta_tables.update().where(
     _state.table_id == sa.bindparam("in_table"), _state.latest_version == sa.bindparam("last")
 ).values(latest_version=sa.bindparam("new"), **{
     column.name: sa.func.coalesce(sa.bindparam(f"new_{name}", type_=column.type), column)
-    for name, column in _KEPT.items()})
+    for name, column in _RETAINED.items()})
 # A statement of its own after the table's row is held: it sees every claim (``CatalogStore.claim_staged``).
 _CLAIMED = sa.exists().where(
     garbage.c.path == delta_tables.c.location + sa.bindparam("staged", type_=sa.Text), garbage.c.swept)

@@ -64,13 +64,13 @@ from deltanb.errors import (
 from deltanb.text.safe_text import shown
 from deltanb.transaction.ids import deciding_id, new_table_id
 
-__all__ = ["Registry", "Standing"]
+__all__ = ["Claims", "Registry"]
 
 ADDED_IDS = 3  # tries to load a table whose row another catalog changes meanwhile
 
 
 @dataclass(frozen=True)
-class Standing:
+class Claims:
     """Whose a folder is."""
 
     other: str | None
@@ -159,7 +159,7 @@ class Registry:
 
         return self._recorded(work, "register", principal, table_id, None, str(version))
 
-    def standing(self, location: str, table_ids: Iterable[str | None] = ()) -> Standing:
+    def claims_on(self, location: str, table_ids: Iterable[str | None] = ()) -> Claims:
         """Whose a folder is for a table that has, or will have, one of the ids.
 
         Raises:
@@ -167,9 +167,9 @@ class Registry:
         """
         ids = [table_id for table_id in table_ids if table_id is not None]
 
-        def work(connection: sa.Connection) -> Standing:
+        def work(connection: sa.Connection) -> Claims:
             mine = [place for table_id in ids for place in places_of(connection, table_id)]
-            return Standing(next(others_at(connection, location, ids), None), tuple(mine),
+            return Claims(next(others_at(connection, location, ids), None), tuple(mine),
                             folder_note(connection, location),
                             tuple(map(parts_of, left_in(connection, location, self._catalog))))
 
@@ -181,10 +181,10 @@ class Registry:
         Raises:
             StorageError: the database cannot be asked.
         """
-        found: dict[str, set[str]] = {}
+        places: dict[str, set[str]] = {}
         for place, table_id in self._database.write(every_place, every_place, is_durable=False):
-            found.setdefault(table_id, set()).add(place)
-        return found
+            places.setdefault(table_id, set()).add(place)
+        return places
 
     def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
         """Refuse a folder that is another table's than the one with an id, and a name that is taken.
@@ -250,29 +250,29 @@ class Registry:
         Raises:
             TableNotFound: one of them is not there.
         """
-        wanted = list(dict.fromkeys(map(TableName.of, names)))
-        found = self.find_many(wanted)
-        for name in wanted:
-            if name not in found:
+        unique = list(dict.fromkeys(map(TableName.of, names)))
+        rows = self.find_many(unique)
+        for name in unique:
+            if name not in rows:
                 raise _not_found(name)
-        return found
+        return rows
 
     def find_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
         """As :meth:`load_many`, without those that are not there."""
-        wanted = list(dict.fromkeys(map(TableName.of, names)))
-        keys = [(joined(name.namespace), name.name) for name in wanted]
+        unique = list(dict.fromkeys(map(TableName.of, names)))
+        keys = [(joined(name.namespace), name.name) for name in unique]
         for _ in range(ADDED_IDS):
             rows = self._rows(keys)
             without = [name for name, row in rows.items() if row.table_id is None]
             if not without:
-                return {name: rows[name] for name in wanted if name in rows}
+                return {name: rows[name] for name in unique if name in rows}
             self._database.write(partial(self._add_ids, names=without))
         raise TableNotFound(f"the table {without[0]} is being replaced again and again; load it once more",
                             path=str(without[0]))
 
     def _rows(self, keys: list[tuple[str, str]]) -> dict[TableName, TableRow]:
-        given = {"in_catalog": self._catalog, "keys": keys}
-        rows = self._database.read(lambda connection: connection.execute(_BY_NAME, given).all())
+        parameters = {"in_catalog": self._catalog, "keys": keys}
+        rows = self._database.read(lambda connection: connection.execute(_BY_NAME, parameters).all())
         return {row.name: row for row in map(row_of, rows)}
 
     def _add_ids(self, connection: sa.Connection, names: list[TableName]) -> None:
@@ -293,8 +293,8 @@ class Registry:
         query = select_rows().where(
             columns.catalog_name == self._catalog, columns.table_namespace == space, is_table(format),
             columns.table_name > after).order_by(columns.table_name).limit(size + 1)
-        found = self._database.read(lambda connection: connection.execute(query).all())
-        rows = list(map(row_of, found))
+        page = self._database.read(lambda connection: connection.execute(query).all())
+        rows = list(map(row_of, page))
         if not rows and not token:
             self._database.read(lambda connection: require_namespace(connection, self._catalog, space))
         return Page.of([row.name.name for row in rows], rows, size)
@@ -309,11 +309,11 @@ class Registry:
                 columns.table_namespace, columns.table_name).limit(size)
             if after is not None:
                 query = query.where(key > after)
-            found = self._database.read(partial(_rows_of, query))
-            yield from map(row_of, found)
-            if len(found) < size:
+            rows = self._database.read(partial(_rows_of, query))
+            yield from map(row_of, rows)
+            if len(rows) < size:
                 return
-            after = found[-1].table_namespace, found[-1].table_name
+            after = rows[-1].table_namespace, rows[-1].table_name
 
     def rename(self, old: Any, new: Any) -> None:
         """Give a table another name, in this or another namespace.
@@ -344,8 +344,8 @@ class Registry:
             return True
 
         def landed(connection: sa.Connection) -> bool | None:
-            found = connection.execute(with_id.where(*named(self._catalog, new))).scalar()
-            return True if found is not None and found == table_id[0] else None
+            renamed_id = connection.execute(with_id.where(*named(self._catalog, new))).scalar()
+            return True if renamed_id is not None and renamed_id == table_id[0] else None
 
         self._writer.write(work, landed)
 
@@ -370,17 +370,17 @@ class Registry:
             TableNotFound: no table of that name, or another one than that of the id.
         """
         name = TableName.of(name)
-        found = self.load(name)
-        if table_id not in (None, found.table_id):
+        dropped = self.load(name)
+        if table_id not in (None, dropped.table_id):
             raise _not_found(name)
 
         def work(connection: sa.Connection) -> TableRow:
             query = iceberg_tables.select().where(
-                *named(self._catalog, name), iceberg_tables.c.dn_table_id == found.table_id)
+                *named(self._catalog, name), iceberg_tables.c.dn_table_id == dropped.table_id)
             if connection.execute(query.with_for_update()).first() is None:
                 raise _not_found(name)
             row = row_of(connection.execute(
-                select_rows().where(iceberg_tables.c.dn_table_id == found.table_id)).one())
+                select_rows().where(iceberg_tables.c.dn_table_id == dropped.table_id)).one())
             if published and row.delta is not None and row.delta.latest != row.delta.published:
                 raise Undo(None)
             mine = places_of(connection, str(row.table_id))  # a link that is there by now is not followed
@@ -396,7 +396,7 @@ class Registry:
                 connection.execute(table.delete().where(table.c.table_id == row.table_id))
             return row
 
-        return self._recorded(work, "drop", principal, str(found.table_id))
+        return self._recorded(work, "drop", principal, str(dropped.table_id))
 
     def _recorded(
         self, work: Any, what: str, principal: str | None, table_id: str,

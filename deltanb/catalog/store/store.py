@@ -154,9 +154,9 @@ class CatalogStore:
         return result if result is not None else self._ratified(txn_id)
 
     def _ratified(self, txn_id: str) -> Ratified:
-        found = self.outcome(txn_id)
-        assert found is not None, txn_id
-        return found
+        outcome = self.outcome(txn_id)
+        assert outcome is not None, txn_id
+        return outcome
 
     def outcome(self, txn_id: str) -> Ratified | None:
         """Whether a transaction has landed, asked on a fresh connection.
@@ -196,8 +196,8 @@ class CatalogStore:
 
         None is a table that was dropped by then; one that was not there yet is left out.
         """
-        wanted = sorted(set(table_ids))
-        return self.database.read(lambda connection: pointers_at(connection, seq, wanted))
+        ids = sorted(set(table_ids))
+        return self.database.read(lambda connection: pointers_at(connection, seq, ids))
 
     def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
         """Delta tables with their commits that are not published, all as they were at one instant.
@@ -205,14 +205,14 @@ class CatalogStore:
         Raises:
             TableNotFound: no Delta table has one of the ids.
         """
-        wanted = sorted(set(table_ids))
+        ids = sorted(set(table_ids))
         tails: dict[str, Tail] = {}
         for table_id, latest, published, *one in self.database.read(
-                lambda connection: connection.execute(_TAILS, {"with_ids": wanted}).all()):
+                lambda connection: connection.execute(_TAILS, {"with_ids": ids}).all()):
             before = tails[table_id].commits if table_id in tails else ()
             more = () if one[0] is None else (Commit(*one),)
             tails[table_id] = Tail(latest, published, before + more)
-        for table_id in wanted:
+        for table_id in ids:
             if table_id not in tails:
                 raise _no_delta_table(table_id)
         return tails
@@ -234,13 +234,13 @@ class CatalogStore:
         A file that is a commit by now is not among them. The claims stand until :meth:`forget_claims`: for as
         long as the version can still be ratified.
         """
-        wanted = sorted(set(paths))
+        unique = sorted(set(paths))
 
         def work(connection: sa.Connection) -> list[str]:
             # Whoever ratifies a version holds this row, and looks at the claims after that.
             held = sa.select(delta_tables.c.latest_version).where(delta_tables.c.table_id == table_id)
             connection.execute(held.with_for_update())
-            names = {path.rpartition("/")[2]: path for path in wanted}
+            names = {path.rpartition("/")[2]: path for path in unique}
             ratified = sa.select(delta_commits.c.file_name).where(
                 delta_commits.c.table_id == table_id, delta_commits.c.file_name.in_(names))
             free = sorted(set(names) - set(connection.execute(ratified).scalars()))
@@ -266,12 +266,12 @@ class CatalogStore:
         """
         row = delta_commits.c
         query = sa.select(row.inline).where(row.table_id == table_id, row.version == version)
-        found = self.database.read(lambda connection: connection.execute(query).scalar())
-        if found is None:
+        content = self.database.read(lambda connection: connection.execute(query).scalar())
+        if content is None:
             raise VersionNotFound(
                 f"the catalog has no content of version {version} of table {table_id}; look into its folder",
                 version=version)
-        return bytes(found)
+        return bytes(content)
 
     def set_published(self, table_id: str, version: int) -> None:
         """Say that all versions up to this one are in the table's folder; the catalog drops their commits.

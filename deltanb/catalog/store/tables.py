@@ -151,8 +151,8 @@ def create(connection: sa.Connection) -> bool:
 
 
 def _missing(inspector: sa.Inspector) -> list[sa.Column[str]]:
-    there = {column["name"] for column in inspector.get_columns("iceberg_tables")}
-    return [column for column in iceberg_tables.columns if column.name not in there]
+    columns = {column["name"] for column in inspector.get_columns("iceberg_tables")}
+    return [column for column in iceberg_tables.columns if column.name not in columns]
 
 
 def insert(connection: sa.Connection, table: sa.Table) -> Any:
@@ -162,5 +162,5 @@ def insert(connection: sa.Connection, table: sa.Table) -> Any:
 
 def has_inserted(connection: sa.Connection, statement: Any) -> bool:
     """Run an insert; whether it wrote a row, and did not leave the one that was there."""
-    kept = {"preserve_rowcount": True}  # SQLAlchemy does not know it of an insert otherwise
-    return connection.execute(statement, execution_options=kept).rowcount > 0
+    options = {"preserve_rowcount": True}  # SQLAlchemy does not know it of an insert otherwise
+    return connection.execute(statement, execution_options=options).rowcount > 0

@@ -120,8 +120,8 @@ def _iceberg(row: TableRow) -> Iterator[Finding]:
     """The metadata file is there and is one."""
     folder, _, name = str(row.metadata_location).rpartition("/")
     try:
-        found = json.loads(opened(folder).read(name))
-        if not isinstance(found, dict) or ("table-uuid" not in found and found.get("format-version") != 1):
+        parsed = json.loads(opened(folder).read(name))
+        if not isinstance(parsed, dict) or ("table-uuid" not in parsed and parsed.get("format-version") != 1):
             yield Finding("missing", str(row.name), f"{row.metadata_location} is no table's metadata", True)
     except (OSError, ValueError) as error:
         yield Finding("missing", str(row.name), f"{row.metadata_location}: {error}", True)
@@ -154,10 +154,10 @@ def _in_folder(
 ) -> Iterator[Finding]:
     """What the folder has beside what the catalog says."""
     files = FolderCommits(folder).names()
-    kept = sorted(version for version in files if version <= tail.published)
-    if not kept or kept[-1] != tail.published or any(b != a + 1 for a, b in pairwise(kept)):
+    published = sorted(version for version in files if version <= tail.published)
+    if not published or published[-1] != tail.published or any(b != a + 1 for a, b in pairwise(published)):
         yield finding(kind="gap", is_fault=True, message=(
-            f"version {tail.published} is published, and the folder has {_ranges(kept)}"))
+            f"version {tail.published} is published, and the folder has {_ranges(published)}"))
     for version in sorted(version for version in files if version > tail.latest):
         yield finding(kind="foreign", is_fault=True, message=(
             f"{files[version]} is above the latest version {tail.latest}; it was written past the catalog"))
@@ -193,11 +193,11 @@ def _of_log(
         yield finding(kind="behind", is_fault=True, message=(
             f"the catalog keeps the time {row.delta.last_ict}, its log says {snapshot.timestamp}"))
     seq = store.database.read(newest_seq)
-    said = store.pointers_at(seq, [row.table_id]).get(row.table_id)
+    pointer = store.pointers_at(seq, [row.table_id]).get(row.table_id)
     now = store.tails([row.table_id])[row.table_id].latest
-    if said != str(now) and store.database.read(newest_seq) == seq:
+    if pointer != str(now) and store.database.read(newest_seq) == seq:
         yield finding(kind="behind", is_fault=True, message=(
-            f"the catalog's history ends at version {said}, the table is at {now}"))
+            f"the catalog's history ends at version {pointer}, the table is at {now}"))
 
 
 def _ranges(versions: list[int]) -> str:
@@ -315,7 +315,7 @@ def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str
         return [path]
     if key_of(path) != path:
         raise InvalidArgument(f"a link leads from there to {key_of(path)} by now")
-    if store.tables.standing(path, [noted.table_id]).other is not None:
+    if store.tables.claims_on(path, [noted.table_id]).other is not None:
         return []  # it is a table's after all
     its_id = _table_id(opened(path))
     if its_id not in (None, noted.table_id):
@@ -328,10 +328,10 @@ def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str
 
 def _has_metadata(store: CatalogStore, path: str) -> bool:
     """Whether an Iceberg table is in a folder: one of whose files none is left of a commit that failed."""
-    found = [f"{path}/{file.name}" for file in opened(path).list_from("metadata/")
+    files = [f"{path}/{file.name}" for file in opened(path).list_from("metadata/")
              if ".metadata.json" in file.name]
-    noted = {key_of(each) for each, _ in store.garbage.due(FAR, MOST)} if found else set()
-    return not noted.issuperset(map(key_of, found))
+    noted = {key_of(each) for each, _ in store.garbage.due(FAR, MOST)} if files else set()
+    return not noted.issuperset(map(key_of, files))
 
 
 def _table_id(folder: LogStore) -> str | None:

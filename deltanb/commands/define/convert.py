@@ -29,7 +29,7 @@ from deltanb.schema import column_mapping
 from deltanb.schema import properties as table_properties
 from deltanb.schema.ddl import parse_schema, parse_type
 from deltanb.schema.types import DataType, StructField, StructType, from_arrow
-from deltanb.store.base import FileStatus, LogStore, at_a_time
+from deltanb.store.base import FileStatus, LogStore, read_concurrency
 from deltanb.store.local import raise_unlistable
 from deltanb.store.paths import can_be_named
 from deltanb.text.damage import reading
@@ -81,7 +81,7 @@ def convert(
             path=log.path)
     _check_listing(log.store, [status.name for status in statuses], columns)
     values = [_values(status.name, columns, log.path) for status in statuses]
-    at_once = at_a_time(log.store, MAX_READERS)
+    at_once = read_concurrency(log.store, MAX_READERS)
     with progress("CONVERT: files opened", len(statuses)) as seen:
         files = []
         for file in parallel.each(lambda status: _read(log.store, status), statuses, at_once, "convert"):

@@ -127,4 +127,4 @@ def _is_begun(store: LogStore) -> bool:
     names = store.list_names(LOG_FOLDER + "/")
     if all(map(is_temporary, names)) and any(name.startswith(f"{LOG_FOLDER}/.{_BEGUN}.") for name in names):
         return True
-    return bool(permits.standing(store, "part-"))
+    return bool(permits.open_permits(store, "part-"))

@@ -52,7 +52,7 @@ from deltanb.log.skipping import partitions
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import STRING, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.schema.widening import is_widening
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -544,7 +544,7 @@ def _rows(scan: Scan, files: Sequence[ChangedFile]) -> Iterator[pa.RecordBatch]:
     def read(file: ChangedFile) -> list[pa.RecordBatch]:
         return list(rows_of(scan, file))
 
-    for batches in parallel.each(read, files, at_a_time(scan.store), name="changes"):
+    for batches in parallel.each(read, files, read_concurrency(scan.store), name="changes"):
         yield from batches
 
 

@@ -19,7 +19,7 @@ from deltanb.engines.arrow.read import stream
 from deltanb.log.row_count import RowCount, of_files
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
 from deltanb.sql import predicates
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -79,5 +79,5 @@ def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
             return int(parquet.metadata.num_rows) - (0 if vector is None else int(vector["cardinality"]))
 
     found: Iterable[int] = parallel.each(
-        rows_of, silent.to_pylist(), at_a_time(snapshot.log.store), name="count")
+        rows_of, silent.to_pylist(), read_concurrency(snapshot.log.store), name="count")
     return sum(found)

@@ -29,7 +29,7 @@ from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
@@ -291,6 +291,6 @@ def _read(snapshot: Snapshot, files: list[_Reading], by_id: bool) -> pa.Table:
     def read(file: _Reading) -> list[pa.RecordBatch]:
         return list(read_data_file(scan, file.row, only=file.only))
 
-    read_files = parallel.each(read, files, at_a_time(scan.store), name="diff")
+    read_files = parallel.each(read, files, read_concurrency(scan.store), name="diff")
     found = [batch for batches in read_files for batch in batches]
     return pa.Table.from_batches(found, scan.schema)

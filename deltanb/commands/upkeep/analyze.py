@@ -23,7 +23,7 @@ from deltanb.engines.arrow.data_file import opened
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 from deltanb.text.damage import reading
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -72,7 +72,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     with progress("ANALYZE: files described", len(files)) as seen:
         for one in parallel.each(
                 lambda file: (file, _described(txn, file, paths)), files,
-                at_a_time(log.store, MAX_READERS), "analyze"):
+                read_concurrency(log.store, MAX_READERS), "analyze"):
             seen()
             found.append(one)
     changed = [file.replace(stats=stats, data_change=False) for file, stats in found

@@ -27,7 +27,7 @@ from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.columns import with_marks_kept
 from deltanb.schema.protocol import CATALOG_TABLE_ID, merged
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 from deltanb.store.paths import place_of
 from deltanb.text.formatting import count, number
 from deltanb.transaction import active
@@ -82,7 +82,8 @@ def restore(
     back = list(FileScan(_without(wanted, present)))
     gone = list(FileScan(_without(present, wanted)))
     store = now.log.store
-    looked = parallel.each(lambda file: list(_missing(store, file)), back, at_a_time(store, 1), "restore")
+    looked = parallel.each(
+        lambda file: list(_missing(store, file)), back, read_concurrency(store, 1), "restore")
     missing = {file.file_key: path for file, paths in zip(back, looked, strict=True) for path in paths}
     if missing and not ignore_missing_files:
         raise _vacuumed(txn.table, then, len(missing), sorted(missing.values()))

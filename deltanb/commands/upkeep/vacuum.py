@@ -47,7 +47,7 @@ from deltanb.errors import (
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema import properties
-from deltanb.store.base import FileStatus, LogStore, at_a_time, delete_many
+from deltanb.store.base import FileStatus, LogStore, delete_many, read_concurrency
 from deltanb.store.local import is_temporary_vector
 from deltanb.store.paths import Inside, can_be_named
 from deltanb.text.safe_text import shown
@@ -366,7 +366,7 @@ def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
             "last vacuum, but some of its commits were cleaned up. Vacuum without lite=True")
     hidden = _hidden(snapshot, needed.inside)
     wanted = [name for name in sorted(filter(None, names)) if not hidden(name)]
-    found = parallel.each(store.status, wanted, at_a_time(store, 1), "vacuum")
+    found = parallel.each(store.status, wanted, read_concurrency(store, 1), "vacuum")
     return [status for status in found if status is not None]
 
 

@@ -24,7 +24,7 @@ from deltanb.engines.arrow.rewriter import Rewriter
 from deltanb.engines.arrow.row_ids import columns_of, renewed, tracked_in
 from deltanb.engines.arrow.touched import ahead, bitmap, live_count, live_rows, marked_rows, mask_of
 from deltanb.engines.contract import TouchedFile
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.engines.contract import Assignments, Condition, Curve
@@ -63,7 +63,7 @@ class ProcessEngine:
             return TouchedFile(file, rows, live, kept)
 
         touched = []
-        for found in parallel.each(search, files, at_a_time(txn.log.store), name="find"):
+        for found in parallel.each(search, files, read_concurrency(txn.log.store), name="find"):
             seen()
             if found.rows:
                 touched.append(found)

@@ -34,7 +34,7 @@ from deltanb.errors import InvalidArgument, require
 from deltanb.log.replay import key_array
 from deltanb.schema.column_mapping import mode_of
 from deltanb.schema.types import StructField, arrow_type
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
 
@@ -247,7 +247,8 @@ class KeyIndex:
     def _read(self, files: Sequence[IndexedFile]) -> pa.Table:
         small = sum(file.row["size"] or 0 for file in files) < SMALL_BYTES
         tables = parallel.each(
-            self._keys_in, files, at_a_time(self.columns.scan.store, 1 if small else None), name="keys")
+            self._keys_in, files, read_concurrency(self.columns.scan.store, 1 if small else None),
+            name="keys")
         return pa.concat_tables([self._schema.empty_table(), *tables])
 
     def _keys_in(self, file: IndexedFile) -> pa.Table:

@@ -35,7 +35,7 @@ from deltanb.engines.arrow.key_index import (
     shape_of,
 )
 from deltanb.schema.column_mapping import physical_name
-from deltanb.store.base import at_a_time
+from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -253,7 +253,7 @@ class KeyedRows:
 
         small = sum(file.row["size"] or 0 for file, _ in wanted.values()) < SMALL_BYTES
         batches = parallel.each(
-            read, wanted.values(), at_a_time(self._scan.store, 1 if small else None), name="rows")
+            read, wanted.values(), read_concurrency(self._scan.store, 1 if small else None), name="rows")
         for (file, _), found in zip(wanted.values(), batches, strict=True):
             for batch in found:
                 for place, position in enumerate(batch.column(ROW_POSITION).to_pylist()):
@@ -274,7 +274,7 @@ class KeyedRows:
         files = self.snapshot.files_for_scan(predicate, columns=NEEDED).to_pylist()
         found: list[_Found] = []
         batches = parallel.each(
-            lambda file: list(read_data_file(scan, file)), files, at_a_time(scan.store), name="rows")
+            lambda file: list(read_data_file(scan, file)), files, read_concurrency(scan.store), name="rows")
         for file, of_file in zip(files, batches, strict=True):
             found += [(file, batch, place) for batch in of_file for place in range(batch.num_rows)]
         with self._lock:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import LANE_ITEMS
 from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
-from deltanb.store.base import at_a_time, is_remote
+from deltanb.store.base import is_remote, read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -114,7 +114,7 @@ def stream(
 
 
 def _all(scan: Scan, files: pa.Table, ahead: int) -> Generator[pa.RecordBatch, None, None]:
-    readers = at_a_time(scan.store) or parallel.threads(maxsize)
+    readers = read_concurrency(scan.store) or parallel.threads(maxsize)
     size = pc.sum(files.column("size")).as_py() if "size" in files.schema.names else None
     is_small = size is not None and size <= SMALL_SCAN_BYTES and not is_remote(scan.store)
     if not files.num_rows or readers == 1 or is_small:

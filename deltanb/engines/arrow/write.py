@@ -38,7 +38,7 @@ from deltanb.options import options
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructField, StructType
 from deltanb.sql.coercion import python_value
-from deltanb.store.base import LogStore, at_a_time, is_remote
+from deltanb.store.base import LogStore, is_remote, read_concurrency
 from deltanb.store.new_files import created
 
 ROW_GROUP_BYTES = 32 * 1024 * 1024
@@ -345,7 +345,7 @@ class TableWriter:
             if self.buffers[key].file is not None and not waits:
                 self._end(key)
         left = [key for key, buffer in self.buffers.items() if buffer.file is not None]
-        for _ in parallel.each(self._end, left, at_a_time(self.store, 1), "upload"):
+        for _ in parallel.each(self._end, left, read_concurrency(self.store, 1), "upload"):
             pass
         order = {name: place for place, name in enumerate(self.begun)}
         now = options.clock()

@@ -77,11 +77,11 @@ class Cells:
         line = Line("Spark")
 
         def look() -> None:
-            found = running_tasks(tracker, group)
-            if found is None:
+            tasks = running_tasks(tracker, group)
+            if tasks is None:
                 self._surface.clear()
                 return
-            tell_tasks(line, found)
+            tell_tasks(line, tasks)
             self._surface.show(line.said)
 
         return look

@@ -68,18 +68,18 @@ def checked(
         InvalidPredicate: a constraint that Spark cannot understand.
     """
     schema = metadata.schema
-    found = schema_of(frame)
+    schema_in = schema_of(frame)
     lacks = Plan(schema) if plan is None else plan
     lines = enforce.differences(
-        _arrow_of(found), StructType([*lacks.relaxed.fields, *hidden]), lacks.demanded(partition_columns))
+        _arrow_of(schema_in), StructType([*lacks.relaxed.fields, *hidden]), lacks.demanded(partition_columns))
     if lines:
         raise enforce.mismatch(lines)
     blank = {schema.field(name).name for name in partition_columns}
     fields = [field for field in schema.fields
               if str(field.type) not in ("void", "null") or field.name in blank]
-    shaped = [_shaped(found, field, field.name in blank).alias(field.name)
+    shaped = [_shaped(schema_in, field, field.name in blank).alias(field.name)
               for field in (*fields, *hidden)]
-    unfit = _unfit(found, fields)
+    unfit = _unfit(schema_in, fields)
     rows = frame.select(*shaped) if unfit is None else frame.select(*shaped, unfit.alias(_UNFIT))
     rows = computed(rows, lacks)
     guard = None if unfit is None else _raising(column(_UNFIT).isNotNull(), column(_UNFIT))
@@ -121,9 +121,9 @@ def schema_of(frame: DataFrame) -> StructType:
         ) from None
 
 
-def _arrow_of(found: StructType) -> Any:
+def _arrow_of(actual: StructType) -> Any:
     try:
-        return to_arrow(found)
+        return to_arrow(actual)
     except UnsupportedProtocol as error:
         name = error.column
         raise InvalidSchema(
@@ -133,8 +133,8 @@ def _arrow_of(found: StructType) -> Any:
 
 # --- conversion -----------------------------------------------------------------------------------
 
-def _shaped(found: StructType, field: StructField, blank_is_null: bool) -> Column:
-    source = found.get(field.name)
+def _shaped(actual: StructType, field: StructField, blank_is_null: bool) -> Column:
+    source = actual.get(field.name)
     if source is None:
         return F.lit(None).cast(spark_type(field.type))
     made = converted(column(source.name), source.type, field.type)
@@ -143,11 +143,11 @@ def _shaped(found: StructType, field: StructField, blank_is_null: bool) -> Colum
     return made
 
 
-def _unfit(found: StructType, fields: Sequence[StructField]) -> Column | None:
+def _unfit(actual: StructType, fields: Sequence[StructField]) -> Column | None:
     """NULL for a row that fits, else a text that names the column and the value."""
     result = None
     for field in fields:
-        source = found.get(field.name)
+        source = actual.get(field.name)
         lost = None if source is None else loses(column(source.name), source.type, field.type)
         if source is None or lost is None:
             continue
@@ -157,10 +157,10 @@ def _unfit(found: StructType, fields: Sequence[StructField]) -> Column | None:
     return result
 
 
-def refused(lost: Column, path: str, wanted: DataType, value: Column) -> Column:
+def refused(lost: Column, path: str, target: DataType, value: Column) -> Column:
     """A value that its column cannot hold stops the query; add ``otherwise`` for those it can."""
-    text = _text([F.lit(path).alias("column"), F.lit(str(wanted)).alias("type"), value.alias("value")])
-    return F.when(lost, F.raise_error(text).cast(spark_type(wanted)))
+    text = _text([F.lit(path).alias("column"), F.lit(str(target)).alias("type"), value.alias("value")])
+    return F.when(lost, F.raise_error(text).cast(spark_type(target)))
 
 
 # --- constraints ----------------------------------------------------------------------------------
@@ -208,13 +208,13 @@ def translated(
     try:
         yield
     except Exception as error:
-        found = _marked(error)
-        if found is None:
+        marked = _marked(error)
+        if marked is None:
             raise
-        if "constraint" in found:
-            constraint = [*checks, *constraints_of(schema, metadata)][found["constraint"]]
-            raise _violation(constraint, schema, found["row"]) from None
-        raise _does_not_fit(found) from None
+        if "constraint" in marked:
+            constraint = [*checks, *constraints_of(schema, metadata)][marked["constraint"]]
+            raise _violation(constraint, schema, marked["row"]) from None
+        raise _does_not_fit(marked) from None
 
 
 def _marked(error: Exception) -> dict[str, Any] | None:
@@ -226,10 +226,10 @@ def _marked(error: Exception) -> dict[str, Any] | None:
         start = text.find(MARK + "{")
         if start >= 0:
             try:
-                found = json.JSONDecoder().raw_decode(text, start + len(MARK))[0]
+                decoded = json.JSONDecoder().raw_decode(text, start + len(MARK))[0]
             except ValueError:
                 continue
-            return found if isinstance(found, dict) else None
+            return decoded if isinstance(decoded, dict) else None
     return None
 
 
@@ -265,10 +265,10 @@ def _short(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
 
 
-def _does_not_fit(found: dict[str, Any]) -> SchemaMismatch:
-    name, wanted, value = found["column"], found["type"], found.get("value")
+def _does_not_fit(details: dict[str, Any]) -> SchemaMismatch:
+    name, target, value = details["column"], details["type"], details.get("value")
     return SchemaMismatch(
-        f"the data does not fit the table: column {name!r} is {wanted}, and the value {value!r} "
+        f"the data does not fit the table: column {name!r} is {target}, and the value {value!r} "
         "does not fit; nothing was written. Change the value, or give the column a wider type",
-        differences=[f"~ {name}: value {value!r} does not fit {wanted}"],
+        differences=[f"~ {name}: value {value!r} does not fit {target}"],
         column=name, value=value, row=None)

@@ -82,27 +82,27 @@ def frame_of(session: SparkSession, rows: Any, schema: T.StructType | None) -> D
 
 def _with_months(session: SparkSession, rows: pa.Table, schema: T.StructType | None) -> DataFrame:
     """As :func:`arrow_frame`: Spark takes no intervals of months from Arrow, so they go there as numbers."""
-    wanted = from_arrow(rows.schema) if schema is None else StructType.from_json(schema.json())
-    stored = in_files(wanted, _NOT_IN_ARROW)
-    convert = as_stored(wanted, stored)
+    target = from_arrow(rows.schema) if schema is None else StructType.from_json(schema.json())
+    stored = in_files(target, _NOT_IN_ARROW)
+    convert = as_stored(target, stored)
     numbers = pa.Table.from_batches([convert(batch) for batch in rows.to_batches()], stored.to_arrow())
     frame = arrow_frame(session, numbers, spark_schema(stored))
-    return frame.select(*_converted(stored, wanted))
+    return frame.select(*_converted(stored, target))
 
 
 def arrow_rows(frame: DataFrame) -> pa.Table:
     """A frame's rows in Arrow, its intervals of months as :func:`deltanb.schema.types.to_arrow` has them."""
     if passes_through_arrow(frame.schema):
         return frame.toArrow()
-    wanted = StructType.from_json(frame.schema.json())
-    stored = in_files(wanted, _NOT_IN_ARROW)
-    if stored is wanted:
+    target = StructType.from_json(frame.schema.json())
+    stored = in_files(target, _NOT_IN_ARROW)
+    if stored is target:
         return frame.toArrow()
-    numbers = frame.select(*_converted(wanted, stored)).toArrow()
-    steps = [compile_conversion(found.type, field.type, "none", Place("a frame", field.name))
-             for found, field in zip(numbers.schema, wanted.fields, strict=True)]
+    numbers = frame.select(*_converted(target, stored)).toArrow()
+    steps = [compile_conversion(actual.type, field.type, "none", Place("a frame", field.name))
+             for actual, field in zip(numbers.schema, target.fields, strict=True)]
     columns = [many if step is None else pa.chunked_array([step(one) for one in many.chunks], kind)
-               for many, step, kind in zip(numbers.columns, steps, wanted.to_arrow().types, strict=True)]
+               for many, step, kind in zip(numbers.columns, steps, target.to_arrow().types, strict=True)]
     return pa.table(columns, names=frame.columns)
 
 
@@ -113,9 +113,9 @@ def passes_through_arrow(schema: T.StructType) -> bool:
     return not ("variant" in text or "interval year" in text or "interval month" in text)
 
 
-def _converted(found: StructType, wanted: StructType) -> list[Column]:
+def _converted(actual: StructType, target: StructType) -> list[Column]:
     return [converted(column(a.name), a.type, b.type).alias(a.name)
-            for a, b in zip(found.fields, wanted.fields, strict=True)]
+            for a, b in zip(actual.fields, target.fields, strict=True)]
 
 
 def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -> T.StructType:
@@ -189,67 +189,67 @@ def shape(data_type: DataType) -> Any:
 # ---------------------------------------------------------------------------- conversion
 
 
-def converted(source: Column, found: DataType, wanted: DataType) -> Column:
+def converted(source: Column, actual: DataType, target: DataType) -> Column:
     """``source`` as the wanted type: fields of structs by name in any case, missing ones NULL.
 
     A value that does not fit becomes NULL; :func:`loses` tells which ones those are.
     """
-    if shape(found) == shape(wanted):
+    if shape(actual) == shape(target):
         return source
-    if str(found) in ("void", "null"):
-        return source.cast(spark_type(wanted))
-    match found, wanted:
+    if str(actual) in ("void", "null"):
+        return source.cast(spark_type(target))
+    match actual, target:
         case StructType(), StructType():
-            fields = [_field_of(source, found, f).alias(f.name) for f in wanted.fields]
+            fields = [_field_of(source, actual, f).alias(f.name) for f in target.fields]
             return F.when(source.isNotNull(), F.struct(*fields))
         case ArrayType(), ArrayType():
-            before, after = found.element_type, wanted.element_type
+            before, after = actual.element_type, target.element_type
             return F.transform(source, lambda element: converted(element, before, after))
         case MapType(), MapType():
-            key, value = (found.key_type, wanted.key_type), (found.value_type, wanted.value_type)
+            key, value = (actual.key_type, target.key_type), (actual.value_type, target.value_type)
             return F.map_from_entries(F.transform(
                 F.map_entries(source),
                 lambda entry: F.struct(converted(entry.getField("key"), *key).alias("key"),
                                        converted(entry.getField("value"), *value).alias("value"))))
-    if YEAR_TO_MONTH in (str(found), str(wanted)):  # a number is one of months
-        return source.cast(T.YearMonthIntervalType(1, 1)).cast(spark_type(wanted))
-    return source.try_cast(spark_type(wanted))
+    if YEAR_TO_MONTH in (str(actual), str(target)):  # a number is one of months
+        return source.cast(T.YearMonthIntervalType(1, 1)).cast(spark_type(target))
+    return source.try_cast(spark_type(target))
 
 
-def _field_of(source: Column, found: StructType, wanted: StructField) -> Column:
-    inner = found.get(wanted.name)
+def _field_of(source: Column, actual: StructType, target: StructField) -> Column:
+    inner = actual.get(target.name)
     if inner is None:
-        return F.lit(None).cast(spark_type(wanted.type))
-    return converted(source.getField(inner.name), inner.type, wanted.type)
+        return F.lit(None).cast(spark_type(target.type))
+    return converted(source.getField(inner.name), inner.type, target.type)
 
 
-def loses(source: Column, found: DataType, wanted: DataType) -> Column | None:
+def loses(source: Column, actual: DataType, target: DataType) -> Column | None:
     """Whether conversion would lose something of the value; None where the types rule it out."""
-    if shape(found) == shape(wanted) or str(found) in ("void", "null"):
+    if shape(actual) == shape(target) or str(actual) in ("void", "null"):
         return None
-    match found, wanted:
+    match actual, target:
         case StructType(), StructType():
             parts = []
-            for field in wanted.fields:
-                inner = found.get(field.name)
+            for field in target.fields:
+                inner = actual.get(field.name)
                 if inner is not None:
                     parts.append(loses(source.getField(inner.name), inner.type, field.type))
             return _any(parts)
         case ArrayType(), ArrayType():
-            return _exists(source, found.element_type, wanted.element_type)
+            return _exists(source, actual.element_type, target.element_type)
         case MapType(), MapType():
-            return _any([_exists(F.map_keys(source), found.key_type, wanted.key_type),
-                         _exists(F.map_values(source), found.value_type, wanted.value_type)])
-    assert isinstance(wanted, PrimitiveType)  # other pairs are refused by the schemas alone
-    return _primitive_loses(source, str(found), wanted)
+            return _any([_exists(F.map_keys(source), actual.key_type, target.key_type),
+                         _exists(F.map_values(source), actual.value_type, target.value_type)])
+    assert isinstance(target, PrimitiveType)  # other pairs are refused by the schemas alone
+    return _primitive_loses(source, str(actual), target)
 
 
-def _exists(source: Column, found: DataType, wanted: DataType) -> Column | None:
-    if loses(F.lit(None), found, wanted) is None:
+def _exists(source: Column, actual: DataType, target: DataType) -> Column | None:
+    if loses(F.lit(None), actual, target) is None:
         return None
 
     def fails(element: Column) -> Column:
-        lost = loses(element, found, wanted)
+        lost = loses(element, actual, target)
         assert lost is not None
         return lost
 
@@ -264,15 +264,15 @@ def _any(parts: list[Column | None]) -> Column | None:
     return result
 
 
-def _primitive_loses(source: Column, before: str, wanted: PrimitiveType) -> Column | None:
-    after = wanted.name
-    if after in ("string", "variant") or (after not in TYPES and not wanted.is_decimal):
+def _primitive_loses(source: Column, before: str, target: PrimitiveType) -> Column | None:
+    after = target.name
+    if after in ("string", "variant") or (after not in TYPES and not target.is_decimal):
         return None
     if before in INTEGERS and INTEGERS[before] <= INTEGERS.get(after, _EXACT_BITS.get(after, 0)):
         return None
     if (before, after) in (("float", "double"), ("date", "timestamp"), ("date", "timestamp_ntz")):
         return None
-    made = source.try_cast(spark_type(wanted))
+    made = source.try_cast(spark_type(target))
     infinite = [F.lit(float("inf")), F.lit(float("-inf"))]
     if after in _EXACT_BITS and before not in INTEGERS:  # only the tail of a fraction may go
         return F.coalesce(made.isin(*infinite) & ~source.cast("double").isin(*infinite),

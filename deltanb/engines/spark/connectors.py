@@ -30,7 +30,7 @@ from py4j.protocol import Py4JJavaError
 from deltanb.engines.spark.compiled import has_class
 from deltanb.engines.spark.session_request import is_on_this_machine, is_remote
 from deltanb.errors import StorageError
-from deltanb.store.access import CLIENT_OPTIONS, PROFILE, RETRY_OPTIONS, Access, lend_keys
+from deltanb.store.access import CLIENT_OPTIONS, PROFILE, RETRY_OPTIONS, Access, write_temp_credentials
 from deltanb.text.safe_text import safe
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _s3(store: LogStore, place: Location, access: Access, session: SparkSession)
     if access.get("skip_signature") == "true":
         options["fs.s3a.aws.credentials.provider"] = ANONYMOUS
     elif is_on_this_machine(session):
-        keys = lend_keys(access)
+        keys = write_temp_credentials(access)
         if keys is None and (access.token or os.environ.get("AWS_PROFILE")):
             return None
         if keys is not None:
@@ -154,8 +154,8 @@ def _s3(store: LogStore, place: Location, access: Access, session: SparkSession)
     if options:
         # The files of a write have names that nobody else draws: nothing need be looked for first.
         options["fs.s3a.performance.flags"] = "create,mkdir"
-        told = repr(sorted(options.items())).encode()
-        scheme = f"s3a-{hashlib.sha256(told).hexdigest()[:8]}"
+        text = repr(sorted(options.items())).encode()
+        scheme = f"s3a-{hashlib.sha256(text).hexdigest()[:8]}"
         options[f"fs.{scheme}.impl"] = S3A
     return Connector(scheme, place.bucket, place.key, options, store)
 
@@ -192,7 +192,7 @@ def _has_own_keys(session: SparkSession, bucket: str) -> bool:
 
 # --- errors ---------------------------------------------------------------------------------------
 
-_SAID = re.compile(r"^(?:Caused by)?: ?(?P<kind>[\w.$]+(?:Exception|Error)): (?P<text>.*)$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:Caused by)?: ?(?P<kind>[\w.$]+(?:Exception|Error)): (?P<text>.*)$", re.MULTILINE)
 _OF_STORES = re.compile(r"java\.(io|net|nio)\.|org\.apache\.hadoop\.|software\.amazon\.|com\.google\.cloud\."
                         r"|java\.lang\.(NoClassDefFoundError|NoSuchMethodError|ClassNotFoundException)")
 _REASONS = (
@@ -220,8 +220,8 @@ def refusals(root: str) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        told = [(found["kind"], found["text"]) for found in _SAID.finditer(str(error))]
-        causes = [f"{kind}: {text}" for kind, text in told if _OF_STORES.match(kind)]
+        pairs = [(match["kind"], match["text"]) for match in _CAUSE.finditer(str(error))]
+        causes = [f"{kind}: {text}" for kind, text in pairs if _OF_STORES.match(kind)]
         if not causes:
             raise
         why = next((words for pattern, words in _REASONS if any(re.search(pattern, one) for one in causes)),

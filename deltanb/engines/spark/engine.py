@@ -53,11 +53,11 @@ class SparkEngine:
         return touched
 
     def first(
-        self, txn: OptimisticTransaction, files: FileScan, where: str, said: str
+        self, txn: OptimisticTransaction, files: FileScan, where: str, label: str
     ) -> dict[str, Any] | None:
         """Any of them."""
         frame = read_table(txn.snapshot, files.table, None)
-        with refusals(f"evaluate {said!r}", said, ". Correct the condition, nothing was changed"), \
+        with refusals(f"evaluate {label!r}", label, ". Correct the condition, nothing was changed"), \
                 followed(frame.sparkSession, "Spark reads"):
             rows = frame.where(where).limit(1).collect()
         return rows[0].asDict(recursive=True) if rows else None
@@ -66,11 +66,11 @@ class SparkEngine:
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition
     ) -> list[AddFile]:
         """By the condition's opposite where it can be repeated."""
-        kept = [found for found in touched if found.others]
+        partial = [file for file in touched if file.others]
         if not condition.can_be_repeated:
-            return self.write(txn, all_rows(txn.snapshot, table_of_rows(txn, kept, "others")))
+            return self.write(txn, all_rows(txn.snapshot, table_of_rows(txn, partial, "others")))
         assert condition.sql is not None  # else there are no others
-        return self.write(txn, without_rows(txn.snapshot, table_of(kept), condition.sql))
+        return self.write(txn, without_rows(txn.snapshot, table_of(partial), condition.sql))
 
     def changed(
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition,

@@ -102,18 +102,18 @@ def parts(files: Sequence[Mapping[str, Any]], part_bytes: int | None = None) -> 
     sizes = [file["size"] or 0 for file in files]
     if part_bytes is None:
         part_bytes = min(PART_BYTES, max(SMALL_BYTES, sum(sizes) // MIN_PARTS))
-    found: list[Part] = []
+    divided: list[Part] = []
     room = 0
     for file, size in zip(files, sizes, strict=True):
         count = max(1, -(-size // part_bytes))
         for number in range(count):
             cost = size // count + OPEN_BYTES
             if cost > room:
-                found.append([])
+                divided.append([])
                 room = part_bytes + OPEN_BYTES
-            found[-1].append((file, (number, count)))
+            divided[-1].append((file, (number, count)))
             room -= cost
-    return found
+    return divided
 
 
 def read_files(place: Place, scan: Scan, part: Part) -> Iterator[pa.RecordBatch]:
@@ -198,7 +198,7 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
     return files
 
 
-def ended(plan: WritePlan, kept: Iterable[str] = (), *, look: bool = True) -> None:
+def ended(plan: WritePlan, wanted_files: Iterable[str] = (), *, look: bool = True) -> None:
     """End a write, on the driver: all its files but ``kept``, paths as in actions, are removed.
 
     A task that is still at work removes its own (:mod:`~deltanb.engines.spark.permits`).
@@ -212,9 +212,9 @@ def ended(plan: WritePlan, kept: Iterable[str] = (), *, look: bool = True) -> No
     permits.withdraw(store, plan.name)
     if not (look or is_remote(store)):
         return
-    stay = {decode_path(path).rpartition("/")[2] for path in kept}
+    stay = {decode_path(path).rpartition("/")[2] for path in wanted_files}
     with suppress(OSError):
-        found = [status.name for status in store.list_all(plan.name if is_remote(store) else "")
+        leftovers = [status.name for status in store.list_all(plan.name if is_remote(store) else "")
                  if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in stay]
-        for _ in delete_many(store, found):
+        for _ in delete_many(store, leftovers):
             pass

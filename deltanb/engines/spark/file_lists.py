@@ -28,14 +28,14 @@ MAX_FILES = 200_000
 """Files in all lists that a session keeps: some 100 MB in its JVM."""
 
 
-class _Kept(NamedTuple):
+class _FileList(NamedTuple):
     made: Any
     num_files: int
     folders: Mapping[str, int]
     """When each folder was changed last, in ns."""
 
 
-_Lists = weakref.WeakKeyDictionary[Any, dict[Any, _Kept]]
+_Lists = weakref.WeakKeyDictionary[Any, dict[Any, _FileList]]
 _sessions: weakref.WeakKeyDictionary[Any, _Lists] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
@@ -45,14 +45,14 @@ def find(context: Any, snapshot: Snapshot, key: Any) -> Any:
     with _lock:
         lists = _lists(context)
         of_snapshot = lists.get(snapshot, {})
-        kept = of_snapshot.get(key)
-        if kept is None:
+        cached = of_snapshot.get(key)
+        if cached is None:
             return None
-        if _changed(kept.folders) != kept.folders:
+        if _changed(cached.folders) != cached.folders:
             del of_snapshot[key]
             return None
         lists[snapshot] = lists.pop(snapshot)  # the last one used is the last one to go
-        return kept.made
+        return cached.made
 
 
 def keep(context: Any, snapshot: Snapshot, key: Any, made: Any, files: Iterable[str]) -> None:
@@ -68,7 +68,7 @@ def keep(context: Any, snapshot: Snapshot, key: Any, made: Any, files: Iterable[
         lists = _lists(context)
         of_snapshot = lists.pop(snapshot, {})
         lists[snapshot] = of_snapshot  # at the end
-        of_snapshot[key] = _Kept(made, len(paths), folders)
+        of_snapshot[key] = _FileList(made, len(paths), folders)
         while len(lists) > 1 and (len(lists) > MAX_SNAPSHOTS or _num_files(lists) > MAX_FILES):
             del lists[next(iter(lists))]
         if _num_files(lists) > MAX_FILES:
@@ -90,7 +90,7 @@ def _lists(context: Any) -> _Lists:
 
 
 def _num_files(lists: _Lists) -> int:
-    return sum(kept.num_files for of_snapshot in list(lists.values()) for kept in of_snapshot.values())
+    return sum(cached.num_files for of_snapshot in list(lists.values()) for cached in of_snapshot.values())
 
 
 def _changed(folders: Iterable[str]) -> dict[str, int] | None:

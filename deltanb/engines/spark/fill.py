@@ -122,9 +122,9 @@ def _last(footer: pq.FileMetaData, name: str, identity: Identity) -> int | None:
     for group in range(footer.num_row_groups):
         chunks = [footer.row_group(group).column(i) for i in range(footer.num_columns)]
         for chunk in chunks:
-            found = chunk.statistics
-            if chunk.path_in_schema != name or found is None or not found.has_min_max:
+            statistics = chunk.statistics
+            if chunk.path_in_schema != name or statistics is None or not statistics.has_min_max:
                 continue
-            value = int(found.max if identity.step > 0 else found.min)
+            value = int(statistics.max if identity.step > 0 else statistics.min)
             last = value if last is None else identity.furthest(value, last)
     return last

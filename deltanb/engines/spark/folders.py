@@ -62,7 +62,7 @@ class Folder(Protocol):
     def written(self) -> AbstractContextManager[None]:
         """While Spark writes: what it raises because of the folder becomes an error of ours."""
 
-    def found(self) -> Iterator[Written]:
+    def written_files(self) -> Iterator[Written]:
         """The Parquet files that the tasks have left."""
 
     def open(self, written: Written) -> Any:
@@ -95,7 +95,7 @@ class LocalFolder:
         """Errors of the system's are ours already, or Spark's own."""
         return nullcontext()
 
-    def found(self) -> Iterator[Written]:
+    def written_files(self) -> Iterator[Written]:
         """Those in the folder and below it."""
         if not os.path.isdir(self.root):
             raise InvalidArgument(
@@ -187,7 +187,7 @@ class BucketFolder:
         with granted(self.store, self.name), refusals(self.root):
             yield
 
-    def found(self) -> Iterator[Written]:
+    def written_files(self) -> Iterator[Written]:
         """Those of attempts that Spark let commit; the footers are read several at a time."""
         statuses = list(self.store.list_all(self.name))
         self._listed = [status.name for status in statuses]

@@ -31,7 +31,7 @@ def followed(session: Any, what: str = "Spark") -> Iterator[None]:
         session: that runs it.
         what: what is said of it.
     """
-    with progress(what) as line, _told(session, line) if is_remote(session) else _asked(session, line):
+    with progress(what) as line, _by_handler(session, line) if is_remote(session) else _asked(session, line):
         yield
 
 
@@ -39,7 +39,7 @@ def followed(session: Any, what: str = "Spark") -> Iterator[None]:
 
 
 @contextmanager
-def _told(session: Any, line: Line) -> Iterator[None]:
+def _by_handler(session: Any, line: Line) -> Iterator[None]:
     handler = _handler(line)
     session.registerProgressHandler(handler)
     try:
@@ -51,7 +51,7 @@ def _told(session: Any, line: Line) -> Iterator[None]:
 def _handler(line: Line) -> Any:
     """A ProgressHandler as PySpark calls it, in the thread that waits for the result."""
 
-    def told(
+    def report(
         stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool, **_: Any
     ) -> None:
         known = list(stages or ())
@@ -59,7 +59,7 @@ def _handler(line: Line) -> Any:
             line.at(sum(stage.num_completed_tasks for stage in known),
                     sum(stage.num_tasks for stage in known), "tasks")
 
-    return told
+    return report
 
 
 # -- a session in this process -------------------------------------------------------------------
@@ -94,16 +94,16 @@ def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
     before = frozenset(tracker.getJobIdsForGroup(group))
 
     def ask() -> None:
-        found = _running(tracker, _jobs(tracker, group, before))
-        if found is not None:
-            tell_tasks(line, found)
+        tasks = _running(tracker, _jobs(tracker, group, before))
+        if tasks is not None:
+            tell_tasks(line, tasks)
 
     return ask
 
 
-def tell_tasks(line: Line, found: tuple[int, int, int]) -> None:
+def tell_tasks(line: Line, tasks: tuple[int, int, int]) -> None:
     """Have a line say which job it is, and how many of its tasks are done."""
-    number, done, total = found
+    number, done, total = tasks
     line.at(done, total, "tasks", f"job {number}" if number > 1 else "")
 
 

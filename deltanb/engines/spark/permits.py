@@ -1,6 +1,6 @@
 """The permit of a write by tasks: an empty file of the driver's; while it stands, what they write may stay.
 
-What lives here: :func:`granted`, :func:`grant`, :func:`standing` and :func:`withdraw` for drivers, and
+What lives here: :func:`granted`, :func:`grant`, :func:`open_permits` and :func:`withdraw` for drivers, and
 :func:`check` for tasks.
 What it does not know: which files a write has, who writes them and who removes them.
 
@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from deltanb.errors import IllegalStateError
 from deltanb.store.base import LogStore
 
-__all__ = ["check", "grant", "granted", "permit_of", "standing", "withdraw"]
+__all__ = ["check", "grant", "granted", "open_permits", "permit_of", "withdraw"]
 
 
 def permit_of(write: str) -> str:
@@ -59,7 +59,7 @@ def withdraw(store: LogStore, write: str) -> None:
         store.delete(permit_of(write))
 
 
-def standing(store: LogStore, beginning: str) -> list[str]:
+def open_permits(store: LogStore, beginning: str) -> list[str]:
     """The writes whose names begin so and whose permits stand; where they cannot be listed, none."""
     first = permit_of(beginning).removesuffix(".tmp")
     with suppress(OSError):

@@ -1,7 +1,7 @@
 """Spark's refusals as errors of this library.
 
 What lives here: the one way from an exception of Spark's, raised while it reads SQL or computes with it, to
-``InvalidPredicate``, with a reason that a person can read; and :func:`told_in`, which finds in its text an
+``InvalidPredicate``, with a reason that a person can read; and :func:`error_in`, which finds in its text an
 error of ours that was raised in a process of Spark's.
 What it does not know: what the SQL is for; whoever runs it says so.
 """
@@ -32,7 +32,7 @@ from deltanb.errors import DeltaError, InvalidPredicate
 
 MARK = "deltanb:"  # begins our texts among the errors a query may raise
 MAX_REASON = 400  # characters: Spark repeats the expression, however long it is
-_TOLD = re.compile(r"^deltanb\.errors\.(\w+): (.*?)(?=\n\s*\n|\n SQLSTATE|\nTraceback|\nJVM stacktrace|\Z)",
+_OURS = re.compile(r"^deltanb\.errors\.(\w+): (.*?)(?=\n\s*\n|\n SQLSTATE|\nTraceback|\nJVM stacktrace|\Z)",
                    re.MULTILINE | re.DOTALL)
 _CHAINED = re.compile(r"\s*(The above exception was the direct cause|During handling of the above exception)")
 _OF_SQL = (
@@ -72,25 +72,25 @@ def reason(error: Exception) -> str:
     >>> reason(ValueError())
     'ValueError'
     """
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return said if len(said) <= MAX_REASON else said[:MAX_REASON] + "…"
+    line_ = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return line_ if len(line_) <= MAX_REASON else line_[:MAX_REASON] + "…"
 
 
-def told_in(error: Exception) -> DeltaError | None:
+def error_in(error: Exception) -> DeltaError | None:
     """The error of this library that Spark tells as text, since it was raised in a process of its own.
 
     It has the message; the attributes beside it stayed there.
 
-    >>> told_in(RuntimeError("Traceback ...\\ndeltanb.errors.TableNotFound: no table at lake/x\\n"))
+    >>> error_in(RuntimeError("Traceback ...\\ndeltanb.errors.TableNotFound: no table at lake/x\\n"))
     TableNotFound('no table at lake/x')
-    >>> told_in(RuntimeError("no table at lake/x")) is None
+    >>> error_in(RuntimeError("no table at lake/x")) is None
     True
     """
-    text, told = str(error), None
-    for found in _TOLD.finditer(text):
-        kind = getattr(errors, found[1], None)
+    text, ours = str(error), None
+    for match in _OURS.finditer(text):
+        kind = getattr(errors, match[1], None)
         if isinstance(kind, type) and issubclass(kind, DeltaError):
-            told = kind(found[2].strip())
-            if not _CHAINED.match(text, found.end()):  # else it is the cause of what comes next
+            ours = kind(match[2].strip())
+            if not _CHAINED.match(text, match.end()):  # else it is the cause of what comes next
                 break
-    return told
+    return ours

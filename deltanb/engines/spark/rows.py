@@ -78,7 +78,7 @@ def find_rows(
         DataFileNotFound: a file that is gone.
     """
     session = spark if spark is not None else start_session()
-    found: dict[int, BitMap64] = {}
+    positions: dict[int, BitMap64] = {}
     with rules(session):
         frame, places, others = read_positions(snapshot, files, where, session)
         parts = [] if frame is None else _collected(frame, where)
@@ -87,7 +87,7 @@ def find_rows(
             raise InvalidTable(
                 f"Spark has read {path!r}, which is not a file of the table's log under that name; rename "
                 "the file, or use engine='arrow'", path=path)
-        found[places[path]] = found.get(places[path], BitMap64()) | _positions(chunk, bits)
+        positions[places[path]] = positions.get(places[path], BitMap64()) | _positions(chunk, bits)
     if others:
         scan = plan(snapshot, [], where)
         for place in others:
@@ -95,8 +95,8 @@ def find_rows(
             rows = BitMap64()
             for batch in read_data_file(scan, row, positions=True):
                 rows |= BitMap64(batch.column(ROW_POSITION).to_pylist())
-            found[place] = rows
-    return {place: rows for place, rows in found.items() if rows}
+            positions[place] = rows
+    return {place: rows for place, rows in positions.items() if rows}
 
 
 def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
@@ -107,8 +107,8 @@ def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
     ).groupBy(PATH, "chunk").agg(F.bitmap_construct_agg("place").alias("bits"))
     # A server analyses the query when it runs.
     with refusals(f"evaluate {where!r}", where), followed(frame.sparkSession, "Spark reads"):
-        found = chunks.toArrow()
-    return list(zip(*(found.column(place).to_pylist() for place in range(3)), strict=True))
+        collected = chunks.toArrow()
+    return list(zip(*(collected.column(place).to_pylist() for place in range(3)), strict=True))
 
 
 def _positions(chunk: int, bits: bytes) -> BitMap64:
@@ -204,7 +204,7 @@ def _new(
 
 
 def stored(
-    frame: DataFrame, schema: StructType, wanted: DataType, sql: str, path: str, *, lacks: bool = False
+    frame: DataFrame, schema: StructType, target: DataType, sql: str, path: str, *, lacks: bool = False
 ) -> Column:
     """A value by store assignment; one that the column cannot hold stops the query.
 
@@ -212,36 +212,36 @@ def stored(
     """
     with refusals(f"evaluate {sql!r}", sql):
         raw = F.expr(sql)
-        found = schema_of(frame.select(raw.alias("value"))).fields[0].type
-    if not _fits(found, wanted):
+        actual = schema_of(frame.select(raw.alias("value"))).fields[0].type
+    if not _fits(actual, target):
         try:
-            parse_value(sql, schema, wanted)  # a literal may be a text that reads as the type
+            parse_value(sql, schema, target)  # a literal may be a text that reads as the type
         except UnsupportedPredicate:
             raise InvalidPredicate(
-                f"{sql!r} is {found}, which column {path!r} of type {wanted} does not take; add a CAST",
+                f"{sql!r} is {actual}, which column {path!r} of type {target} does not take; add a CAST",
                 predicate=sql) from None
-    if shape(found) == shape(wanted):
+    if shape(actual) == shape(target):
         return raw
     if not lacks:
-        refuse_lacking(found, wanted, path)
-    made = converted(raw, found, wanted)
-    plain = isinstance(wanted, PrimitiveType)
-    lost = raw.isNotNull() & made.isNull() if plain else loses(raw, found, wanted)
-    return made if lost is None else refused(lost, path, wanted, raw).otherwise(made)
+        refuse_lacking(actual, target, path)
+    made = converted(raw, actual, target)
+    plain = isinstance(target, PrimitiveType)
+    lost = raw.isNotNull() & made.isNull() if plain else loses(raw, actual, target)
+    return made if lost is None else refused(lost, path, target, raw).otherwise(made)
 
 
-def _fits(found: DataType, wanted: DataType) -> bool:
+def _fits(actual: DataType, target: DataType) -> bool:
     """Whether store assignment lets values of one type into a column of the other."""
-    if shape(found) == shape(wanted) or str(found) in ("void", "null"):
+    if shape(actual) == shape(target) or str(actual) in ("void", "null"):
         return True
-    match found, wanted:
+    match actual, target:
         case StructType(), StructType():
-            return all((field := wanted.get(inner.name)) is not None and _fits(inner.type, field.type)
-                       for inner in found.fields)
+            return all((field := target.get(inner.name)) is not None and _fits(inner.type, field.type)
+                       for inner in actual.fields)
         case ArrayType(), ArrayType():
-            return _fits(found.element_type, wanted.element_type)
+            return _fits(actual.element_type, target.element_type)
         case MapType(), MapType():
-            return _fits(found.key_type, wanted.key_type) and _fits(found.value_type, wanted.value_type)
+            return _fits(actual.key_type, target.key_type) and _fits(actual.value_type, target.value_type)
         case PrimitiveType(), PrimitiveType():
-            return assignable(arrow_type(found), arrow_type(wanted))
+            return assignable(arrow_type(actual), arrow_type(target))
     return False

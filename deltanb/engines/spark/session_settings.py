@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from deltanb.transaction.commit_stats import CommitStats
 
-__all__ = ["SETTINGS", "Said", "SessionSettingWarning", "Setting", "said", "through"]
+__all__ = ["SETTINGS", "SessionOptions", "SessionSettingWarning", "Setting", "options_of", "through"]
 
 PREFIX = "spark.databricks.delta."
 DEFAULTS = "properties.defaults."
@@ -83,7 +83,7 @@ _warned: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Said:
+class SessionOptions:
     """What the settings of a session come to: options, arguments, and names that count for nothing."""
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -92,16 +92,16 @@ class Said:
     resets_txn: bool = False
 
 
-def said(conf: Mapping[str, str]) -> Said:
+def options_of(conf: Mapping[str, str]) -> SessionOptions:
     """The settings of a session that begin with ``spark.databricks.delta.``, by what they are here.
 
     Raises:
         InvalidArgument: a value that the setting cannot have, or one half of an application's version.
 
-    >>> said({"spark.databricks.delta.commitInfo.userMetadata": "nightly"}).options
+    >>> options_of({"spark.databricks.delta.commitInfo.userMetadata": "nightly"}).options
     {'user_metadata': 'nightly'}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     defaults: dict[str, str] = {}
     others = []
     for key, text in sorted(conf.items()):
@@ -112,23 +112,23 @@ def said(conf: Mapping[str, str]) -> Said:
             defaults[properties.spelled("delta." + name.removeprefix(DEFAULTS))] = text
         elif name in SETTINGS:
             try:
-                found[name] = SETTINGS[name].parse(text)
+                values[name] = SETTINGS[name].parse(text)
             except ValueError as error:
                 raise InvalidArgument(f"the session's {key} = {text!r}: {error}; set it to another value, or "
                                       f"spark.conf.unset({key!r})") from None
         else:
             others.append(name)
-    made = {SETTINGS[name].option: value for name, value in found.items() if SETTINGS[name].option}
+    made = {SETTINGS[name].option: value for name, value in values.items() if SETTINGS[name].option}
     if defaults:
         made["default_table_properties"] = {**options.default_table_properties, **defaults}
-    arguments = {SETTINGS[name].argument: value for name, value in found.items()
+    arguments = {SETTINGS[name].argument: value for name, value in values.items()
                  if SETTINGS[name].argument not in (None, "txn")}
-    if len(txn := [found[name] for name in TXN if name in found]) == 1:
+    if len(txn := [values[name] for name in TXN if name in values]) == 1:
         raise InvalidArgument(f"the session sets one of {' and '.join(PREFIX + name for name in TXN)}; they "
                               "belong together: set both, or unset both")
     if txn:
         arguments["txn"] = tuple(txn)
-    return Said(made, arguments, tuple(others), found.get(RESET, False))  # type: ignore[arg-type]
+    return SessionOptions(made, arguments, tuple(others), values.get(RESET, False))  # type: ignore[arg-type]
 
 
 def through(session: SparkSession, takes: Collection[str] = ()) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def through(session: SparkSession, takes: Collection[str] = ()) -> dict[str, Any
     Warns:
         SessionSettingWarning: settings that have no effect, each once.
     """
-    heard = said(session.conf.getAll)
+    heard = options_of(session.conf.getAll)
     active.until_command_ends(_counting(session, heard))
     for name in heard.others:
         _warn(name, ELSEWHERE.get(name, "it has no equivalent; those that count are "
@@ -163,7 +163,7 @@ def _warn(name: str, way: str) -> None:
 
 
 @contextmanager
-def _counting(session: SparkSession, heard: Said) -> Iterator[None]:
+def _counting(session: SparkSession, heard: SessionOptions) -> Iterator[None]:
     def note(stats: CommitStats) -> None:
         if stats.commit_version is not None:
             session.conf.set(PREFIX + LAST_VERSION, str(stats.commit_version))

@@ -47,7 +47,7 @@ fi
 
 
 @contextmanager
-def given_up_whole() -> Iterator[dict[str, str]]:
+def kill_jvm_on_failure() -> Iterator[dict[str, str]]:
     """A block that starts a JVM, with the environment variables it needs: if it fails, the JVM is gone.
 
     An error of the block goes on as it is, after the JVM has ended. A JVM that ran before is left alone.
@@ -84,7 +84,7 @@ def renew() -> None:
             process.wait()
 
 
-class Overheard:
+class JavaOutput:
     """What Java says on the console: kept while it starts, and passed on (as errors are) from then on."""
 
     def __init__(self, pipe: str) -> None:
@@ -116,18 +116,18 @@ class Overheard:
 
     def _listen(self) -> None:
         with open(self._source, "rb", buffering=0) as source:
-            while said := source.read(1 << 16):
+            while output := source.read(1 << 16):
                 with self._lock:
                     is_over = self._is_over
                 if not is_over:
-                    self._kept.append(said)
+                    self._kept.append(output)
                 else:
                     with suppress(OSError):  # a console that is closed
-                        os.write(2, said)
+                        os.write(2, output)
 
 
 @contextmanager
-def overheard() -> Iterator[Overheard | None]:
+def capture_java_output() -> Iterator[JavaOutput | None]:
     """A block that starts a JVM in silence; None on Windows, where nothing is kept from the console."""
     if os.name == "nt":
         yield None
@@ -135,7 +135,7 @@ def overheard() -> Iterator[Overheard | None]:
     folder = tempfile.mkdtemp(prefix="deltanb-start-")
     pipe = os.path.join(folder, "stderr")
     os.mkfifo(pipe, 0o600)
-    heard = Overheard(pipe)
+    heard = JavaOutput(pipe)
     try:
         yield heard
     finally:
@@ -149,17 +149,17 @@ def not_found(text: str) -> list[str]:
     >>> not_found("[unresolved dependency: org.example#probe;2.0: not found]")
     ['org.example:probe:2.0']
     """
-    found = re.findall(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+):", text)
-    return sorted({":".join(one) for one in found})
+    unresolved = re.findall(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+):", text)
+    return sorted({":".join(one) for one in unresolved})
 
 
 def _end_all(folder: str) -> bool:
     """End the processes that are named in the folder, and those to come; whether there was one."""
     closed = f"{folder}-closed"
     os.rename(folder, closed)  # from here on none begins
-    found = [int(name) for name in os.listdir(closed)]
+    processes = [int(name) for name in os.listdir(closed)]
     shutil.rmtree(closed, ignore_errors=True)
-    ended = [_end(pid) for pid in found]
+    ended = [_end(pid) for pid in processes]
     return any(ended)
 
 

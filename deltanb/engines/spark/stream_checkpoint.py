@@ -58,14 +58,14 @@ class Checkpoint:
         if text is None:
             return None
         try:
-            found = json.loads(text)["id"]
+            query = json.loads(text)["id"]
         except (ValueError, TypeError, KeyError):
-            found = None
-        if not isinstance(found, str):
+            query = None
+        if not isinstance(query, str):
             raise InvalidTable(
                 f"{self.location}/metadata does not say which query the checkpoint belongs to; it is not "
                 "Spark's, or damaged. Start the stream with a new checkpoint", path=self.location)
-        return found
+        return query
 
     def last_begun(self, session: SparkSession | None) -> int:
         """The newest batch that Spark has planned, or :data:`NONE`."""
@@ -137,13 +137,13 @@ class Checkpoint:
         from pyspark.errors import AnalysisException
 
         try:
-            found: list[Any] = ask()
+            answers: list[Any] = ask()
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return []
             raise InvalidArgument(
                 f"Spark cannot read the checkpoint at {self.location}: {reason(error)}") from None
-        return found
+        return answers
 
 
 def _reader(session: SparkSession | None) -> Any:

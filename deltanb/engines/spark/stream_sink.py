@@ -119,11 +119,11 @@ def check_checkpoint(sink: Sink, session: SparkSession) -> None:
     if query is None:
         return
     begun, done = checkpoint.last_begun(session), checkpoint.last_done(session)
-    there = sink.log.update().set_transactions.get(query, NONE)
-    if there < done:
-        raise _lacks(sink.log, checkpoint, query, done, there)
-    if there > begun:
-        raise _has_others(sink.log, checkpoint, query, begun, there)
+    committed = sink.log.update().set_transactions.get(query, NONE)
+    if committed < done:
+        raise _lacks(sink.log, checkpoint, query, done, committed)
+    if committed > begun:
+        raise _has_others(sink.log, checkpoint, query, begun, committed)
     sink.replayed = begun if begun > done else NONE
 
 
@@ -140,12 +140,12 @@ def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
     query = checkpoint.query_id(None)
     if query is None:
         raise _no_query(checkpoint)
-    there = log.update().set_transactions.get(query, NONE)
-    if there < number - 1:
-        raise _lacks(log, checkpoint, query, number - 1, there)
-    if there > number:
-        raise _has_others(log, checkpoint, query, number, there)
-    noted = _noted(log, query, number) if there == number else None
+    committed = log.update().set_transactions.get(query, NONE)
+    if committed < number - 1:
+        raise _lacks(log, checkpoint, query, number - 1, committed)
+    if committed > number:
+        raise _has_others(log, checkpoint, query, number, committed)
+    noted = _noted(log, query, number) if committed == number else None
     if noted is not None and checkpoint.offsets(number) not in (None, noted):
         raise CheckpointMismatch(
             f"table {log.path} has batch {number} of query {query} already, with other rows: another stream "
@@ -164,19 +164,19 @@ def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None
         CheckpointMismatch: the table has the batch, or later ones, of another query; or lacks those before.
     """
     known = log.update().set_transactions
-    there, own = known.get(app_id, NONE), known.get(query or app_id, NONE)
-    if there > number or (there == number and own != number):
+    done, own = known.get(app_id, NONE), known.get(query or app_id, NONE)
+    if done > number or (done == number and own != number):
         raise CheckpointMismatch(
-            f"table {log.path} has batches of txnAppId {app_id!r} up to {there}, and this stream is to write "
+            f"table {log.path} has batches of txnAppId {app_id!r} up to {done}, and this stream is to write "
             f"batch {number} under it: it has a new checkpoint, or another stream has the id. Nothing was "
             "written. Give the stream its former checkpoint, or another txnAppId",
-            query_id=app_id, batch=there)
-    if query is not None and max(there, own) < number - 1:
+            query_id=app_id, batch=done)
+    if query is not None and max(done, own) < number - 1:
         raise CheckpointMismatch(
             f"this stream is to write batch {number} to table {log.path} under txnAppId {app_id!r}, and the "
             f"table lacks those before: its checkpoint belongs to another table, or the table forgot the id "
             "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream "
-            "a new checkpoint, or write to the table it belongs to", query_id=app_id, batch=there)
+            "a new checkpoint, or write to the table it belongs to", query_id=app_id, batch=done)
 
 
 def _noted(log: DeltaLog, query: str, number: int) -> str | None:
@@ -184,10 +184,10 @@ def _noted(log: DeltaLog, query: str, number: int) -> str | None:
     newest = log.snapshot.version
     for last in range(newest, max(-1, newest - MAX_COMMITS), -SLICE):
         for entry in history.between(log, last - SLICE + 1, last):
-            said = entry.operation_parameters
-            is_known = isinstance(said, Mapping) and said.get("queryId") == query
-            if is_known and said.get("epochId") == str(number):
-                return said.get(OFFSETS)
+            parameters = entry.operation_parameters
+            is_known = isinstance(parameters, Mapping) and parameters.get("queryId") == query
+            if is_known and parameters.get("epochId") == str(number):
+                return parameters.get(OFFSETS)
     return None
 
 
@@ -198,26 +198,26 @@ def _no_query(checkpoint: Checkpoint) -> CheckpointMismatch:
 
 
 def _lacks(
-    log: DeltaLog, checkpoint: Checkpoint, query: str, done: int, there: int
+    log: DeltaLog, checkpoint: Checkpoint, query: str, done: int, committed: int
 ) -> CheckpointMismatch:
-    has = "none of its batches" if there == NONE else f"its batches up to {there}"
+    has = "none of its batches" if committed == NONE else f"its batches up to {committed}"
     return CheckpointMismatch(
         f"the checkpoint {checkpoint.location} says that query {query} has finished batch {done}, but table "
         f"{log.path} has {has}: the checkpoint belongs to another table, or the table forgot the query "
         "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream a "
-        "new checkpoint, or write to the table it belongs to", query_id=query, batch=there,
+        "new checkpoint, or write to the table it belongs to", query_id=query, batch=committed,
         path=checkpoint.location)
 
 
 def _has_others(
-    log: DeltaLog, checkpoint: Checkpoint, query: str, begun: int, there: int
+    log: DeltaLog, checkpoint: Checkpoint, query: str, begun: int, committed: int
 ) -> CheckpointMismatch:
     return CheckpointMismatch(
-        f"table {log.path} has batch {there} of query {query}, and the checkpoint {checkpoint.location} "
+        f"table {log.path} has batch {committed} of query {query}, and the checkpoint {checkpoint.location} "
         f"knows batches up to {begun}: another stream writes under the same id, from a copy of the "
         "checkpoint, or the checkpoint was put back to an earlier state. Nothing was written. Give the "
         "stream a new checkpoint",
-        query_id=query, batch=there, path=checkpoint.location)
+        query_id=query, batch=committed, path=checkpoint.location)
 
 
 def reads(frame: DataFrame, log: DeltaLog) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 
-from deltanb.engines.spark.refusals import reason, told_in
+from deltanb.engines.spark.refusals import error_in, reason
 from deltanb.engines.spark.stream_sink import Sink, check_checkpoint
 from deltanb.errors import DeltaError, InvalidArgument, add_note
 from deltanb.text.display import Displayable, above
@@ -117,10 +117,10 @@ class TableStream(Displayable):
 
     def exception(self) -> DeltaError | StreamingQueryException | None:
         """Why the stream has failed: the error of a batch, or Spark's; None where it has not."""
-        found = self.query.exception()
-        return None if found is None else self._failure(found)
+        error = self.query.exception()
+        return None if error is None else self._failure(error)
 
-    def _told(self, wait: Any) -> Any:
+    def _translate(self, wait: Any) -> Any:
         try:
             return wait()
         except PySparkException as error:
@@ -137,4 +137,4 @@ class TableStream(Displayable):
 
     def _failure(self, error: Any) -> Any:
         """The error of this library behind Spark's, where one is: of a batch, or of a stream's source."""
-        return self._sink.failure if isinstance(self._sink.failure, DeltaError) else told_in(error) or error
+        return self._sink.failure if isinstance(self._sink.failure, DeltaError) else error_in(error) or error

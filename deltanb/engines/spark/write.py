@@ -245,14 +245,14 @@ class _Write:
         """Describe the files and give them their places; actions in the order of their names."""
         now = options.clock()
         # Spark writes a file without rows where there are none at all, so that it has a schema.
-        found = [written for written in self.folder.found() if written.footer.num_rows]
-        found.sort(key=lambda written: (os.path.basename(written.name), written.name))
-        return [self._adopt(number, written, now) for number, written in enumerate(found)]
+        files = [written for written in self.folder.written_files() if written.footer.num_rows]
+        files.sort(key=lambda written: (os.path.basename(written.name), written.name))
+        return [self._adopt(number, written, now) for number, written in enumerate(files)]
 
     def _values_of(self, folder: str) -> dict[str, str | None]:
         """Partition values in the log's form, from a path of Hive folders."""
-        found = partitions.parse_hive_path(folder + "/")
-        return {self._physical(field): _log_text(found.get(key), field.type)
+        values = partitions.parse_hive_path(folder + "/")
+        return {self._physical(field): _log_text(values.get(key), field.type)
                 for field, key in zip(self.partition_by, self.keys, strict=True)}
 
     def _folder(self, values: dict[str, str | None]) -> str:

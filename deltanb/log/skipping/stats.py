@@ -87,7 +87,7 @@ def parse_stats(
     >>> from deltanb.schema.types import PrimitiveType, StructField, StructType
     >>> schema = StructType([StructField("x", PrimitiveType("integer"))])
     >>> texts = pa.chunked_array([['{"numRecords":2,"minValues":{"x":1}}', None]])
-    >>> parse_stats(texts, schema, wanted=[NUM_RECORDS, Stat("min", ("x",))]).to_pydict()
+    >>> parse_stats(texts, schema, needed=[NUM_RECORDS, Stat("min", ("x",))]).to_pydict()
     {'num_records': [2, None], 'min\\x1fx': [1, None]}
     """
     leaves = [_Leaf(stat, schema) for stat in (stats_of(columns) if needed is None else needed)]

@@ -1,7 +1,7 @@
 """Options of the data source ``deltanb``: what a reader or writer of Spark's is given, checked by name.
 
 What lives here: :class:`ReadOptions` and :class:`WriteOptions`, made of the texts that Spark hands over, and
-:class:`Given`, by which any of them is taken. Spark knows no case of names, and no value but texts.
+:class:`SparkOptions`, by which any of them is taken. Spark knows no case of names, and no value but texts.
 What it does not know: tables, sessions.
 
 What is no option of ours reaches a bucket (``storage_options``), where the path is in one; else it is
@@ -21,7 +21,7 @@ from deltanb.store.access import access_of
 from deltanb.store.uris import is_served, parse
 from deltanb.text.formatting import did_you_mean
 
-__all__ = ["READ", "STREAM", "WRITE", "Given", "ReadOptions", "WriteOptions"]
+__all__ = ["READ", "STREAM", "WRITE", "ReadOptions", "SparkOptions", "WriteOptions"]
 
 READ = ("path", "versionAsOf", "timestampAsOf", "where", "readChangeFeed", "startingVersion", "endingVersion",
         "startingTimestamp", "endingTimestamp")
@@ -41,7 +41,7 @@ NO_NAMES = (
     "has left a name that cannot be read, DROP TABLE removes it")
 
 
-class Given:
+class SparkOptions:
     """The options of one reader or writer; those that are taken are of a kind, the others are known by name.
 
     Args:
@@ -109,11 +109,11 @@ class Given:
 
     def file_options(self) -> FileOptions:
         """What is said of the files that are written."""
-        found: dict[str, int | str | None] = {
+        values: dict[str, int | str | None] = {
             "targetFileSize": self.size("targetFileSize"),
             "maxRecordsPerFile": self.number("maxRecordsPerFile"), "compression": self.text("compression")}
         try:
-            return FileOptions.of({name: value for name, value in found.items() if value is not None})
+            return FileOptions.of({name: value for name, value in values.items() if value is not None})
         except InvalidArgument as error:
             raise InvalidArgument(f'an option of format("deltanb"): {error.message}') from None
 
@@ -136,20 +136,20 @@ class Given:
         text = self._values.get(name)
         if text is None:
             return None
-        found: object = text.split(",")
+        names: object = text.split(",")
         if text.lstrip().startswith("["):
             try:
-                found = json.loads(text)
+                names = json.loads(text)
             except ValueError:
-                found = None
-        if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
+                names = None
+        if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
             raise self.wrong(name, 'names of columns such as a,b or ["a", "b"]')
-        return tuple(one.strip() for one in found)
+        return tuple(one.strip() for one in names)
 
-    def wrong(self, name: str, wanted: str) -> InvalidArgument:
+    def wrong(self, name: str, expected: str) -> InvalidArgument:
         """The error for a value that an option cannot have."""
         return InvalidArgument(
-            f'option {name!r} of format("deltanb") is {wanted}, found {self._values.get(name)!r}')
+            f'option {name!r} of format("deltanb") is {expected}, found {self._values.get(name)!r}')
 
     def contradict(self, *pairs: tuple[Iterable[str], Iterable[str]]) -> None:
         """Refuse options that are given though others of each pair are."""
@@ -189,26 +189,26 @@ class ReadOptions:
             ...
         deltanb.errors.InvalidArgument: format("deltanb") knows no option 'versionOf' ...; did you mean ...?
         """
-        given = Given(options, READ, "reading", {"writing": WRITE, "streams": STREAM})
+        taken = SparkOptions(options, READ, "reading", {"writing": WRITE, "streams": STREAM})
         begins, ends = ("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")
-        given.contradict((["versionAsOf"], ["timestampAsOf"]), (begins[:1], begins[1:]), (ends[:1], ends[1:]),
+        taken.contradict((["versionAsOf"], ["timestampAsOf"]), (begins[:1], begins[1:]), (ends[:1], ends[1:]),
                          (("versionAsOf", "timestampAsOf"), ("readChangeFeed", *begins, *ends)))
-        changes = given.flag("readChangeFeed")
+        changes = taken.flag("readChangeFeed")
         for name in (*begins, *ends):
-            if given.text(name) is not None and not changes:
+            if taken.text(name) is not None and not changes:
                 raise InvalidArgument(
                     f'option {name!r} of format("deltanb") is for the change data feed; give '
                     '.option("readChangeFeed", "true") too, or "versionAsOf" to read a version')
-        start, end = given.number(begins[0]), given.number(ends[0])
-        if changes and start is None and given.text(begins[1]) is None:
+        start, end = taken.number(begins[0]), taken.number(ends[0])
+        if changes and start is None and taken.text(begins[1]) is None:
             raise InvalidArgument(
                 'option "readChangeFeed" of format("deltanb") needs a beginning: give '
                 '.option("startingVersion", 0), or "startingTimestamp". A stream needs none: it begins with '
                 "the table as it is")
-        return cls(given.path, given.storage_options, given.number("versionAsOf"),
-                   given.text("timestampAsOf"), changes,
-                   given.text(begins[1]) if start is None else start,
-                   given.text(ends[1]) if end is None else end, given.text("where"))
+        return cls(taken.path, taken.storage_options, taken.number("versionAsOf"),
+                   taken.text("timestampAsOf"), changes,
+                   taken.text(begins[1]) if start is None else start,
+                   taken.text(ends[1]) if end is None else end, taken.text("where"))
 
 
 @dataclass(frozen=True)
@@ -234,18 +234,18 @@ class WriteOptions:
         Raises:
             InvalidArgument: one that is not known, of a wrong value, or of no use in this mode.
         """
-        given = Given(options, WRITE, "writing", {"reading": READ, "streams": STREAM})
-        txn = given.text("txnAppId"), given.number("txnVersion")
+        taken = SparkOptions(options, WRITE, "writing", {"reading": READ, "streams": STREAM})
+        txn = taken.text("txnAppId"), taken.number("txnVersion")
         if (txn[0] is None) != (txn[1] is None):
             raise InvalidArgument(
                 'options "txnAppId" and "txnVersion" of format("deltanb") belong together; give both')
         made = cls(
-            given.path, given.storage_options, given.text("replaceWhere"), given.flag("mergeSchema"),
-            given.flag("overwriteSchema"),
-            given.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
-            given.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
-            given.text("userMetadata"), given.file_options(),
-            given.one_of("saveMode", _SAVE_MODES) or "append")
+            taken.path, taken.storage_options, taken.text("replaceWhere"), taken.flag("mergeSchema"),
+            taken.flag("overwriteSchema"),
+            taken.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
+            taken.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
+            taken.text("userMetadata"), taken.file_options(),
+            taken.one_of("saveMode", _SAVE_MODES) or "append")
         for name, is_given in (("replaceWhere", made.where is not None),
                                ("overwriteSchema", made.overwrite_schema),
                                ("partitionOverwriteMode", made.partition_overwrite == "dynamic")):
@@ -253,7 +253,7 @@ class WriteOptions:
                 raise InvalidArgument(
                     f'option {name!r} of format("deltanb") is for .mode("overwrite"); leave it out, or '
                     "write in that mode")
-        if overwrite and given.text("saveMode") is not None:
+        if overwrite and taken.text("saveMode") is not None:
             raise InvalidArgument(
                 'option "saveMode" of format("deltanb") is for .mode("append"), since Spark has no other '
                 "modes for such a source; leave it out")

@@ -73,14 +73,14 @@ class Source:
         """
         known = {field.name.lower(): field for field in self.schema().fields}
         for asked in schema.fields:
-            there = known.get(asked.name.lower())
-            if there is None:
+            column = known.get(asked.name.lower())
+            if column is None:
                 hint, _ = did_you_mean(asked.name, [field.name for field in known.values()])
                 raise InvalidArgument(f"{self.options.path} has no column {asked.name!r}; {hint}",
                                       column=asked.name)
-            if there.dataType != asked.dataType:
+            if column.dataType != asked.dataType:
                 line = f"~ {asked.name}: {asked.dataType.simpleString()}, " \
-                       f"in the table {there.dataType.simpleString()}"
+                       f"in the table {column.dataType.simpleString()}"
                 raise SchemaMismatch(
                     f"the schema that is asked for does not fit {self.options.path}\n  {line}\nLeave the "
                     "types to the table, and cast the columns of the frame", differences=[line])
@@ -104,8 +104,8 @@ class DeltaReader(DataSourceReader):
     # It takes no filters: Spark keeps what a reader is after its filters with the frame that was loaded, and
     # uses it for other queries on that frame, which then lack rows.
 
-    def __init__(self, source: Source, wanted: T.StructType) -> None:
-        self.source, self.wanted = source, wanted
+    def __init__(self, source: Source, schema: T.StructType) -> None:
+        self.source, self.wanted = source, schema
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As executors get it; PySpark sends it, and then asks for its tasks."""
@@ -120,8 +120,8 @@ class DeltaReader(DataSourceReader):
         if changed is not None:
             return [*changes_as_tasks(changed)] or [Task([])]
         where = self.source.options.where
-        found = self.source.table.snapshot.files_for_scan(*(() if where is None else (where,)))
-        return [*map(Task, parts(files_as_dicts(found, scan)))] or [Task([])]
+        files = self.source.table.snapshot.files_for_scan(*(() if where is None else (where,)))
+        return [*map(Task, parts(files_as_dicts(files, scan)))] or [Task([])]
 
     @cached_property
     def _planned(self) -> tuple[Scan, list[Any] | None]:

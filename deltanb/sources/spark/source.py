@@ -5,7 +5,7 @@ What it does not know: how rows are read and written (``sources/spark/read``, ``
 
 Spark makes and asks the source in Python processes of its own beside the driver, and pickles readers and
 writers for its executors, which have deltanb installed, too. Errors of this library reach the caller as the
-text of one of Spark's; :func:`told` turns them back.
+text of one of Spark's; :func:`translate_errors` turns them back.
 
 ``table.to_df()`` and ``table.append(df)`` are faster: there Spark's own Parquet reader and writer work.
 """
@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from deltanb.engines.spark.refusals import told_in
+from deltanb.engines.spark.refusals import error_in
 from deltanb.engines.spark.session import spark as start_session
 from deltanb.sources.spark.options import ReadOptions, WriteOptions
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deltanb.sources.spark.read import Source
     from deltanb.sources.spark.write import DeltaWriter
 
-__all__ = ["NAME", "DeltaDataSource", "register", "told"]
+__all__ = ["NAME", "DeltaDataSource", "register", "translate_errors"]
 
 NAME = "deltanb"
 
@@ -129,13 +129,13 @@ def register(spark: SparkSession | None = None) -> None:
 # --- errors ---------------------------------------------------------------------------------------
 
 @contextmanager
-def told() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """An error of this library, raised in a process of Spark's, is one of its own class again here.
 
     It has the message; the attributes beside it stayed there.
 
     >>> from pyspark.errors import PySparkException
-    >>> with told():
+    >>> with translate_errors():
     ...     raise PySparkException("Traceback ...\\ndeltanb.errors.TableNotFound: no table at lake/x\\n")
     Traceback (most recent call last):
         ...
@@ -144,7 +144,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        found = told_in(error)
-        if found is None:
+        ours = error_in(error)
+        if ours is None:
             raise
-        raise found from None
+        raise ours from None

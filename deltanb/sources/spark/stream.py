@@ -41,7 +41,7 @@ from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.engines.arrow.data_file import Scan
 from deltanb.engines.spark.columns import spark_schema
 from deltanb.engines.spark.executors import Place, WritePlan, ended, new_name, parts, read_files
-from deltanb.engines.spark.permits import grant, standing
+from deltanb.engines.spark.permits import grant, open_permits
 from deltanb.engines.spark.session import spark as start_session
 from deltanb.engines.spark.stream_checkpoint import Checkpoint
 from deltanb.engines.spark.stream_sink import check_batch, check_id
@@ -53,7 +53,7 @@ from deltanb.errors import (
 )
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
-from deltanb.sources.spark.options import FILES, READ, STREAM, WRITE, Given
+from deltanb.sources.spark.options import FILES, READ, STREAM, WRITE, SparkOptions
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.sources.spark.write import Wrote, files_of
 from deltanb.store.base import is_remote
@@ -77,12 +77,12 @@ def is_stream(options: Mapping[str, str]) -> bool:
 
     The change feed without a start is one: a stream of it begins with the table as it is.
     """
-    given = {name.lower(): value.lower() for name, value in options.items()}
-    starts = given.keys() & {"startingversion", "startingtimestamp"}
+    texts = {name.lower(): value.lower() for name, value in options.items()}
+    starts = texts.keys() & {"startingversion", "startingtimestamp"}
     others = {name.lower() for name in READ[1:]} - {"readchangefeed", "startingversion", "startingtimestamp"}
-    return bool(given.keys() & {name.lower() for name in STREAM} - {name.lower() for name in READ}
-                or given.get("startingversion") == "latest"
-                or (bool(starts) != (given.get("readchangefeed") == "true") and not given.keys() & others))
+    return bool(texts.keys() & {name.lower() for name in STREAM} - {name.lower() for name in READ}
+                or texts.get("startingversion") == "latest"
+                or (bool(starts) != (texts.get("readchangefeed") == "true") and not texts.keys() & others))
 
 
 def read_stream(
@@ -108,12 +108,12 @@ def read_stream(
         raise InvalidArgument(
             f"{log.path} is in this process alone, and Spark's executors cannot read it; stream from a "
             "table in a folder or a bucket", path=log.path)
-    given = {name: str(value).lower() if isinstance(value, bool) else str(value)
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value)
              for name, value in {**options, **(storage_options or {})}.items() if value is not None}
-    _Read({**given, "path": log.path})
+    _Read({**texts, "path": log.path})
     session = start_session() if session is None else session
     session.dataSource.register(above("DeltaDataSource"))
-    return session.readStream.format("deltanb").options(**given).load(log.path)
+    return session.readStream.format("deltanb").options(**texts).load(log.path)
 
 
 def stream_schema(options: Mapping[str, str]) -> T.StructType:
@@ -131,15 +131,15 @@ class _Read:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         known = ("path", "readChangeFeed", *STREAM)
-        given = Given(options, known, "streams", {"reading": READ, "writing": WRITE})
-        max_files, max_bytes = given.number("maxFilesPerTrigger"), given.size("maxBytesPerTrigger")
-        start = given.text("startingVersion")
+        taken = SparkOptions(options, known, "streams", {"reading": READ, "writing": WRITE})
+        max_files, max_bytes = taken.number("maxFilesPerTrigger"), taken.size("maxBytesPerTrigger")
+        start = taken.text("startingVersion")
         latest = start is not None and start.strip().lower() == "latest"
         self.options = StreamOptions(
-            "latest" if latest else given.number("startingVersion"), given.text("startingTimestamp"),
+            "latest" if latest else taken.number("startingVersion"), taken.text("startingTimestamp"),
             MAX_FILES if max_files is None and max_bytes is None else max_files, max_bytes,
-            given.flag("ignoreDeletes"), given.flag("skipChangeCommits"), given.flag("readChangeFeed"))
-        self.place = Place.at(given.path, given.storage_options)
+            taken.flag("ignoreDeletes"), taken.flag("skipChangeCommits"), taken.flag("readChangeFeed"))
+        self.place = Place.at(taken.path, taken.storage_options)
         self.log = DeltaLog.for_table(self.place.store)
         self.shown: Snapshot = self.log.update()
         if self.shown.version < 0:
@@ -163,10 +163,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a table in micro-batches: asked on the driver, rows read on executors."""
 
     def __init__(self, read: _Read, schema: T.StructType) -> None:
-        there = read.schema
+        schema_ = read.schema
         lines = [f"- {field.name}: {field.dataType.simpleString()}" for field in schema.fields
-                 if field.name not in there.names or there[field.name].dataType != field.dataType]
-        lines += [f"+ {field.name}: {field.dataType.simpleString()}" for field in there.fields
+                 if field.name not in schema_.names or schema_[field.name].dataType != field.dataType]
+        lines += [f"+ {field.name}: {field.dataType.simpleString()}" for field in schema_.fields
                   if field.name not in schema.names]
         if lines:
             raise StreamSourceChanged(
@@ -250,28 +250,28 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
         InvalidArgument: the id of the query cannot be known.
         SchemaMismatch, …: what cannot be written is refused before any task begins.
     """
-    given = Given(options, STREAM_WRITE, "streams", {"reading": READ, "writing": WRITE})
-    app_id, location = given.text("txnAppId"), given.text("checkpointLocation")
+    taken = SparkOptions(options, STREAM_WRITE, "streams", {"reading": READ, "writing": WRITE})
+    app_id, location = taken.text("txnAppId"), taken.text("checkpointLocation")
     checkpoint = None if location is None else Checkpoint(location)
     if app_id is None and (checkpoint is None or checkpoint.folder is None):
         raise InvalidArgument(
             'a stream into format("deltanb") counts its batches under the id of its query, which is in the '
             'checkpoint: give it as .option("checkpointLocation", …), in a folder of this machine, or '
             'another id that no other stream uses as .option("txnAppId", …)')
-    place = Place.at(given.path, given.storage_options)
+    place = Place.at(taken.path, taken.storage_options)
     log = DeltaLog.for_table(place.store)
     if log.update().version < 0:
         raise TableNotFound(f"there is no Delta table at {log.path} to stream into; create it with "
                             "deltanb.create(path, schema)", path=log.path)
     mode = "complete" if overwrite else "append"
-    wanted = Options(
-        "Overwrite" if overwrite else "Append", given.flag("mergeSchema"), given.flag("overwriteSchema"),
-        user_metadata=given.text("userMetadata"), file_options=given.file_options())
-    made = planned(log, StructType.from_json(schema.json()), wanted)
+    file_options = Options(
+        "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), taken.flag("overwriteSchema"),
+        user_metadata=taken.text("userMetadata"), file_options=taken.file_options())
+    made = planned(log, StructType.from_json(schema.json()), file_options)
     assert made.target is not None
     of_stream = hashlib.sha256(f"{app_id}\n{location}".encode()).hexdigest()[:8]
     plan = WritePlan(place, made.target, new_name(f"part-{of_stream}"))
-    return DeltaStreamWriter(made, plan, mode, app_id, checkpoint, given.text("queryName"))
+    return DeltaStreamWriter(made, plan, mode, app_id, checkpoint, taken.text("queryName"))
 
 
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
@@ -339,7 +339,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def _writes(self, messages: Sequence[Any]) -> list[WritePlan]:
         """The write whose tasks have told these; or those of this stream that have begun and not ended."""
-        told = {message.write for message in messages if message is not None}
+        writes = {message.write for message in messages if message is not None}
         beginning = self.plan.name.rpartition("-")[0]
         return [replace(self.plan, name=name)
-                for name in told or standing(self.plan.place.opened(), beginning)]
+                for name in writes or open_permits(self.plan.place.opened(), beginning)]

@@ -74,9 +74,9 @@ class Wrote(WriterCommitMessage):
         task = TaskContext.get()
         if task is None:
             return cls(plan.name, tuple(files), target=plan.target)
-        told = task.getLocalProperty  # settings of the session among them
-        return cls(plan.name, tuple(files), not (task.attemptNumber() or told("spark.speculation") == "true"),
-                   told("sql.streaming.queryId"), None if task.partitionId() else plan.target)
+        ask = task.getLocalProperty  # settings of the session among them
+        return cls(plan.name, tuple(files), not (task.attemptNumber() or ask("spark.speculation") == "true"),
+                   ask("sql.streaming.queryId"), None if task.partitionId() else plan.target)
 
 
 class DeltaWriter(DataSourceArrowWriter):
@@ -143,21 +143,21 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
 def _planned(
     place: Place, log: DeltaLog, options: WriteOptions, schema: T.StructType, overwrite: bool
 ) -> DeltaWriter:
-    wanted = Options(
+    file_options = Options(
         "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, options.where,
         options.partition_overwrite, options.partition_by if options.overwrite_schema else None, options.txn,
         options.user_metadata, options.file_options)
-    made = planned(log, StructType.from_json(schema.json()), wanted, options.partition_by or ())
+    made = planned(log, StructType.from_json(schema.json()), file_options, options.partition_by or ())
     return DeltaWriter(made, None if made.target is None else begun(place, made.target))
 
 
-def _check_partitions(log: DeltaLog, wanted: Sequence[str]) -> None:
-    found = log.snapshot.partition_columns
-    if [name.lower() for name in wanted] != [name.lower() for name in found]:
+def _check_partitions(log: DeltaLog, expected: Sequence[str]) -> None:
+    columns = log.snapshot.partition_columns
+    if [name.lower() for name in expected] != [name.lower() for name in columns]:
         raise InvalidArgument(
-            f"{log.path} is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted)}; "
+            f"{log.path} is partitioned by {', '.join(columns) or 'nothing'}, not by {', '.join(expected)}; "
             'leave it out, or change the table by .mode("overwrite").option("overwriteSchema", "true")'
-            f'.option("partitionBy", {json.dumps(list(wanted))!r})', path=log.path)
+            f'.option("partitionBy", {json.dumps(list(expected))!r})', path=log.path)
 
 
 @contextmanager

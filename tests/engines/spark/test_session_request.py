@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from deltanb.engines.spark import session as sessions
-from deltanb.engines.spark.session_request import wanted
+from deltanb.engines.spark.session_request import request_session
 from deltanb.errors import IllegalStateError, InvalidArgument
 
 HADOOP = "org.apache.hadoop:hadoop-aws:3.5.0"
@@ -29,7 +29,7 @@ def no_address(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("packages", [
     f"{HADOOP},a:b:1", f" {HADOOP} , a:b:1,", [HADOOP, "a:b:1"], (HADOOP, "a:b:1", HADOOP)])
 def test_packages_are_a_sequence_or_a_text_with_commas(packages: Any) -> None:
-    assert wanted(None, None, packages, None).packages == (HADOOP, "a:b:1")
+    assert request_session(None, None, packages, None).packages == (HADOOP, "a:b:1")
 
 
 @pytest.mark.parametrize("config, asked", [
@@ -38,7 +38,7 @@ def test_packages_are_a_sequence_or_a_text_with_commas(packages: Any) -> None:
     ({"spark.remote": "sc://host"}, ("sc://host", None, ())),
 ])
 def test_what_config_says_of_them_counts(config: dict[str, str], asked: tuple[Any, ...]) -> None:
-    found = wanted(None, None, None, config)
+    found = request_session(None, None, None, config)
     assert (found.remote, found.master, found.packages) == asked
     assert found.config == {}
 
@@ -65,7 +65,7 @@ def test_what_config_says_of_them_counts(config: dict[str, str], asked: tuple[An
 ])
 def test_arguments_that_contradict_one_another_are_refused(arguments: Any, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        wanted(*arguments)
+        request_session(*arguments)
 
 
 @pytest.mark.parametrize("master, packages", [("local[2]", None), (None, HADOOP)])
@@ -74,12 +74,12 @@ def test_the_address_of_the_environment_is_named_where_it_contradicts(
 ) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://host")
     with pytest.raises(InvalidArgument, match="SPARK_REMOTE='sc://host' of the environment"):
-        wanted(None, master, packages, None)
+        request_session(None, master, packages, None)
 
 
 def test_a_token_of_an_address_is_not_told() -> None:
     with pytest.raises(InvalidArgument) as caught:
-        wanted("sc://host/;token=hush", "local[2]", None, None)
+        request_session("sc://host/;token=hush", "local[2]", None, None)
     assert "hush" not in str(caught.value)
 
 
@@ -117,7 +117,7 @@ def remote(endpoint: str) -> Any:
 ])
 def test_a_session_that_runs_and_is_as_asked_for_is_left_alone(running: Any, arguments: Any) -> None:
     before = dict(running.conf)
-    wanted(*arguments).must_be(running, is_ours=False)
+    request_session(*arguments).must_be(running, is_ours=False)
     assert dict(running.conf) == before
 
 
@@ -132,11 +132,11 @@ def test_a_session_that_runs_and_is_as_asked_for_is_left_alone(running: Any, arg
 ])
 def test_another_session_than_the_one_that_runs_is_refused(running: Any, arguments: Any, said: str) -> None:
     with pytest.raises(IllegalStateError, match=said):
-        wanted(*arguments).must_be(running, is_ours=True)
+        request_session(*arguments).must_be(running, is_ours=True)
 
 
 def test_settings_are_those_of_whoever_started_the_session() -> None:
-    asked = wanted(None, None, None, {"mine": "2", "flag": True})
+    asked = request_session(None, None, None, {"mine": "2", "flag": True})
     theirs, ours = local(), local()
     with pytest.raises(IllegalStateError, match="mine='1'.*'mine': '2'.*not applied"):
         asked.must_be(theirs, is_ours=False)
@@ -147,12 +147,12 @@ def test_settings_are_those_of_whoever_started_the_session() -> None:
 
 def test_what_is_set_at_the_start_cannot_be_set_later() -> None:
     with pytest.raises(IllegalStateError, match="spark.static is set when one starts"):
-        wanted(None, None, None, {"spark.static": "2"}).must_be(local(), is_ours=True)
+        request_session(None, None, None, {"spark.static": "2"}).must_be(local(), is_ours=True)
 
 
 def test_a_cluster_is_told_where_the_driver_is_only_if_it_is_this_machine() -> None:
     def settings_of(master: str) -> dict[str, str]:
-        return sessions._local(wanted(None, master, None, None))
+        return sessions._local(request_session(None, master, None, None))
 
     assert settings_of("local[5]")["spark.master"] == "local[5]"
     assert settings_of("local[5]")["spark.driver.host"] == "127.0.0.1"
@@ -166,7 +166,7 @@ def test_a_cluster_is_told_where_the_driver_is_only_if_it_is_this_machine() -> N
     (None, None, None), (None, True, True), (None, False, False), ({"spark.ui.enabled": True}, None, True),
     ({"spark.ui.enabled": "false"}, None, False), ({"spark.ui.enabled": True}, True, True)])
 def test_a_web_ui_is_shown_where_it_is_asked_for(config: Any, given: Any, asked: bool | None) -> None:
-    found = wanted(None, None, None, config, given)
+    found = request_session(None, None, None, config, given)
     assert (found.ui, found.config) == (asked, {})
     assert sessions._local(found)["spark.ui.enabled"] == str(bool(asked)).lower()
 
@@ -174,10 +174,10 @@ def test_a_web_ui_is_shown_where_it_is_asked_for(config: Any, given: Any, asked:
 @pytest.mark.parametrize("has", ["true", "false"])
 def test_a_session_that_runs_has_a_web_ui_or_has_none(has: str) -> None:
     running = local(**{"spark.ui.enabled": has})
-    wanted(None, None, None, None).must_be(running, is_ours=True)
-    wanted(None, None, None, None, has == "true").must_be(running, is_ours=True)
+    request_session(None, None, None, None).must_be(running, is_ours=True)
+    request_session(None, None, None, None, has == "true").must_be(running, is_ours=True)
     with pytest.raises(IllegalStateError, match=r"a web UI, and ui=(True|False) asks for another.*stop\(\)"):
-        wanted(None, None, None, None, has != "true").must_be(running, is_ours=True)
+        request_session(None, None, None, None, has != "true").must_be(running, is_ours=True)
 
 
 WITH_UI = """

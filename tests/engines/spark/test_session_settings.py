@@ -21,7 +21,7 @@ from deltanb.engines.spark.session_settings import (
     SETTINGS,
     TXN,
     SessionSettingWarning,
-    said,
+    options_of,
 )
 from deltanb.errors import InvalidArgument
 from deltanb.options import Options, options, set_options
@@ -83,10 +83,10 @@ def _parses(parse: Callable[[str], Any], text: str) -> bool:
 
 
 def test_defaults_of_properties_are_those_of_new_tables() -> None:
-    found = said({f"{PREFIX}{DEFAULTS}appendonly": "true", "spark.other": "1"})
+    found = options_of({f"{PREFIX}{DEFAULTS}appendonly": "true", "spark.other": "1"})
     assert found.options == {"default_table_properties": {"delta.appendOnly": "true"}} and not found.others
     with set_options(default_table_properties={"delta.checkpointInterval": 7, "delta.appendOnly": False}):
-        assert said({f"{PREFIX}{DEFAULTS}appendOnly": "true"}).options["default_table_properties"] == {
+        assert options_of({f"{PREFIX}{DEFAULTS}appendOnly": "true"}).options["default_table_properties"] == {
             "delta.checkpointInterval": "7", "delta.appendOnly": "true"}
 
 

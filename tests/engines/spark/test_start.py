@@ -179,7 +179,7 @@ def test_a_start_that_fails_ends_its_java_even_one_that_does_not_listen(
     monkeypatch.setattr(start, "ENDS_WITHIN", 0.0)
     wrapper = wrapper_of(tmp_path, monkeypatch, "trap '' TERM; echo up; while :; do read -r _; done")
     started: list[subprocess.Popen[bytes]] = []
-    with pytest.raises(ZeroDivisionError), start.given_up_whole() as variables:
+    with pytest.raises(ZeroDivisionError), start.kill_jvm_on_failure() as variables:
         started.append(subprocess.Popen([wrapper], env={**os.environ, **variables},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE))
         assert started[0].stdout is not None and started[0].stdout.readline() == b"up\n"
@@ -193,7 +193,7 @@ def test_no_java_begins_after_a_start_was_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrapper = wrapper_of(tmp_path, monkeypatch, f"echo began ${start.VARIABLE}")
-    with start.given_up_whole() as variables:
+    with start.kill_jvm_on_failure() as variables:
         environment = {**os.environ, **variables}
         run = subprocess.run([wrapper], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout == "began\n", "what the JVM starts is not part of the start"

@@ -13,7 +13,7 @@ pytest.importorskip("obstore")
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument, StorageError
-from deltanb.sources.spark.source import told
+from deltanb.sources.spark.source import translate_errors
 from deltanb.testing.s3_server import ACCESS, S3Server
 from tests.helpers import files_of, ids
 
@@ -29,7 +29,7 @@ def table(s3_server: S3Server, bucket: str) -> dn.DeltaTable:
 
 def write(frame: Any, table: dn.DeltaTable, checkpoint: Path, **options: Any) -> None:
     writer = frame.writeStream.format("deltanb").options(**options).trigger(availableNow=True)
-    with told():
+    with translate_errors():
         query = writer.option("checkpointLocation", str(checkpoint)).start(table.path)
         assert query.awaitTermination(SECONDS)
 

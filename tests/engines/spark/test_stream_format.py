@@ -28,7 +28,7 @@ from deltanb.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from deltanb.sources.spark.source import told
+from deltanb.sources.spark.source import translate_errors
 from deltanb.sources.spark.stream import stream_reader, stream_schema, stream_writer
 from tests.helpers import tree
 from tests.notebook.looks import assert_consistent
@@ -60,7 +60,7 @@ def batches(frame: Any, checkpoint: Path, columns: tuple[str, ...] = ("id",)) ->
             file.write(repr(sorted(row[0] if len(columns) == 1 else row for row in rows)))
 
     writer = frame.writeStream.foreachBatch(seen).option("checkpointLocation", f"file:{checkpoint}")
-    with told():
+    with translate_errors():
         assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
     return [ast.literal_eval(path.read_text()) for path in sorted(Path(folder).iterdir())]
 
@@ -68,7 +68,7 @@ def batches(frame: Any, checkpoint: Path, columns: tuple[str, ...] = ("id",)) ->
 def write(frame: Any, table: dn.DeltaTable, checkpoint: Path, mode: str = "append", **options: Any) -> None:
     writer = frame.writeStream.format("deltanb").outputMode(mode).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(checkpoint)).options(**options)
-    with told():
+    with translate_errors():
         assert writer.start(table.path).awaitTermination(SECONDS)
 
 
@@ -192,13 +192,13 @@ def test_a_start_that_is_gone_is_told(spark: Any, table: dn.DeltaTable, tmp_path
 def test_options_that_are_wrong_are_named(
     spark: Any, table: dn.DeltaTable, tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(InvalidArgument, match=said), told():
+    with pytest.raises(InvalidArgument, match=said), translate_errors():
         batches(read(spark, table, **options), tmp_path / "c")
 
 
 def test_a_batch_reader_takes_no_options_of_streams(spark: Any, table: dn.DeltaTable) -> None:
     for name, value in (("maxFilesPerTrigger", "1"), ("startingVersion", "0")):
-        with pytest.raises(InvalidArgument, match=f"(?i){name}"), told():
+        with pytest.raises(InvalidArgument, match=f"(?i){name}"), translate_errors():
             spark.read.format("deltanb").option(name, value).load(table.path).collect()
 
 
@@ -252,7 +252,7 @@ def test_each_batch_is_one_commit_under_the_id_of_the_query(
 def test_a_query_with_a_name_has_its_lane(spark: Any, table: dn.DeltaTable, tmp_path: Path) -> None:
     into = dn.create(tmp_path / "into", "id bigint")
     writer = read(spark, table).writeStream.format("deltanb").queryName("ducks").trigger(availableNow=True)
-    with told():
+    with translate_errors():
         query = writer.option("checkpointLocation", str(tmp_path / "c")).start(into.path)
         assert query.awaitTermination(SECONDS)
     assert ids(into) == [0]
@@ -271,7 +271,7 @@ def test_what_cannot_be_written_is_refused_by_name(spark: Any, table: dn.DeltaTa
     frame, target = read(spark, table), dn.create(tmp_path / "target", "id string, need int not null")
     with pytest.raises(SchemaMismatch, match="need"):
         write(frame, target, tmp_path / "c")
-    with pytest.raises(TableNotFound, match="stream into"), told():
+    with pytest.raises(TableNotFound, match="stream into"), translate_errors():
         frame.writeStream.format("deltanb").option("checkpointLocation", str(tmp_path / "c2")).start(
             str(tmp_path / "none")).awaitTermination(SECONDS)
     with pytest.raises(InvalidArgument, match="did you mean mergeSchema"):

@@ -25,7 +25,7 @@ from deltanb.errors import (
     IllegalStateError,
     MetadataChangedException,
 )
-from deltanb.sources.spark.source import told
+from deltanb.sources.spark.source import translate_errors
 from deltanb.sources.spark.stream import DeltaStreamWriter, stream_writer
 from deltanb.sources.spark.write import Wrote
 from tests.helpers import files_of, ids, parquet_files, rows
@@ -50,7 +50,7 @@ def begin(way: str, frame: Any, table: dn.DeltaTable, checkpoint: Path, trigger:
 
 
 def run(way: str, frame: Any, table: dn.DeltaTable, checkpoint: Path, **trigger: Any) -> None:
-    with told():
+    with translate_errors():
         stream = begin(way, frame, table, checkpoint, trigger or {"availableNow": True})
         assert stream.awaitTermination(SECONDS)
 

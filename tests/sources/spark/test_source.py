@@ -29,7 +29,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.sources.spark.options import WriteOptions
-from deltanb.sources.spark.source import told
+from deltanb.sources.spark.source import translate_errors
 from deltanb.sources.spark.write import writer
 from tests.helpers import tree
 
@@ -62,7 +62,7 @@ def read(spark, path: Any, **options: Any) -> Any:
 
 
 def write(frame, path: Any, mode: str = "append", **options: Any) -> None:
-    with told():
+    with translate_errors():
         frame.write.format("deltanb").mode(mode).options(**options).save(str(path))
 
 
@@ -118,7 +118,7 @@ def test_a_frame_stands_at_a_version(spark, tmp_path):
     assert read(spark, table.path).count() == 2
     assert read(spark, table.path, versionAsOf=0).count() == 1
     assert read(spark, table.path, TIMESTAMPASOF=first.isoformat()).count() == 1
-    with pytest.raises(VersionNotFound), told():
+    with pytest.raises(VersionNotFound), translate_errors():
         read(spark, table.path, versionAsOf=7)
 
 
@@ -139,9 +139,9 @@ def test_a_schema_chooses_columns(spark, tmp_path):
     chosen = spark.read.format("deltanb").schema("part string, ID long").load(table.path)
     assert sorted(map(str, chosen.collect())) == sorted(
         f"Row(part={row['part']!r}, ID={row['id']})" for row in EVERY_TYPE.to_pylist())
-    with pytest.raises(InvalidArgument, match=r"no column 'idd'; did you mean id\?"), told():
+    with pytest.raises(InvalidArgument, match=r"no column 'idd'; did you mean id\?"), translate_errors():
         spark.read.format("deltanb").schema("idd long").load(table.path).count()
-    with pytest.raises(SchemaMismatch, match="id: string, in the table bigint"), told():
+    with pytest.raises(SchemaMismatch, match="id: string, in the table bigint"), translate_errors():
         spark.read.format("deltanb").schema("id string").load(table.path).count()
 
 
@@ -153,7 +153,7 @@ def test_a_condition_leaves_files_out(spark, tmp_path):
     assert read(spark, table.path, where="p = 'a' AND id > 5").collect() == [(30, "a")]
     chosen = spark.read.format("deltanb").schema("id long").option("where", "p = 'a'")
     assert sorted(chosen.load(table.path).collect()) == [(1,), (30,)]
-    with pytest.raises(InvalidPredicate, match="nowhere"), told():
+    with pytest.raises(InvalidPredicate, match="nowhere"), translate_errors():
         read(spark, table.path, where="nowhere = 1")
 
 
@@ -313,7 +313,7 @@ def test_the_files_of_tasks_that_ended_well_go_where_another_failed(tmp_path):
 ])
 def test_options_that_make_no_sense_are_refused_by_name(spark, tmp_path, options, said):
     path = dn.create(tmp_path / "t", {"id": [1]}).path
-    with pytest.raises(InvalidArgument, match=said), told():
+    with pytest.raises(InvalidArgument, match=said), translate_errors():
         read(spark, path, **options)
 
 
@@ -321,9 +321,9 @@ def test_errors_name_their_kind_and_say_it_once(spark, tmp_path):
     with pytest.raises(PySparkException) as caught:
         read(spark, tmp_path / "nowhere")
     assert str(caught.value).count("deltanb.errors.TableNotFound: ") == 1
-    with pytest.raises(TableNotFound), told():
+    with pytest.raises(TableNotFound), translate_errors():
         read(spark, tmp_path / "nowhere")
-    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"), told():
+    with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"), translate_errors():
         spark.table("nowhere").count()
 
 
@@ -333,8 +333,8 @@ def test_a_table_in_a_bucket_is_read_and_written_by_options_that_travel(spark, b
     write(frame_of(spark, 6), path, partitionBy="p", **options)
     found = read(spark, path, **options).where("p = '1'")
     assert sorted(row.id for row in found.collect()) == [1, 3, 5]
-    with pytest.raises(InvalidArgument, match="aws_regoin"), told():
+    with pytest.raises(InvalidArgument, match="aws_regoin"), translate_errors():
         read(spark, path, aws_regoin="x")
-    with pytest.raises(DeltaError) as caught, told():
+    with pytest.raises(DeltaError) as caught, translate_errors():
         read(spark, f"{bucket}/nowhere", **options)
     assert options["aws_secret_access_key"] not in str(caught.value)

@@ -11,7 +11,7 @@ pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.sources.spark.source import told
+from deltanb.sources.spark.source import translate_errors
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +46,7 @@ def test_a_name_is_refused_with_the_way_out_and_none_is_left(
     way: str, tmp_path: Any, spark: Any, names: Callable[[], list[str]]
 ) -> None:
     table = dn.create(tmp_path / "t", {"id": [1]})
-    with pytest.raises(InvalidArgument, match=WAY_OUT), told():
+    with pytest.raises(InvalidArgument, match=WAY_OUT), translate_errors():
         REFUSED[way](spark, table.path)
     assert names() == [] and table.version == 0
 
@@ -57,7 +57,7 @@ def test_a_name_that_spark_made_without_asking_says_how_it_goes(
     """Of a table with columns Spark asks the source nothing."""
     spark.sql("CREATE TABLE dead (id bigint) USING deltanb")
     for use in ("SELECT * FROM dead", "INSERT INTO dead VALUES (1)"):
-        with pytest.raises(InvalidArgument, match="DROP TABLE removes it"), told():
+        with pytest.raises(InvalidArgument, match="DROP TABLE removes it"), translate_errors():
             spark.sql(use).collect()
     spark.sql("DROP TABLE dead")
     assert names() == []

@@ -128,7 +128,7 @@ def register(request: Request) -> Reply:
     request.allow("write", body["table"].namespace)
     tables = request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
-    standing = tables.store.tables.standing(location)
+    standing = tables.store.tables.claims_on(location)
     noted = standing.noted
     if noted is not None and request.principal.name not in (None, noted.who):
         raise Forbidden(f"{location} was noted by {noted.who}, not by {request.principal.name}")

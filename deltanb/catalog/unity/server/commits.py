@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.catalog.delta.commits import UnregisteredCommits, staged_name
-from deltanb.catalog.delta.managed import commit_info_of, kept_of
+from deltanb.catalog.delta.managed import commit_info_of, retained_of
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.store.rows import DeltaState
 from deltanb.catalog.store.store import Commit
@@ -75,7 +75,7 @@ def staged(store: LogStore, commit: Commit, state: DeltaState) -> Content:
 
 def content_of(body: bytes, state: DeltaState, version: int) -> Content:
     """What the lines of a commit make of a table that was in a state."""
-    info, kept = commit_info_of(body), kept_of(body, version)
+    info, kept = commit_info_of(body), retained_of(body, version)
     domains: dict[str, Json | None] = {}
     for match in _DOMAIN.finditer(body):
         action = json.loads(match[0])["domainMetadata"]
