@@ -8,6 +8,7 @@ What it does not know: rows, tables, statistics.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -130,6 +131,7 @@ def _move(store: LogStore, source: str, name: str) -> None:
 
     Raises:
         FileExistsError: it is taken.
+        NotADirectoryError: what lies in the place of its folder is none, or cannot be looked at.
     """
     target = store.local_path(name)
     assert target is not None
@@ -138,7 +140,10 @@ def _move(store: LogStore, source: str, name: str) -> None:
     while not os.path.isdir(folder):
         made.append(folder)
         folder = os.path.dirname(folder)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+    except FileExistsError as error:  # not of the file: another name for it would not help
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from error
     _sync(source)
     try:
         os.link(source, target)

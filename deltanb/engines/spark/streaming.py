@@ -105,7 +105,7 @@ class TableStream(Displayable):
             StreamingQueryException: the stream failed elsewhere.
             KeyboardInterrupt: of Ctrl-C; its note names the version that the table has by then.
         """
-        return self._told(lambda: self.query.awaitTermination(timeout))
+        return self._translate(lambda: self.query.awaitTermination(timeout))
 
     def processAllAvailable(self) -> None:
         """Wait until all that there is now is in the table; for tests.
@@ -113,7 +113,7 @@ class TableStream(Displayable):
         Raises:
             As :meth:`awaitTermination`.
         """
-        self._told(self.query.processAllAvailable)
+        self._translate(self.query.processAllAvailable)
 
     def exception(self) -> DeltaError | StreamingQueryException | None:
         """Why the stream has failed: the error of a batch, or Spark's; None where it has not."""

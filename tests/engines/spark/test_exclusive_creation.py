@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 import deltanb as dn
+from deltanb.engines.spark.folders import _move
 from deltanb.sources.spark.source import register
 from deltanb.store import new_files
+from deltanb.store.local import LocalStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark,
               pytest.mark.classic("keys given to a table are not sent to a Connect server")]
@@ -119,3 +122,15 @@ def test_a_name_that_is_taken_after_the_look_is_left_alone(
         before = now
     assert sum("the same" in name for name in before) == 1
     assert sorted(table.to_arrow()["n"].to_pylist()) == [n for run in RUNS for n in rows(run)["n"]]
+
+
+def test_a_file_in_the_place_of_a_folder_takes_no_name_of_a_file(tmp_path: Path) -> None:
+    """Another name would not help, and what is in the way is named."""
+    (tmp_path / "p=1").write_text("no folder")
+    source = tmp_path / "written.parquet"
+    source.write_bytes(b"rows")
+    begun: list[str] = []
+    with pytest.raises(NotADirectoryError, match="p=1"):
+        new_files.created(LocalStore(str(tmp_path)), "p=1/{}.parquet".format,
+                          partial(_move, LocalStore(str(tmp_path)), str(source)), begun)
+    assert len(begun) == 1 and source.read_bytes() == b"rows"
