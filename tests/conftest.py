@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,21 @@ import pytest
 from hypothesis import settings
 
 from deltanb import options
+from tests.groups import Recorder, arrange, pytest_xdist_make_scheduler, service
+from tests.machine import chromium, missing_java
 from tests.shared_tables import SHARED
+
+__all__ = ["pytest_xdist_make_scheduler"]  # a hook
 
 _buckets = itertools.count(1)
 ROOT = Path(__file__).resolve().parent.parent
 NO_SHARED = f"absent ({SHARED}): tests on real tables of other writers are skipped"
 
-# The same examples at every run, on every machine: what failed here fails there.
-settings.register_profile("deterministic", derandomize=True, deadline=None, database=None)
-settings.load_profile("deterministic")
+# The same examples at every run, on every machine: what failed here fails there. Those of the night are
+# others each time, and a failure prints what repeats it. tests/examples.py says how many a test has.
+settings.register_profile("ci", derandomize=True, deadline=None, database=None, stateful_step_count=25)
+settings.register_profile("nightly", max_examples=2000, deadline=None, database=None, print_blob=True)
+settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,14 +38,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--faults",
-        default="1",
         metavar="SEED|all",
-        help="which file operations tests/faults lets fail: some, chosen by a number, or all of them",
+        help="which file operations tests/faults lets fail: some, chosen by a number (1), or all of them",
     )
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="run also what is marked thorough: as a usual run does, many more times",
+        help="run all of what a usual run has a part of: all faults, all orders, the examples of the night, "
+             "whole environments",
+    )
+    parser.addoption(
+        "--record-durations",
+        action="store_true",
+        help="write tests/durations.json, by which the longest tests begin first",
     )
     parser.addoption(
         "--connect",
@@ -47,9 +59,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What an option brings with it."""
+    if config.getoption("--thorough"):
+        settings.load_profile("nightly")
+    if config.option.faults is None:
+        config.option.faults = "all" if config.getoption("--thorough") else "1"
+    if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder())
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What cannot run here skips and says why: see the marks in pyproject.toml."""
     is_connect, is_thorough = config.getoption("--connect"), config.getoption("--thorough")
+    with_environments = is_thorough or "environments" in config.option.markexpr
     for item in items:
         if "shared" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.shared)
@@ -57,19 +80,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=NO_SHARED), append=False)
         if not is_thorough and item.get_closest_marker("thorough") is not None:
             item.add_marker(pytest.mark.skip(reason="more of what a usual run has a part of: --thorough"))
+        if not with_environments and item.get_closest_marker("environments") is not None:
+            item.add_marker(pytest.mark.skip(reason="installs whole environments: -m environments"))
+        if item.get_closest_marker("spark") is not None and (why := missing_java()) is not None:
+            item.add_marker(pytest.mark.skip(reason=why))
         classic = item.get_closest_marker("classic")
         if is_connect and classic is not None:
             item.add_marker(pytest.mark.skip(reason=f"not on Spark Connect: {classic.args[0]}"))
         if not is_connect and item.get_closest_marker("connect") is not None:
             item.add_marker(pytest.mark.skip(reason="about Spark Connect alone: --connect runs it"))
-    _put_long_ones_first(items)
-
-
-def _put_long_ones_first(items: list[pytest.Item]) -> None:
-    """Files that take minutes come first, notebooks among them: one that begins last is waited for."""
-    long = {item.path for item in items if item.path.suffix == ".ipynb" or any(
-        map(item.get_closest_marker, ("slow", "spark", "browser")))}
-    items.sort(key=lambda item: item.path not in long)
+    arrange(items)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -80,13 +100,26 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_report_header() -> list[str]:
-    """Say once, at the top, which tests skip because what they need is not on this machine."""
+    """Say once, at the top, what of this machine tests will skip for want of."""
     from tests.catalog.postgresql import initdb
 
     return [
         f"shared data: {'present' if SHARED.is_dir() else NO_SHARED}",
         f"PostgreSQL: {initdb() or 'absent (apt install postgresql), its tests skip'}",
+        f"Chromium: {chromium() or 'absent, tests of pages skip'}",
+        f"Java: {missing_java() or 'present'}",
     ]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once, at the end, what was left out and why."""
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ")
+                      for report in terminalreporter.getreports("skipped")
+                      if isinstance(report.longrepr, tuple))
+    if reasons:
+        terminalreporter.section("left out")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"{count:6} {reason}")
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +128,9 @@ def shared() -> Path:
     return SHARED
 
 
-@pytest.fixture(scope="session")
+@service
 def spark(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """One quiet local Spark session for all tests of a worker; with ``--connect`` that of a server."""
+    """One quiet local Spark session for all tests; with ``--connect`` that of a server."""
     pytest.importorskip("pyspark")
     import deltanb
     from tests.engines.spark.connect import connect_session
@@ -130,6 +163,12 @@ def bucket(s3_server: Any) -> str:
 def update_golden(request: pytest.FixtureRequest) -> bool:
     """Whether golden files are to be written instead of compared."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def is_thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether a test that tries a part of something in a usual run is to try all of it."""
+    return bool(request.config.getoption("--thorough"))
 
 
 @pytest.fixture(autouse=True)

@@ -139,7 +139,7 @@ def pip_cache() -> str:
     return subprocess.check_output([sys.executable, "-m", "pip", "cache", "dir"], text=True).strip()
 
 
-@pytest.mark.slow
+@pytest.mark.environments
 def test_the_environment_is_of_the_checkout_and_the_pins(image: Image) -> None:
     listed = json.loads(image.run("pip", "list", "--format=json", "--disable-pip-version-check"))
     installed = {package["name"].lower(): package["version"] for package in listed}
@@ -149,7 +149,7 @@ def test_the_environment_is_of_the_checkout_and_the_pins(image: Image) -> None:
     assert where.startswith(str(image.folder / "venv"))
 
 
-@pytest.mark.slow
+@pytest.mark.environments
 def test_tutorials_are_trusted_after_the_build(image: Image) -> None:
     notary = NotebookNotary(data_dir=str(image.folder / "home" / ".local" / "share" / "jupyter"))
     for path in sorted((image.checkout / "notebooks").glob("*.ipynb")):
@@ -158,7 +158,7 @@ def test_tutorials_are_trusted_after_the_build(image: Image) -> None:
     assert json.loads(settings.read_text())["fetchNews"] == "false"
 
 
-@pytest.mark.slow
+@pytest.mark.environments
 def test_a_session_has_the_limits_of_start(image: Image) -> None:
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     seen = json.loads(image.run("binder/start", "python", "-c", code))
@@ -167,7 +167,7 @@ def test_a_session_has_the_limits_of_start(image: Image) -> None:
     assert Path(seen["SPARK_LOCAL_DIRS"]).is_dir()
 
 
-@pytest.mark.slow
+@pytest.mark.environments
 def test_a_tutorial_runs_there_as_it_is_stored(image: Image) -> None:
     printed = image.run("binder/start", "python", "-c", MEASURED, "jupyter", "nbconvert", "--to", "notebook",
                         "--execute", "--output-dir", str(image.folder / "out"), f"notebooks/{TUTORIAL}")

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
@@ -24,6 +24,7 @@ from deltanb.errors import (
     MissingDependency,
     UnsupportedProtocol,
 )
+from tests.examples import few
 from tests.helpers import NAN, rows, table_of
 
 UTC = dt.timezone.utc
@@ -224,7 +225,7 @@ SIGNS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 COMPARED = st.tuples(st.sampled_from(["id", "x", "small"]), SIGNS, NUMBERS, st.booleans())
 
 
-@settings(max_examples=60)
+@few
 @given(st.lists(COMPARED, min_size=1, max_size=3), st.booleans())
 def test_any_filter_of_polars_keeps_its_rows(
     table: dn.DeltaTable, tests: list[tuple[str, str, float, bool]], joins_by_or: bool

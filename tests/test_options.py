@@ -15,6 +15,7 @@ import pytest
 import deltanb as dn
 from deltanb.errors import InvalidArgument
 from deltanb.options import TEACHING_EPOCH_MS, options, set_options, teaching
+from tests.patience import PATIENCE
 
 
 def in_a_thread(work: Callable[[], Any]) -> Any:
@@ -45,7 +46,7 @@ def test_two_threads_have_their_own() -> None:
     def serve(user: str) -> tuple[str | None, int]:
         set_options(max_rows=len(user))
         with set_options(user_name=user):
-            both_have_set.wait(timeout=60)
+            both_have_set.wait(timeout=PATIENCE)
             return options.user_name, options.max_rows
 
     with ThreadPoolExecutor(2) as pool:

@@ -33,6 +33,12 @@ def test_public_names_are_documented(name: str) -> None:
     assert missing == []
 
 
+def test_how_many_examples_a_test_has_is_said_in_one_place() -> None:
+    here = (ROOT / "tests").rglob("test_*.py")
+    pattern = re.compile(r"max_examples=|derandomize=|deadline=")
+    assert [path.name for path in here if pattern.search(path.read_text("utf-8"))] == [Path(__file__).name]
+
+
 def documented_nodes(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     """The module, its public functions and classes, and the public methods of those classes."""
     if tree.body:

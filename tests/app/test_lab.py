@@ -18,9 +18,9 @@ import pytest
 
 from deltanb.app import cli, lab
 from deltanb.errors import InvalidArgument
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LAB_SECONDS = 120  # JupyterLab starts in about five; a loaded machine needs more
 FIRST, SECOND = "01-first-commit.ipynb", "02-a-conflict.ipynb"
 NOTIFICATION = "@jupyterlab/apputils-extension:notification"
 
@@ -261,14 +261,14 @@ def served(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         env={**os.environ, **homes},
         cwd=tmp_path,
     )
-    too_late = threading.Timer(LAB_SECONDS, process.kill)
+    too_late = threading.Timer(PATIENCE, process.kill)
     too_late.start()
     try:
         yield process
     finally:
         too_late.cancel()
         process.terminate()
-        process.wait(timeout=LAB_SECONDS)
+        process.wait(timeout=PATIENCE)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -312,5 +312,5 @@ def listening(process: subprocess.Popen[str], port: int) -> None:
 def ask(url: str) -> dict:
     """The JSON answer of the server, asked with its token."""
     request = urllib.request.Request(url, headers={"Authorization": "token secret"})
-    with urllib.request.urlopen(request, timeout=LAB_SECONDS) as response:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as response:
         return json.load(response)

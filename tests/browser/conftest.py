@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.browser.hosts import Reader, Server
+from tests.groups import service
+from tests.machine import chromium
 
 ARTEFACTS = "DELTANB_ARTEFACTS"
 """The variable that says where the pictures of a run are kept; else beside pytest's temporary files."""
@@ -40,15 +41,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-@pytest.fixture(scope="session")
+@service
 def browser() -> Iterator[Any]:
     """Headless Chromium, Debian's or any other on PATH."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+    if chromium() is None:
         pytest.skip("no Chromium on PATH")
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         yield browser
         browser.close()
 

@@ -24,7 +24,8 @@ from nbformat.sign import NotebookNotary
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import expect
 
-PATIENCE = 120  # seconds that any one thing may take on a machine that does much else
+from tests.patience import PATIENCE
+
 LAST_WORDS = 10  # seconds that the server has to end by itself
 TOKEN = "secret"
 APPS = {"lab": "lab/tree", "notebook": "notebooks"}

@@ -15,6 +15,7 @@ from deltanb.notebook.drawing.chart import VEGALITE
 from deltanb.testing import MemoryStore
 from tests.browser.hosts import DONE, Reader, Server, outputs, prompts, shown
 from tests.notebook import samples
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Picture = Callable[..., bytes]
@@ -116,9 +117,9 @@ print(spark.range(0, 10, 1, 1).mapInArrow(until_told, "id long").count(), "rows"
     page.keyboard.press("Shift+Enter")
     expect(prompts(page).first).to_have_text(DONE)
     page.keyboard.press("Shift+Enter")
-    expect(page.get_by_text("Spark: 0 of 1 tasks")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Spark: 0 of 1 tasks")).to_be_visible(timeout=PATIENCE * 1000)
     open(tmp_path / "pipe", "w").close()  # the task waits until somebody opens it
-    expect(page.get_by_text("10 rows", exact=True)).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("10 rows", exact=True)).to_be_visible(timeout=PATIENCE * 1000)
     expect(page.get_by_text("Spark: 0 of")).to_have_count(0)
     page.keyboard.press("Shift+Enter")
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.tables import sa
-
-PATIENCE = 60  # seconds after which a test fails that waits for what does not come
+from tests.patience import PATIENCE
 
 
 class Held:

@@ -25,6 +25,7 @@ from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.upkeep import check
 from deltanb.errors import DeltaConcurrentModificationException, TableAlreadyExists, TableNotFound
 from deltanb.options import set_options
+from tests.examples import few
 
 NAMES = ["s.a", "s.b", "s.c"]
 names = st.sampled_from(NAMES)
@@ -326,8 +327,7 @@ def machine(new_url: Callable[[], str], folder: Path) -> type[RuleBasedStateMach
 
 def try_out(new_url: Callable[[], str], folder: Path) -> None:
     folder.mkdir()
-    run_state_machine_as_test(machine(new_url, folder), settings=settings(
-        max_examples=40, stateful_step_count=25, phases=[Phase.generate]))
+    run_state_machine_as_test(machine(new_url, folder), settings=settings(few, phases=[Phase.generate]))
 
 
 @pytest.mark.slow

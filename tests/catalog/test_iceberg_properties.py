@@ -21,7 +21,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.catalog.iceberg.metadata.document import apply
@@ -49,6 +49,7 @@ from tests.catalog.iceberg_tables import (
     table,
     with_snapshots,
 )
+from tests.examples import many
 
 PLACE = struct(column(10, "zip", "string", True), column(11, "tags", {
     "type": "list", "element-id": 12, "element": "string", "element-required": True}))
@@ -161,7 +162,6 @@ def comparable(metadata: Any) -> Json:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.data())
 def test_random_updates_give_what_pyiceberg_gives(data: st.DataObject) -> None:
     update_module = pytest.importorskip("pyiceberg.table.update")
@@ -184,7 +184,6 @@ def test_random_updates_give_what_pyiceberg_gives(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.data())
 def test_requirements_hold_where_they_do_for_pyiceberg(data: st.DataObject) -> None:
     update_module = pytest.importorskip("pyiceberg.table.update")
@@ -291,7 +290,7 @@ def test_one_of_each_is_good() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, derandomize=True)
+@many
 @given(damaged(ONE_OF_EACH))
 def test_damaged_updates_are_refused_or_understood_and_the_base_stays(updates: list[Any]) -> None:
     base = base_of_all()
@@ -309,7 +308,6 @@ def test_damaged_updates_are_refused_or_understood_and_the_base_stays(updates: l
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(VALUES)
 def test_random_values_are_no_updates_and_no_requirements(value: Any) -> None:
     if value == []:
@@ -329,7 +327,6 @@ REQUIREMENTS: list[Json] = [
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(damaged(REQUIREMENTS), st.booleans())
 def test_damaged_requirements_are_refused_or_understood(requirements: list[Any], exists: bool) -> None:
     try:

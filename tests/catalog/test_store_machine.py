@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,6 +20,7 @@ from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
 from deltanb.catalog.store.store import CatalogStore, Replayed
 from deltanb.errors import IdempotencyKeyReused, TableAlreadyExists, TableNotFound
+from tests.examples import few
 
 NAMES = ["a", "b", "c", "d"]
 names = st.sampled_from(NAMES)
@@ -180,4 +180,4 @@ def machine(new_url: Callable[[], str]) -> type[RuleBasedStateMachine]:
 @pytest.mark.slow
 def test_a_catalog_is_a_dict(new_url: Callable[[], str]) -> None:
     run_state_machine_as_test(
-        machine(new_url), settings=settings(max_examples=15, stateful_step_count=25))
+        machine(new_url), settings=few)

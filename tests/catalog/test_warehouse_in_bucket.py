@@ -20,6 +20,7 @@ from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, StorageErr
 from deltanb.store.object import ObjectStore
 from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from tests.helpers import ids
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_a_writer_killed_between_puts_leaves_all_tables_or_none_changed(
 
         with s3_server.failing(kills):
             writer.append(subprocess.Popen([sys.executable, "-c", SCRIPT, url, f"{bucket}/lake", *options]))
-            code = writer[0].wait(120)
+            code = writer[0].wait(PATIENCE)
             while any(not request.ended for request in s3_server.requests):
                 pass
         orders, totals = both(shop)

@@ -8,11 +8,12 @@ from typing import Any
 
 from deltanb.errors import DeltaConcurrentModificationException
 from deltanb.testing import ScriptedStore
+from tests.patience import PATIENCE
 
 
 def side_by_side(store: ScriptedStore, *commands: Callable[[], Any]) -> list[Any]:
     """Run commands in threads, so that all of them have read before the first one commits."""
-    barrier = threading.Barrier(len(commands), timeout=60)
+    barrier = threading.Barrier(len(commands), timeout=PATIENCE)
     results: list[Any] = [None] * len(commands)
 
     def meet(inner: Any, name: str, data: bytes) -> bool:

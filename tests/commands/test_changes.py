@@ -31,6 +31,7 @@ from deltanb.errors import (
 from deltanb.options import options
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from tests.examples import few
 from tests.shared_tables import expectations, names, path_of
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -156,7 +157,7 @@ def come_back(table: DeltaTable) -> None:
         txn.commit([*(file.remove() for file in marked), *whole], "RESTORE")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(few, suppress_health_check=list(HealthCheck))
 @given(first=ROWS.filter(bool), steps=STEPS, properties=st.sampled_from([
     FEED, VECTORS, MAPPED, {**MAPPED, **VECTORS, "delta.columnMapping.mode": "id"}]),
     partitioned=st.booleans())

@@ -20,6 +20,7 @@ from deltanb.log.diff import TableDiff, compare
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.reads import FileScan
+from tests.examples import few
 from tests.shared_tables import expectations, names, path_of
 
 TRACKED = {"delta.enableRowTracking": "true"}
@@ -89,7 +90,7 @@ def apply(table: Any, step: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(few, suppress_health_check=list(HealthCheck))
 @given(first=ROWS, steps=STEPS, parts=st.sampled_from([[], ["name"]]),
        properties=st.sampled_from([{}, VECTORS, TRACKED, {**VECTORS, **TRACKED}]), data=st.data())
 def test_rows_are_the_multiset_difference_of_both_versions(

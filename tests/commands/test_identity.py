@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
@@ -24,6 +24,7 @@ from deltanb.schema.columns import MARK, Identity, generated_as, identity
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table.table import DeltaTable
 from deltanb.testing import Lose, MemoryStore, ScriptedStore, TableBuilder, add
+from tests.examples import few
 from tests.helpers import ids
 
 LONG, TEXT = PrimitiveType("long"), PrimitiveType("string")
@@ -259,7 +260,7 @@ def test_a_writer_that_gives_none_commits_beside_one_that_does() -> None:
     assert (ids(table), mark(table)) == ([1, 50], 1)
 
 
-@settings(max_examples=30, deadline=None)
+@few
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["write", "commit"]),
                           st.integers(1, 3)), max_size=12))
 def test_no_number_is_given_twice_whoever_commits(steps: list[tuple[str, str, int]]) -> None:

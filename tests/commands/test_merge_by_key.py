@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
@@ -27,6 +27,7 @@ from deltanb.log.skipping.partitions import parse_value
 from deltanb.schema import columns as given_by_table
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.testing import Lose, MemoryStore, ScriptedStore
+from tests.examples import few
 from tests.helpers import last_operation, refused, rows, table_of
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -325,7 +326,7 @@ NUMBERS = st.one_of(st.none(), st.integers(0, 99))
 ROUNDS = st.lists(st.dictionaries(st.tuples(IDS, PARTS), NUMBERS, max_size=4), max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
+@few
 @given(rounds=ROUNDS, properties=st.sampled_from([{}, {**VECTORS, **FEED}, MAPPED]),
        partition_by=st.sampled_from([[], ["p"], ["p", "id"]]), stages=st.booleans(), knows=st.booleans())
 def test_any_rounds_of_changes_do_what_a_dict_does(

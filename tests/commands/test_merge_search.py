@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.actions import AddFile
@@ -347,7 +347,6 @@ def run(case: dict[str, Any]) -> tuple[Any, ...]:
     return result.version, metrics, sorted(map(repr, table.to_arrow().to_pylist()))
 
 
-@settings(max_examples=150, deadline=None)
 @given(merges())
 def test_any_merge_is_that_of_a_join_of_all_rows(case: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -365,7 +364,6 @@ def keys(*further: int | None) -> st.SearchStrategy[list[Any]]:
     return st.lists(st.tuples(numbers, st.sampled_from(["a", "b", None])), max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
 @given(keys(None, 2**63 - 1, -(2**63)), keys(None, 2**40), st.booleans())
 def test_pairs_are_those_of_a_join(here: list[Any], there: list[Any], every: bool) -> None:
     types = [pa.int64(), pa.string()]
@@ -378,7 +376,6 @@ def test_pairs_are_those_of_a_join(here: list[Any], there: list[Any], every: boo
 EDGES = st.sampled_from([2**63 - 1, 2**63 - 2, -(2**63)])
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sets(st.integers(-30, 30) | EDGES), st.lists(st.none() | st.integers(-30, 30) | EDGES))
 def test_pairs_of_ascending_integers_are_those_of_a_join(here: set[int], there: list[Any]) -> None:
     left, right = [pa.array(sorted(here), pa.int64())], [pa.array(there, pa.int64())]

@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
@@ -32,6 +32,7 @@ from deltanb.store.local import LocalStore
 from deltanb.store.paths import Inside, is_same_table, place_of
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.hooks import write_manifests
+from tests.examples import few
 
 NAME = "a b%.parquet"
 COMMIT = "_delta_log/00000000000000000000.json"
@@ -119,7 +120,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("lite", [False, True])
 @pytest.mark.parametrize("opened", ["t", "ln", "elsewhere/../t"])
-@settings(max_examples=25)
+@few
 @given(entries=st.lists(_entry, max_size=12))
 def test_vacuum_deletes_only_what_is_inside_and_nobody_names(
     lite: bool, opened: str, entries: list[tuple[str, tuple[str, str]]]

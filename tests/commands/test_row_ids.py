@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
@@ -19,6 +19,7 @@ from deltanb.errors import ConstraintViolation, InvalidSchema, SchemaMismatch
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
+from tests.examples import few
 
 TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -389,7 +390,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@few
 @given(properties=st.sampled_from(LAYOUTS), first=new_rows, steps=st.lists(STEPS, max_size=8))
 def test_any_history_keeps_ids(properties: dict[str, str], first: Any, steps: Any) -> None:
     history = History(properties)
@@ -401,6 +402,7 @@ def test_any_history_keeps_ids(properties: dict[str, str], first: Any, steps: An
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("properties", [{}, {**MODES[2], **VECTORS}], ids=str)
 def test_spark_keeps_the_same_ids(properties: dict[str, str], tmp_path: Path) -> None:
     for number, (name, (change, versions, gone)) in enumerate(CHANGES.items()):
@@ -411,6 +413,7 @@ def test_spark_keeps_the_same_ids(properties: dict[str, str], tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_spark_keeps_ids_of_a_history(mode: dict[str, str], tmp_path: Path) -> None:
     history = History({**mode, **VECTORS}, "spark", tmp_path)
@@ -424,6 +427,7 @@ def test_spark_keeps_ids_of_a_history(mode: dict[str, str], tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_spark_names_the_same_rows_again(tmp_path: Path) -> None:
     """A condition that may give other rows when it is evaluated again is carried out by positions."""
     table = made({}, tmp_path)
@@ -487,7 +491,7 @@ def test_the_diff_matches_rows_by_their_ids(properties: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@few
 @given(properties=st.sampled_from([{**FEED}, {**FEED, **VECTORS}]), first=new_rows,
        steps=st.lists(STEPS, max_size=6))
 def test_the_feed_of_any_history_leads_from_version_to_version(

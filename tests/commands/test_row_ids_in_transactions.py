@@ -262,6 +262,7 @@ def test_rows_that_a_cursor_stores_keep_their_ids(layout: dict[str, str]) -> Non
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("layout", LAYOUTS[1:4], ids=str)
 def test_statements_that_spark_runs_keep_them_too(tmp_path: Path, layout: dict[str, str]) -> None:
     with of_table(tmp_path, layout) as home:

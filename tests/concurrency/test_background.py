@@ -20,6 +20,7 @@ from deltanb import errors
 from deltanb.concurrency import background
 from deltanb.concurrency.background import AT_EXIT_SECONDS, Line
 from deltanb.options import options, set_options
+from tests.patience import PATIENCE
 
 MINUTE = 60.0
 
@@ -183,7 +184,7 @@ def test_a_fork_waits_until_the_background_has_imported_what_it_imports(
     begun, may_end = threading.Event(), threading.Event()
     monkeypatch.setattr(sys, "events_of_import", (begun, may_end), raising=False)
     (tmp_path / "imported_slowly.py").write_text(
-        "import sys\nbegun, may_end = sys.events_of_import\nbegun.set()\nassert may_end.wait(60)\n")
+        "import sys\nbegun, may_end = sys.events_of_import\nbegun.set()\nassert may_end.wait(600)\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     def work() -> None:
@@ -205,7 +206,7 @@ def test_a_fork_waits_until_the_background_has_imported_what_it_imports(
 
 def run(script: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 SCRIPT = """

@@ -8,6 +8,7 @@ import pytest
 
 from deltanb.concurrency import parallel
 from deltanb.options import options, set_options
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize("limit", [1, 4])
@@ -18,7 +19,7 @@ def test_results_come_in_order_and_work_sees_the_settings_of_the_caller(limit: i
 
 
 def test_items_are_worked_on_at_a_time() -> None:
-    both = threading.Barrier(2, timeout=30)  # one after the other would break it
+    both = threading.Barrier(2, timeout=PATIENCE)  # one after the other would break it
     assert len(list(parallel.each(lambda _: both.wait(), [1, 2], 2))) == 2
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.faults.bank import ACCOUNTS, BALANCE, clerk, counted, employ, found
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 CLERKS, TRANSFERS = 4, 10
@@ -33,7 +34,7 @@ class Bank:
 @pytest.fixture(scope="module")
 def bank() -> Iterator[Bank]:
     context = multiprocessing.get_context("spawn")
-    with context.Pool(CLERKS, employ, [context.Barrier(CLERKS, timeout=300)]) as pool:
+    with context.Pool(CLERKS, employ, [context.Barrier(CLERKS, timeout=PATIENCE)]) as pool:
         yield Bank(pool)
 
 

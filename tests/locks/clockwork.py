@@ -15,8 +15,7 @@ from typing import Any
 
 from deltanb.locks import LockManager, Transaction
 from deltanb.locks.core.lock_table import Waiter
-
-PATIENCE = 10  # seconds until a test says that a thread hangs
+from tests.patience import PATIENCE
 
 
 class Call:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.actions import decode_path, encode_path
@@ -31,6 +31,7 @@ from deltanb.options import set_options
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
+from tests.examples import few
 from tests.helpers import lines_of
 
 DAY_MS = 86_400_000
@@ -602,7 +603,7 @@ file_actions = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@few
 @given(
     files=st.dictionaries(texts.map(encode_path), file_actions, max_size=12),
     gone=st.integers(0, 3),

@@ -7,7 +7,7 @@ import json
 
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import deltanb as dn
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
@@ -165,7 +165,6 @@ def varied() -> Snapshot:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
 @given(condition=random_predicates.conditions())
 def test_the_choice_is_that_of_a_scan(varied: Snapshot, condition: random_predicates.Sql) -> None:
     try:

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -17,6 +16,7 @@ from deltanb.log.file_set import FileSet
 from deltanb.log.layer import Leaf
 from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA, Delta, canonical_path
 from deltanb.testing import add, remove
+from tests.examples import few
 from tests.helpers import delta_of
 
 DV = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "sizeInBytes": 40,
@@ -177,7 +177,7 @@ def test_layers_agree_with_a_dict() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(
-        Layers, settings=settings(max_examples=60, stateful_step_count=25, deadline=None))
+        Layers, settings=few)
 
 
 def test_a_checkpoint_is_read_by_column_and_only_once() -> None:

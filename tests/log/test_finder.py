@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.log import file_set, finder
 from deltanb.log.file_set import FileSet
 from deltanb.log.finder import Finder
 from deltanb.log.replay import Delta, feed, key_array
+from tests.examples import few
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,6 @@ ODD = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(odd=st.lists(ODD, max_size=30), more=st.lists(ODD, max_size=5),
        sizes=st.lists(st.integers(0, 120), max_size=4), seed=st.integers(0, 99))
 def test_finds_the_rows_that_is_in_finds(
@@ -72,7 +72,7 @@ def test_finds_the_rows_that_is_in_finds(
     assert found(Finder(column), wanted) == is_in(column, wanted)
 
 
-@settings(max_examples=50, deadline=None)
+@few
 @given(texts=st.lists(ODD, min_size=100, max_size=200), seed=st.integers(0, 99))
 def test_texts_that_no_place_tells_apart_are_compared_as_a_whole(texts: list[str], seed: int) -> None:
     column = chunked(texts, [50])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
@@ -20,6 +20,7 @@ from deltanb.schema.types import PrimitiveType, StructField, StructType, to_arro
 from deltanb.sql import expressions as ex
 from deltanb.sql import predicates
 from deltanb.testing import MemoryStore, TableBuilder, add
+from tests.examples import few
 
 UTC = dt.timezone.utc
 BASES = {"ts": "timestamp", "ntz": "timestamp_ntz", "d": "date", "s": "string", "n": "long"}
@@ -242,7 +243,6 @@ def matching(rows: list[Any], column: str, condition: str) -> list[int]:
     return list(predicates.filter_table(table, condition)["row"].to_pylist())
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_no_file_with_a_matching_time_is_left_out(data: Any) -> None:
     """Whatever zone the writer was in."""
@@ -273,7 +273,7 @@ def test_no_file_with_a_matching_time_is_left_out(data: Any) -> None:
 TEXTS = st.text(alphabet="ab\u00e9\U0001f986 '+0", max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@few
 @given(data=st.data(), length=st.integers(1, 3), rows=st.lists(st.none() | TEXTS, min_size=1, max_size=5))
 def test_no_file_with_a_matching_text_is_left_out(data: Any, length: int, rows: list[Any]) -> None:
     literals = TEXTS.map(lambda v: "'" + v.replace("'", "\\'") + "'")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.actions import AddFile
@@ -19,7 +19,6 @@ from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
 
 UTC = dt.timezone.utc
-steady = settings(derandomize=True, deadline=None)
 
 
 def kind(name: str) -> PrimitiveType:
@@ -134,7 +133,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.parametrize("type_", VALUES)
-@steady
 @given(data=st.data())
 def test_what_is_written_reads_back(type_: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[type_])
@@ -154,7 +152,6 @@ def test_folders_are_escaped_as_spark_does() -> None:
     assert partitions.hive_path({}) == ""
 
 
-@steady
 @given(st.dictionaries(st.text(min_size=1).filter(lambda s: "." not in s),
                        st.none() | st.text(min_size=1), max_size=3))
 def test_folders_read_back(values: dict[str, str | None]) -> None:
@@ -329,7 +326,6 @@ TEXTS = st.fixed_dictionaries({}, optional={
 })
 
 
-@steady
 @given(CONDITIONS, st.lists(TEXTS, max_size=6))
 def test_a_few_files_match_as_their_typed_columns_do(
     sql: str, maps: list[dict[str, str | None]]

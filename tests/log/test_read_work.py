@@ -23,6 +23,7 @@ from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import note_decoded_columns
+from tests.patience import PATIENCE
 
 FILES, GROUP = 30, 10
 V2 = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"],
@@ -164,7 +165,7 @@ def test_sidecars_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None
     snapshot = DeltaLog.for_table(store).snapshot
     assert len([name for name in store.opened if name.startswith("_sidecars/")]) == 2
     store.opened.clear()
-    barrier, read = threading.Barrier(2, timeout=60), SafeFile.read_row_groups
+    barrier, read = threading.Barrier(2, timeout=PATIENCE), SafeFile.read_row_groups
 
     def together(self: SafeFile, *args: Any, **named: Any) -> pa.Table:
         barrier.wait()  # one after the other would break it

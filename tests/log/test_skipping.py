@@ -26,6 +26,7 @@ from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
+from tests.examples import many
 
 UTC = dt.timezone.utc
 NAN = float("nan")
@@ -578,8 +579,7 @@ def holds_match(file: Mapping[str, Any], predicate: predicates.Predicate) -> boo
     return bool(predicates.filter_table(table, predicate).num_rows)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True,
-          suppress_health_check=[HealthCheck.too_slow])
+@settings(many, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(FILE, min_size=1, max_size=4), CONDITIONS)
 def test_no_file_with_a_matching_row_is_dropped(files: list[dict[str, Any]], sql: str) -> None:
     snapshot = table_of(*map(written, files), partition_by=["p"], schema=PARTITIONED)
@@ -597,8 +597,7 @@ SETS = st.sampled_from(sorted(MEMBERS)).flatmap(lambda column: st.builds(
     st.lists(st.sampled_from(MEMBERS[column]), min_size=2, max_size=5).map(", ".join)))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True,
-          suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(many, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(files=st.lists(FILE, min_size=1, max_size=4), sql=st.one_of(SETS, st.builds(
     "({} AND {})".format, SETS, CONDITIONS), st.builds("({} OR {})".format, SETS, CONDITIONS)))
 def test_no_file_with_a_matching_row_is_dropped_by_a_set_that_bounds_are_searched_in(

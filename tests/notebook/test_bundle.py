@@ -18,6 +18,7 @@ from deltanb.notebook.drawing import html
 from deltanb.notebook.views import registry as views
 from deltanb.options import set_options
 from tests.notebook import samples
+from tests.patience import PATIENCE
 
 HTML, TEXT = bundle.HTML, bundle.TEXT
 
@@ -207,7 +208,7 @@ def test_in_a_real_kernel() -> None:
         "raise ConcurrentAppendException('someone was faster', conflict=append(), version=18)"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    nbclient.NotebookClient(notebook, allow_errors=True, timeout=60).execute()
+    nbclient.NotebookClient(notebook, allow_errors=True, timeout=PATIENCE).execute()
     picture, error = notebook.cells[0].outputs
     assert (picture.output_type, error.output_type) == ("display_data", "error")
     assert picture.data[TEXT].startswith("✕ ConcurrentAppend: your DELETE")

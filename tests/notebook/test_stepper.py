@@ -38,14 +38,13 @@ from deltanb.transaction.drive import answer
 from deltanb.transaction.hooks import FunctionHook
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Backoff, Committed
+from tests.examples import few
 from tests.faults.trial import drawing
 from tests.notebook.looks import assert_consistent, assert_golden
 
 DAYS = ["mon", "tue"]
 DELETE = dn.Operation("DELETE", {"predicate": ["day = 'mon'"]})
-STEADY = settings(
-    max_examples=40, deadline=None, derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture])
+STEADY = settings(few, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def orders(store: Any = None) -> dn.DeltaTable:

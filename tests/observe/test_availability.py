@@ -16,6 +16,7 @@ from deltanb.log.commits import commit_name
 from deltanb.observe.availability import Gap, versions
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
+from tests.examples import few
 from tests.shared_tables import expectations, names, path_of
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -45,7 +46,7 @@ STEPS = st.lists(st.sampled_from(["append", "delete", "overwrite", "vacuum", "op
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(few, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, properties=st.sampled_from([{}, VECTORS]), parts=st.sampled_from([[], ["s"]]),
        data=st.data())
 def test_members_are_the_versions_that_can_be_read(

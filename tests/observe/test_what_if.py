@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.actions import AddFile, SetTransaction
@@ -31,6 +31,7 @@ from deltanb.transaction.journal import journal_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.rules import RULES
 from deltanb.transaction.transaction import OptimisticTransaction
+from tests.examples import few
 from tests.transaction.test_scenarios import SCENARIOS, SETTINGS, run
 
 PARTS = (1, 2, 3)
@@ -182,7 +183,6 @@ def said(replay: Replay, ended: Ended) -> tuple[str, Replayed | None]:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(script=scripts(ALL), before=LEVEL, after=LEVEL)
 def test_a_replay_says_what_really_happens(script: Script, before: str, after: str) -> None:
     """Up to where the two histories part: from there on, they are about other commits."""
@@ -197,7 +197,6 @@ def test_a_replay_says_what_really_happens(script: Script, before: str, after: s
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
 @given(script=scripts(TOLD), before=LEVEL, after=LEVEL)
 def test_the_log_alone_says_the_same_of_what_it_records(
     script: Script, before: str, after: str
@@ -217,7 +216,7 @@ def test_the_log_alone_says_the_same_of_what_it_records(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@few
 @given(script=scripts(ALL), before=LEVEL, after=LEVEL)
 def test_what_is_assumed_never_hides_a_conflict(script: Script, before: str, after: str) -> None:
     log, recorded = really(script, before)
@@ -232,7 +231,7 @@ def test_what_is_assumed_never_hides_a_conflict(script: Script, before: str, aft
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@few
 @given(script=scripts(ALL), level=LEVEL)
 def test_under_its_own_rules_a_history_ends_as_it_did(script: Script, level: str) -> None:
     log, recorded = really(script, level)
@@ -244,7 +243,7 @@ def test_under_its_own_rules_a_history_ends_as_it_did(script: Script, level: str
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@few
 @given(script=scripts(ALL))
 def test_without_rules_everything_passes_and_every_level_has_its_column(script: Script) -> None:
     log, _ = really(script, "Serializable")
@@ -259,7 +258,7 @@ def test_without_rules_everything_passes_and_every_level_has_its_column(script: 
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@few
 @given(script=scripts(ALL), level=LEVEL)
 def test_an_explanation_foretells_the_commit(script: Script, level: str) -> None:
     foretold: list[tuple[bool, int, str]] = []

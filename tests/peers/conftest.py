@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.groups import service
 from tests.peers.delta_spark import DeltaSpark, Unavailable
 
 
-@pytest.fixture(scope="session")
+@service
 def delta_spark() -> Iterator[DeltaSpark]:
     """A session with Delta Spark, in a process and a JVM of its own."""
     try:

@@ -24,12 +24,11 @@ import pyarrow as pa
 
 from deltanb.engines.spark import session as spark_session
 from deltanb.errors import MissingDependency
+from tests.patience import PATIENCE
 from tests.peers.maven import alone, cache_folder
 
 VERSION = "4.4.0"  # of delta-spark: the newest in Maven Central for Spark 4.2
 FETCH_SECONDS = 240  # 20 MB of jars over a slow line; then the tests skip
-START_SECONDS = 120  # a JVM and a session on two busy cores
-ANSWER_SECONDS = 240  # no request of the tests takes a tenth of it
 SPARKS_OWN = ("org.apache.hadoop:*", "org.apache.parquet:*", "org.apache.logging.log4j:*",
               "org.slf4j:*", "com.fasterxml.jackson.core:*", "com.github.luben:*",
               "org.xerial.snappy:*", "org.roaringbitmap:*", "io.airlift:*")
@@ -116,7 +115,7 @@ class DeltaSpark:
                 env={**environment(), "DELTA_SPARK_MEMORY": self.memory,
                      "DELTA_SPARK_SETTINGS": json.dumps(self.settings)})
         try:
-            self.receive(START_SECONDS)
+            self.receive(PATIENCE)
         except BaseException:
             self.close()
             raise
@@ -166,7 +165,7 @@ class DeltaSpark:
         self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
         self.process.stdin.flush()
 
-    def receive(self, seconds: float = ANSWER_SECONDS) -> Any:
+    def receive(self, seconds: float = PATIENCE) -> Any:
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
@@ -176,7 +175,7 @@ class DeltaSpark:
                 raise TimeoutError(f"no answer from Delta Spark within {seconds} s: {said}")
         line = self.process.stdout.readline()
         if not line:
-            self.process.wait(10)
+            self.process.wait(PATIENCE)
             raise Unavailable(f"the process of Delta Spark ended: {self.log.read_text()[-2000:]}")
         answer = json.loads(line)
         if "error" in answer:

@@ -17,6 +17,7 @@ import pytest
 import deltanb as dn
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import ConstraintViolation
+from tests.patience import PATIENCE
 
 APPENDS = 100
 
@@ -155,7 +156,7 @@ def test_both_append_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     running = [run(OURS, tmp_path), run(THEIRS, tmp_path)]
     try:
         for process in running:
-            _, errors = process.communicate(timeout=240)
+            _, errors = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, errors
     finally:
         for process in running:

@@ -16,6 +16,7 @@ import deltanb as dn
 from deltanb.errors import ConcurrentAppendException, DeltaConcurrentModificationException
 from deltanb.locks import LockManager
 from tests.helpers import tree
+from tests.patience import PATIENCE
 
 APPENDS = """
 import sys, pyarrow as pa, deltalake
@@ -64,7 +65,7 @@ def table(tmp_path: Path) -> dn.DeltaTable:
 def peer(table: dn.DeltaTable) -> Any:
     peer = Peer(Path(table.path))
     yield peer
-    peer.process.communicate(timeout=60)
+    peer.process.communicate(timeout=PATIENCE)
     assert peer.process.returncode == 0
 
 

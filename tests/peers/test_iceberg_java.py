@@ -16,6 +16,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb.catalog.rest.server.serving import Server, serve
 from deltanb.catalog.store.tables import places, sa
+from tests.patience import PATIENCE
 from tests.peers.maven import Unavailable, classpath, run
 
 ICEBERG = "1.11.0"
@@ -40,7 +41,6 @@ KIT = [
     f"org.eclipse.jetty.compression:jetty-compression-gzip:{JETTY}",
 ]
 THEIR_SERVER_PASSES = 94  # of 106; 11 stop by themselves: they ask for what a server need not have
-SECONDS = 300
 
 
 def jars(artifacts: list[str], folder: Path) -> str:
@@ -60,7 +60,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def test_a_transaction_of_two_tables_lands_whole_or_not_at_all(server: Server, tmp_path: Path) -> None:
     path = jars(CLIENT, tmp_path / "jars")
     source = Path(__file__).with_name("Transfer.java")
-    done = run(["java", "-cp", path, str(source), server.url, "anybody"], timeout=SECONDS)
+    done = run(["java", "-cp", path, str(source), server.url, "anybody"], timeout=PATIENCE)
     lines = [line for line in done.stdout.splitlines()
              if line.startswith(("owner", "columns", "refused", "landed"))]
     assert lines[:2] == ["owner ada", "columns 2"], done.stdout[-3000:]
@@ -97,7 +97,7 @@ def test_the_compatibility_kit_passes_as_on_its_own_server(below_tmp: str, tmp_p
             ["java", "-jar", console, "execute", "-cp", path, "--config", "rck.local=false", "-c",
              "org.apache.iceberg.rest.RESTCompatibilityKitCatalogTests", "--details=tree",
              "--disable-ansi-colors"],
-            timeout=SECONDS, env={**os.environ, "CATALOG_URI": server.url,
+            timeout=PATIENCE, env={**os.environ, "CATALOG_URI": server.url,
                                   "CATALOG_WAREHOUSE": "file:///tmp",
                                   "CATALOG_RCK_REQUIRES__NAMESPACE__CREATE": "true"})
     counts = {kind: int(count) for count, kind in re.findall(r"\[ *(\d+) tests (\w+) *\]", done.stdout)}

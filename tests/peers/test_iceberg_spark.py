@@ -18,28 +18,28 @@ pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's:
 
 import deltanb as dn
 from deltanb.catalog.rest.server.serving import serve
+from tests.patience import PATIENCE
 from tests.peers.maven import Unavailable, classpath, run
 
 PYSPARK = "pyspark==4.1.4"
 RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-INSTALL_SECONDS, RUN_SECONDS = 420, 240
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The interpreter of an environment with that Spark and nothing else."""
     folder = tmp_path_factory.mktemp("spark-4.1")
-    made = run([sys.executable, "-m", "venv", str(folder)], timeout=INSTALL_SECONDS)
+    made = run([sys.executable, "-m", "venv", str(folder)], timeout=PATIENCE)
     program = str(folder / "bin" / "python")
     if made.returncode == 0:
         made = run([program, "-m", "pip", "install", "-q", "--disable-pip-version-check", PYSPARK],
-                   timeout=INSTALL_SECONDS)
+                   timeout=PATIENCE)
     if made.returncode:
         pytest.skip(f"no {PYSPARK}: {made.stdout[-500:]}")
     return program
 
 
-@pytest.mark.slow
+@pytest.mark.environments
 @pytest.mark.spark
 def test_spark_makes_merges_alters_and_renames_a_table(python: str, tmp_path: Path) -> None:
     try:
@@ -50,7 +50,7 @@ def test_spark_makes_merges_alters_and_renames_a_table(python: str, tmp_path: Pa
     database = f"sqlite:///{tmp_path}/catalog.db"
     with serve(database, warehouse=tmp_path / "lake") as server:
         alone = {key: text for key, text in os.environ.items() if key not in ("SPARK_HOME", "PYTHONPATH")}
-        done = run([python, str(source), server.url, jars], timeout=RUN_SECONDS,
+        done = run([python, str(source), server.url, jars], timeout=PATIENCE,
                    env={**alone, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}, cwd=tmp_path)
     said = [line.partition(" ") for line in done.stdout.splitlines()
             if line.startswith(("row ", "tables ", "snapshots "))]

@@ -11,6 +11,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb.catalog.rest.server.serving import serve
 from deltanb.log.commits import commit_name
+from tests.patience import PATIENCE
 from tests.peers.maven import Unavailable, classpath, run
 
 VERSION = "4.4.0"
@@ -20,7 +21,6 @@ ARTIFACTS = [
     "com.fasterxml.jackson.datatype:jackson-datatype-jsr310:2.13.5",
     "org.openapitools:jackson-databind-nullable:0.2.6",
 ]
-SECONDS = 240
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_kernel_reads_commits_to_and_publishes_a_managed_table(jars: str, tmp_pa
         table = catalog.create_table("shop.orders", {"id": [1]})
         table.append({"id": [2]})
         done = run(["java", "-cp", jars, str(source), server.url, catalog.name, "shop", "orders"],
-                   timeout=SECONDS)
+                   timeout=PATIENCE)
         said = [line for line in done.stdout.splitlines() if line.startswith(("read", "committed"))]
         assert said == ["read 1 files 2", "committed 2", "read 2 owner kernel"], done.stdout[-3000:]
         assert table.version == 2 and table.properties["owner"] == "kernel"
@@ -60,7 +60,7 @@ def test_kernel_makes_a_table_and_takes_turns_with_this_library(jars: str, tmp_p
         orders = catalog.create_table("ns.orders", {"id": [1, 2]})
         orders.append({"id": [3]})
         source = Path(__file__).with_name("ManagedRows.java")
-        done = run(["java", "-cp", jars, str(source), server.url, "orders", "made"], timeout=SECONDS)
+        done = run(["java", "-cp", jars, str(source), server.url, "orders", "made"], timeout=PATIENCE)
         said = [line for line in done.stdout.splitlines()
                 if line.startswith(("read", "committed", "published", "created"))]
         assert said == [

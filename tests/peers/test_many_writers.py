@@ -1,11 +1,10 @@
 """Processes of ours, of delta-rs and of Delta Spark on one table at once: no version is without anything.
 
-A usual run has a few commits of each process; ``DELTANB_COMMITS=50`` lets each make so many.
+A usual run has a few commits of each process, and leaves out the fifty that ``--thorough`` has.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,14 +16,15 @@ import deltanb as dn
 from deltanb.table.table import DeltaTable
 from tests.commands.test_row_ids import FEED, TRACKED, VECTORS, ids_of
 from tests.commands.transactions import check_feed
+from tests.patience import PATIENCE
 from tests.peers.delta_spark import DeltaSpark, table
 from tests.peers.writer import MOVED, SCHEMA, of, pair, work
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMITS = int(os.environ.get("DELTANB_COMMITS", "3"))
-WAIT = 60 + 30 * COMMITS  # seconds: a commit takes a small part of it on a busy machine
+FEW, ALL = 3, 50
+"""Commits of each process."""
 TABLES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "all": (FEED, ("ours", "ours", "deltalake", "deltalake")),
     "row ids": ({**FEED, **VECTORS, **TRACKED}, ("ours", "ours")),
@@ -33,26 +33,29 @@ TABLES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_version_is_whole(delta_spark: DeltaSpark, tmp_path: Path, name: str) -> None:
+def test_every_version_is_whole(
+    delta_spark: DeltaSpark, tmp_path: Path, name: str, is_thorough: bool
+) -> None:
+    commits = ALL if is_thorough else FEW
     properties, libraries = TABLES[name]
     path, lock = tmp_path / "table", tmp_path / "lock"
     made = dn.create(path, SCHEMA, partition_by="who", properties=properties)
     running = [subprocess.Popen(
         [sys.executable, "-m", "tests.peers.writer", library, str(path), str(lock), f"{library}{place}",
-         str(COMMITS)], stderr=subprocess.PIPE, text=True, cwd=ROOT)
+         str(commits)], stderr=subprocess.PIPE, text=True, cwd=ROOT)
         for place, library in enumerate(libraries)]
     try:
-        for n in range(COMMITS):
+        for n in range(commits):
             delta_spark.ask("sql_locked", text=statement(table(path), n), lock=str(lock))
         for process in running:
-            _, errors = process.communicate(timeout=WAIT)
+            _, errors = process.communicate(timeout=PATIENCE * commits)
             assert process.returncode == 0, errors
     finally:
         for process in running:
             process.kill()
     dn.DeltaLog.clear_cache()
     found = dn.open(path)
-    assert found.version == made.version == COMMITS * (len(libraries) + 1)
+    assert found.version == made.version == commits * (len(libraries) + 1)
     theirs = sorted(tuple(row.values()) for row in delta_spark.rows(path, "id, who, amount"))
     assert theirs == sorted(tuple(row.values()) for row in found.to_arrow().to_pylist())
     check_versions(found)

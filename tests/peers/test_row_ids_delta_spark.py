@@ -4,12 +4,11 @@ A history is the same statements on two tables: here some are one transaction, t
 are given in whatever order files are written, so they are compared by what becomes of them; commit versions,
 the feed and rows are the same, and Delta Spark reads the ids that we gave.
 
-A usual run has a few histories; ``DELTANB_HISTORIES=200`` runs so many.
+A usual run has a few histories, and leaves out those that ``--thorough`` has beside them.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-HISTORIES = int(os.environ.get("DELTANB_HISTORIES", "3"))
+HISTORIES = [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 60))]
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string(), "v": pa.int64()})
 LAYOUTS = [{}, VECTORS, FEED, {**FEED, **VECTORS}]
 KEYS = 12
@@ -176,7 +175,7 @@ class Pair:
         assert {row["id"]: (row["a"], row["b"]) for row in found} == ids_of(self.tables[0])
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", HISTORIES)
 def test_history(delta_spark: DeltaSpark, tmp_path: Path, seed: int) -> None:
     draw = Draw(seed)
     layout, by = LAYOUTS[seed % len(LAYOUTS)], draw.random.choice([[], ["p"]])

@@ -12,7 +12,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import deltanb as dn
 from deltanb import errors
@@ -237,7 +237,6 @@ def varied() -> DeltaTable:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
 @given(condition=random_predicates.conditions())
 def test_rows_are_those_that_duckdb_finds_in_the_whole_table(
     varied: DeltaTable, condition: random_predicates.Sql

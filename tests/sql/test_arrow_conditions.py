@@ -9,13 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.sql.conditions import text_of
 from deltanb.sql.predicates import filter_table
+from tests.examples import few, many
 from tests.helpers import NAN, table_of
 
 UTC = dt.timezone.utc
@@ -123,7 +124,7 @@ CONDITIONS = st.recursive(
     max_leaves=5)
 
 
-@settings(max_examples=300)
+@many
 @given(CONDITIONS)
 def test_any_expression_keeps_the_rows_that_arrow_keeps(expression: Any) -> None:
     assert kept(text_of(expression, lambda: ROWS.schema)) == by_arrow(expression)
@@ -138,7 +139,7 @@ def files() -> dn.DeltaTable:
     return table
 
 
-@settings(max_examples=60)
+@few
 @given(CONDITIONS)
 def test_a_table_of_many_files_gives_the_same_rows(files: dn.DeltaTable, expression: Any) -> None:
     assert sorted(files.to_arrow(["id"], expression)["id"].to_pylist()) == by_arrow(expression)

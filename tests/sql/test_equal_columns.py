@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import sqlglot
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from deltanb.schema.types import StructField, StructType
 from deltanb.sql import equal_columns
 from deltanb.sql.syntax import split, syntax
+from tests.examples import many
 from tests.sql.test_plain import SCHEMA, parsed
 
 BOTH = StructType([StructField("t", SCHEMA), StructField("s", SCHEMA)])
@@ -21,7 +22,7 @@ PATHS = ["t.i", "s.i", "s.l", "T.`a b`", "`s`.d", "t.s", "s.day", "t.dec", "t.da
                           st.sampled_from(PATHS)), min_size=1, max_size=3),
        st.sampled_from([" AND ", " and\n", " OR ", "AND", " AND NOT "]),
        st.sampled_from(["", " ", "x", "--"]))
-@settings(max_examples=300, deadline=None)
+@many
 def test_equal_columns_are_read_as_the_parser_reads_them(
     terms: list[tuple[str, str, str]], junction: str, end: str
 ) -> None:

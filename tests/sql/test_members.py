@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deltanb.schema.types import from_arrow
@@ -15,6 +15,7 @@ from deltanb.sql import direct, predicates
 from deltanb.sql import expressions as ex
 from deltanb.sql.members import MANY, Members
 from deltanb.sql.values import project
+from tests.examples import many
 
 NAN = math.nan
 ROWS = pa.table({
@@ -100,7 +101,7 @@ CONDITIONS = st.recursive(st.sampled_from(LEAVES), lambda inner: st.one_of(
 
 
 @given(CONDITIONS)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@many
 def test_run_directly_a_condition_gives_what_it_gives_in_acero(sql: str) -> None:
     predicate = predicates.parse(sql, SCHEMA)
     assert direct.handles(predicate.expression)

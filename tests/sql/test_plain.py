@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import sqlglot
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from deltanb.errors import DeltaError, InvalidPredicate
@@ -24,6 +24,7 @@ from deltanb.sql.expressions import Expression
 from deltanb.sql.names import resolve_column
 from deltanb.sql.resolver import Resolver
 from deltanb.sql.syntax import split, syntax
+from tests.examples import many
 
 TYPES = {"i": "integer", "tiny": "byte", "l": "long", "d": "double", "f": "float", "dec": "decimal(10,2)",
          "s": "string", "b": "boolean", "day": "date", "ts": "timestamp", "bin": "binary",
@@ -110,7 +111,7 @@ def conditions(draw: st.DrawFn) -> str:
 
 
 @given(conditions())
-@settings(max_examples=1500, deadline=None)
+@many
 @example("i=1")
 @example("idin (1)")
 @example("i IN (1, 2) and")

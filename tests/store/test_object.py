@@ -25,6 +25,7 @@ from deltanb.store.object_files import AHEAD, PART_SIZE
 from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from deltanb.transaction.delta_log import identity_of
 from tests.helpers import exactly_one_wins
+from tests.patience import PATIENCE
 
 pytest.importorskip("obstore")
 SECRET = ACCESS["aws_secret_access_key"]
@@ -207,7 +208,7 @@ def test_a_forked_process_is_told_and_does_not_hang(s3_server: S3Server, bucket:
     dn.create(f"{bucket}/t", {"id": [1]}, storage_options=s3_server.options)
     pairs = [f"{name}={value}" for name, value in s3_server.options.items()]
     done = subprocess.run([sys.executable, "-c", script, f"{bucket}/t", *pairs], capture_output=True,
-                          text=True, timeout=100)
+                          text=True, timeout=PATIENCE)
     assert "get_context('spawn')" in done.stdout
     assert done.stdout.endswith("\n1\n"), done.stderr
 

@@ -33,9 +33,9 @@ from deltanb.errors import StorageError
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import PART_SIZE
 from tests.helpers import exactly_one_wins, ids
+from tests.patience import PATIENCE
 
 pytest.importorskip("obstore")
-PATIENCE = 60  # seconds for a server to come up
 
 
 def free_ports(count: int, below: int = 55_000) -> list[int]:
@@ -128,7 +128,7 @@ def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 
     def is_up() -> bool:
         request = urllib.request.Request(f"{options['aws_endpoint_url']}/lake", method="PUT")
-        with urllib.request.urlopen(request, timeout=5):
+        with urllib.request.urlopen(request, timeout=PATIENCE):
             pass
         ObjectStore("s3://lake", {**options, "max_retries": 0}).put("up", b"1")
         return True
@@ -163,7 +163,7 @@ def make_container(endpoint: str, name: str) -> None:
         f"{endpoint}/{name}?restype=container", method="PUT", data=None,
         headers={"x-ms-date": now, "x-ms-version": "2021-08-06",
                  "Authorization": f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}"})
-    with urllib.request.urlopen(request, timeout=5):
+    with urllib.request.urlopen(request, timeout=PATIENCE):
         pass
 
 

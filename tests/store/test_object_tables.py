@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-import os
 import random
 import re
 import subprocess
@@ -35,6 +34,7 @@ from deltanb.testing.s3_server import Request, S3Server, rounds
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 from tests.helpers import files_of, ids, rows
+from tests.patience import PATIENCE
 from tests.transaction.test_interleavings import three, txn_ids
 from tests.transaction.test_scenarios import SCENARIOS, InFolder, hold
 
@@ -255,17 +255,17 @@ else:
 
 @pytest.mark.slow
 def test_two_processes_append_at_the_same_time_one_of_another_library(
-    s3_server: S3Server, bucket: str
+    s3_server: S3Server, bucket: str, is_thorough: bool
 ) -> None:
-    """A usual run has fewer appends than DELTANB_APPENDS=100."""
+    """A usual run leaves out most of the appends that ``--thorough`` makes."""
     pytest.importorskip("deltalake")
-    count = int(os.environ.get("DELTANB_APPENDS", "15"))
+    count = 100 if is_thorough else 10
     uri = f"{bucket}/together"
     table = dn.create(uri, "id bigint, who string", storage_options=s3_server.options)
     pairs = [f"{name}={value}" for name, value in s3_server.options.items()]
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, uri, kind, str(count), *pairs],
                                 stderr=subprocess.PIPE, text=True) for kind in ("deltanb", "deltalake")]
-    errors = [writer.communicate(timeout=500)[1] for writer in writers]
+    errors = [writer.communicate(timeout=PATIENCE)[1] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0], errors
     assert table.version == 2 * count
     found = table.to_arrow().to_pylist()
@@ -359,7 +359,7 @@ def test_a_writer_that_is_killed_leaves_a_table_that_opens(
     with s3_server.failing(strike):
         writer.stdin.write("\n")
         writer.stdin.flush()
-        assert writer.wait(60) == -9
+        assert writer.wait(PATIENCE) == -9
         while any(not request.ended for request in s3_server.requests):
             pass
     table = dn.open(uri, storage_options=s3_server.options)

@@ -99,7 +99,7 @@ def test_work_within_work_is_said_behind_it_on_the_same_line(monkeypatch: pytest
     surface = Surface()
     monkeypatch.setattr(module, "surface_here", lambda: surface)
     with progress("DELETE: writing files", patience=0) as outer:
-        assert surface.first.wait(30)
+        assert surface.first.wait(600)
         with progress("Spark writes") as inner:
             outer._drawn_at = None
             inner.at(3, 8, "tasks")
@@ -111,7 +111,7 @@ def test_work_within_work_is_said_behind_it_on_the_same_line(monkeypatch: pytest
 def test_the_watching_thread_draws_by_itself_and_ends() -> None:
     surface = Surface()
     with progress("looking", total=2, surface=surface, patience=0) as done:
-        assert surface.first.wait(30)
+        assert surface.first.wait(600)
         done()
     assert surface.drawn[0] == "looking: 0 of 2" and surface.drawn[-1] == ""
 
@@ -120,7 +120,7 @@ def test_a_block_may_be_left_in_another_context_as_in_another_cell() -> None:
     surface = Surface()
     block = progress("looking", surface=surface, patience=0)
     contextvars.copy_context().run(block.__enter__)
-    assert surface.first.wait(30)
+    assert surface.first.wait(600)
     block.__exit__(None, None, None)
     assert surface.drawn[-1] == ""
 
@@ -128,7 +128,7 @@ def test_a_block_may_be_left_in_another_context_as_in_another_cell() -> None:
 def test_the_line_goes_when_the_work_fails() -> None:
     surface = Surface()
     with pytest.raises(ZeroDivisionError), progress("looking", surface=surface, patience=0):
-        assert surface.first.wait(30)
+        assert surface.first.wait(600)
         raise ZeroDivisionError
     assert surface.drawn == ["looking", ""]
 

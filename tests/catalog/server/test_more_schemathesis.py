@@ -22,8 +22,8 @@ from deltanb.catalog.rest.server.extension_openapi import whole_description
 from deltanb.catalog.rest.server.openapi import description
 from deltanb.errors import DeltaError
 from deltanb.options import set_options
+from tests.examples import some_requests
 
-EXAMPLES = 10  # of each endpoint, well and badly formed
 ROOTS = ("/deltanb/v1", "/delta/v1")  # the third is the second by another name
 
 whole = whole_description()
@@ -41,8 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.slow
 @schema.parametrize()
-@hypothesis.settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
-                     suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(some_requests, suppress_health_check=list(hypothesis.HealthCheck))
 def test_no_request_is_answered_by_an_error_of_the_server(case: Any, server: Server) -> None:
     tables = server.service.tables
     with suppress(DeltaError):

@@ -24,10 +24,10 @@ from deltanb.catalog.rest.server.openapi import description
 from deltanb.errors import DeltaError
 from deltanb.options import set_options
 from tests.catalog.iceberg_tables import SCHEMA
+from tests.examples import some_requests
 
 CHECKS = (
     not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
-EXAMPLES = 10  # of each endpoint, well and badly formed
 
 schema = schemathesis.openapi.from_dict(description())
 
@@ -42,8 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.mark.slow
 @schema.parametrize()
-@hypothesis.settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None,
-                     suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(some_requests, suppress_health_check=list(hypothesis.HealthCheck))
 def test_no_request_is_answered_by_an_error_of_the_server(case: Any, server: Server) -> None:
     tables = server.service.tables
     with suppress(DeltaError):

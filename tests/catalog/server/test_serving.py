@@ -26,9 +26,9 @@ from deltanb.errors import InvalidArgument, StorageError
 from tests.catalog.iceberg_tables import set_properties
 from tests.catalog.script import Held, Running
 from tests.catalog.server.ask import COMMIT, TABLES, change, commit, made, new_key
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
-START_SECONDS = 60  # a loaded machine takes its time to start an interpreter
 
 
 def test_a_server_begins_and_stops_in_this_process(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_stop_waits_for_the_request_under_way(url: str, tmp_path: Path) -> Non
     store = CatalogStore(url, durability="none")
     store.namespaces.create("ns")
     with serve(store, warehouse=tmp_path / "lake") as server:
-        client = httpx.Client(base_url=server.url, timeout=60)
+        client = httpx.Client(base_url=server.url, timeout=PATIENCE)
         made(client, "t")
         held = Held(store, "UPDATE iceberg_tables")
         running = Running(lambda: commit(client, change("t", set_properties(a="b"))))
@@ -98,7 +98,7 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [sys.executable, "-m", "deltanb.app.cli", "serve", "--port", "0", *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        overdue = threading.Timer(START_SECONDS, run.kill)
+        overdue = threading.Timer(PATIENCE, run.kill)
         overdue.start()
         try:
             assert run.stdout is not None
@@ -125,7 +125,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: sig
                          headers={"Authorization": "Bearer s"})
         assert two.json()["error"]["message"] == "table-changes has 2 tables, and a commit may have 1"
         run.send_signal(number)
-        _, said = run.communicate(timeout=START_SECONDS)
+        _, said = run.communicate(timeout=PATIENCE)
     assert run.returncode == 0, said
     lines = [json.loads(line) for line in said.splitlines()]
     assert [(line["status"], line["principal"]) for line in lines] == [(401, None), (400, "a")]
@@ -167,7 +167,7 @@ def test_killed_under_load_it_is_whole_when_it_comes_back(url: str, tmp_path: Pa
     unanswered: list[Callable[[httpx.Client], None]] = []
     for round_ in range(ROUNDS):
         with process(*given) as (run, at):
-            with httpx.Client(base_url=at, timeout=30) as client:
+            with httpx.Client(base_url=at, timeout=PATIENCE) as client:
                 if round_ == 0:
                     made(client, "a", "b")
                 for ask in unanswered:
@@ -179,12 +179,12 @@ def test_killed_under_load_it_is_whole_when_it_comes_back(url: str, tmp_path: Pa
                 at, f"w{round_}.{number}", acknowledged, unanswered, enough)) for number in range(3)]
             for writer in writers:
                 writer.start()
-            assert enough.wait(60)
+            assert enough.wait(PATIENCE)
             run.kill()
             run.wait()
             for writer in writers:
-                writer.join(60)
-    with process(*given) as (run, at), httpx.Client(base_url=at, timeout=30) as client:
+                writer.join(PATIENCE)
+    with process(*given) as (run, at), httpx.Client(base_url=at, timeout=PATIENCE) as client:
         for ask in unanswered:
             ask(client)
         whole(client, acknowledged)
@@ -192,7 +192,7 @@ def test_killed_under_load_it_is_whole_when_it_comes_back(url: str, tmp_path: Pa
 
 def write(at: str, name: str, acknowledged: Any, unanswered: Any, enough: threading.Event) -> None:
     """Set a property of both tables again and again, until the server is gone."""
-    with httpx.Client(base_url=at, timeout=30) as client:
+    with httpx.Client(base_url=at, timeout=PATIENCE) as client:
         for number in range(10_000):
             updates = set_properties(**{name: str(number)})
             key, value = new_key(), (name, str(number))

@@ -11,8 +11,8 @@ import pytest
 
 from deltanb.catalog.rest.server import serve
 from deltanb.catalog.rest.server.serving import Server
+from tests.patience import PATIENCE
 
-BOUND = 60  # seconds: ends a test that hangs, and decides nothing
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
@@ -25,7 +25,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def connected(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=BOUND)
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=PATIENCE)
 
 
 def rest(connection: socket.socket) -> bytes:

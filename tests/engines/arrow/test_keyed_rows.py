@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
@@ -22,6 +22,7 @@ from deltanb.engines.arrow.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.locks.core.keys import encode
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder
+from tests.examples import few
 from tests.helpers import table_of
 
 UTC = dt.timezone.utc
@@ -429,7 +430,7 @@ STEPS = st.lists(st.one_of(
     st.tuples(st.just("optimize"), st.none()), st.tuples(st.just("restore"), st.integers(0, 20))), max_size=7)
 
 
-@settings(max_examples=25, deadline=None)
+@few
 @given(steps=STEPS, vectors=st.booleans(), partitioned=st.booleans(), key=st.sampled_from(
     [["id"], ["p"], ["p", "id"], ["n"]]))
 def test_any_history_is_followed(steps: Any, vectors: bool, partitioned: bool, key: list[str]) -> None:

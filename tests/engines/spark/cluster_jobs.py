@@ -20,6 +20,7 @@ from deltanb.store.local import LocalStore
 from deltanb.transaction.drive import watching
 from deltanb.transaction.steps import PutIfAbsent
 from tests.engines.spark.driver import Session
+from tests.patience import PATIENCE
 
 HERE = "reflect('java.lang.ProcessHandle', 'current')"
 """SQL: the id of the process that evaluates it, as a text."""
@@ -177,7 +178,7 @@ def _killing(path: str, marker: str, second: int, up: int = 0, pid: int | None =
 
         for number, batch in enumerate(batches):
             if number == 5 and batch.column(0)[0].as_py() >= second:
-                patience = time.monotonic() + 60
+                patience = time.monotonic() + PATIENCE
                 while not glob.glob(f"{path}/_deltanb_write_*/**/part-0000*", recursive=True):
                     assert time.monotonic() < patience, "no file was begun"
                 kill(marker, pid, up)

@@ -22,6 +22,7 @@ pytest.importorskip("pyspark")
 import deltanb as dn
 from deltanb.actions import decode_path
 from tests.engines.spark.cluster import ROOT, Cluster, Driver, scratch
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow,
               pytest.mark.classic("drivers of a cluster are processes with sessions of their own"),
@@ -285,7 +286,7 @@ def test_the_cluster_ends_with_the_process_that_began_it(tmp_path: Path) -> None
     begun.kill()
     begun.communicate()
     with pytest.raises(ProcessLookupError):
-        patience = time.monotonic() + 30
+        patience = time.monotonic() + PATIENCE
         while time.monotonic() < patience:
             os.killpg(group, 0)
 

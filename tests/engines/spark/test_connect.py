@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from tests.engines.spark.connect import NEEDED
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow,
               pytest.mark.classic("it starts servers of its own, as --connect has one already")]
@@ -107,7 +108,7 @@ def test_a_part_of_the_suite_runs_on_connect(tmp_path):
          "tests/engines/spark/test_read.py", "tests/engines/spark/test_write.py",
          "tests/engines/spark/test_stream_connect.py"],
         env={**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path)}, cwd=root, capture_output=True, text=True,
-        check=False, timeout=500)
+        check=False, timeout=PATIENCE)
     assert run.returncode == 0, run.stdout[-4000:]
     assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 12, run.stdout[-400:]
 
@@ -118,6 +119,6 @@ def test_writes_and_reads_work_on_connect(tmp_path):
     root = str(Path(__file__).resolve().parents[3])
     environment = {**os.environ, "PYTHONPATH": root, "SPARK_LOCAL_DIRS": str(tmp_path)}
     run = subprocess.run([sys.executable, "-c", BODY, str(tmp_path / "table")], env=environment,
-                         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+                         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr[-4000:]
     assert run.stdout.splitlines()[-1:] == ["done"]

@@ -11,20 +11,20 @@ from hypothesis import HealthCheck, Phase, given, settings
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import from_arrow
 from deltanb.sql import predicates
+from tests.examples import many
 from tests.random_predicates import ROWS, Sql, conditions
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-HOW_MANY = 400
 AT_ONCE = 100  # conditions in one query
 
 
-def drawn(how_many: int) -> list[Sql]:
+def drawn() -> list[Sql]:
     """Different conditions, the same at every run."""
     found: dict[str, Sql] = {}
 
     @given(conditions())
-    @settings(max_examples=how_many, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(many, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     def collect(condition: Sql) -> None:
         found[condition.ours] = condition
 
@@ -34,7 +34,7 @@ def drawn(how_many: int) -> list[Sql]:
 
 def test_rows_are_those_that_spark_finds(spark: Any) -> None:
     schema, answers, refused = from_arrow(ROWS.schema), {}, {}
-    every = drawn(HOW_MANY)
+    every = drawn()
     for condition in every:
         try:
             parsed = predicates.parse(condition.ours, schema)

@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 from deltanb.engines.spark import session as sessions
 from deltanb.engines.spark.session_request import request_session
 from deltanb.errors import IllegalStateError, InvalidArgument
+from tests.patience import PATIENCE
 
 HADOOP = "org.apache.hadoop:hadoop-aws:3.5.0"
 
@@ -202,7 +203,7 @@ print("done")
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_a_web_ui_is_open_to_this_machine_alone() -> None:
-    done = subprocess.run([sys.executable, "-c", WITH_UI], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", WITH_UI], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 

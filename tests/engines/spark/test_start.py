@@ -15,9 +15,9 @@ pytest.importorskip("pyspark")
 
 from deltanb.engines.spark import session as sessions
 from deltanb.engines.spark import start
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
-BOUND = 120  # seconds of polling: ends a test that hangs, and decides nothing
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
@@ -42,7 +42,7 @@ def children(pid: int) -> dict[int, str]:
 def wait_for(said: str, condition) -> None:
     start = time.monotonic()
     while not condition():
-        assert time.monotonic() - start < BOUND, said
+        assert time.monotonic() - start < PATIENCE, said
         time.sleep(0.01)
 
 

@@ -16,10 +16,10 @@ from deltanb.errors import InvalidArgument, StorageError
 from deltanb.sources.spark.source import translate_errors
 from deltanb.testing.s3_server import ACCESS, S3Server
 from tests.helpers import files_of, ids
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 300
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def write(frame: Any, table: dn.DeltaTable, checkpoint: Path, **options: Any) ->
     writer = frame.writeStream.format("deltanb").options(**options).trigger(availableNow=True)
     with translate_errors():
         query = writer.option("checkpointLocation", str(checkpoint)).start(table.path)
-        assert query.awaitTermination(SECONDS)
+        assert query.awaitTermination(PATIENCE)
 
 
 def test_a_stream_from_a_bucket_into_a_bucket_goes_on_where_it_stopped(
@@ -60,7 +60,7 @@ def test_a_table_writes_a_stream_into_its_bucket(
     for expected in ([0], [0, 1]):
         frame = table.read_stream(spark, storage_options=s3_server.options)
         stream = into.write_stream(frame, checkpoint=tmp_path / "c", trigger="availableNow")
-        assert stream.awaitTermination(SECONDS)
+        assert stream.awaitTermination(PATIENCE)
         assert ids(into) == expected
         table.append({"id": [1]})
     query = json.loads((tmp_path / "c" / "metadata").read_text())["id"]

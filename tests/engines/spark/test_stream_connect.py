@@ -14,10 +14,10 @@ from deltanb.errors import ConstraintViolation, InvalidArgument, StreamSourceCha
 from deltanb.testing import MemoryStore
 from deltanb.testing.s3_server import S3Server
 from tests.helpers import ids
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect]
 
-SECONDS = 300
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_batches_have_the_options_and_say_why_they_fail(
     def run() -> None:
         frame = table.read_stream(spark)
         assert into.write_stream(frame, checkpoint=tmp_path / "c", trigger="availableNow").awaitTermination(
-            SECONDS)
+            PATIENCE)
 
     with dn.options.set_options(user_name="Gyro", clock=lambda: 0):  # the clock stays here
         run()
@@ -71,5 +71,5 @@ def test_credentials_travel_with_a_stream_by_the_format(
     into = dn.create(f"{bucket}/t", "id bigint", storage_options=s3_server.options)
     writer = table.read_stream(spark).writeStream.format("deltanb").options(**s3_server.options)
     writer = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
-    assert writer.start(into.path).awaitTermination(SECONDS)
+    assert writer.start(into.path).awaitTermination(PATIENCE)
     assert ids(into) == [0]

@@ -32,10 +32,10 @@ from deltanb.sources.spark.source import translate_errors
 from deltanb.sources.spark.stream import stream_reader, stream_schema, stream_writer
 from tests.helpers import tree
 from tests.notebook.looks import assert_consistent
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 120
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def batches(frame: Any, checkpoint: Path, columns: tuple[str, ...] = ("id",)) ->
 
     writer = frame.writeStream.foreachBatch(seen).option("checkpointLocation", f"file:{checkpoint}")
     with translate_errors():
-        assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
+        assert writer.trigger(availableNow=True).start().awaitTermination(PATIENCE)
     return [ast.literal_eval(path.read_text()) for path in sorted(Path(folder).iterdir())]
 
 
@@ -69,7 +69,7 @@ def write(frame: Any, table: dn.DeltaTable, checkpoint: Path, mode: str = "appen
     writer = frame.writeStream.format("deltanb").outputMode(mode).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(checkpoint)).options(**options)
     with translate_errors():
-        assert writer.start(table.path).awaitTermination(SECONDS)
+        assert writer.start(table.path).awaitTermination(PATIENCE)
 
 
 def ids(table: dn.DeltaTable) -> list[int]:
@@ -207,7 +207,7 @@ def test_a_stream_tells_how_far_it_is_behind(spark: Any, table: dn.DeltaTable, t
     into = dn.create(tmp_path / "into", "id bigint")
     stream = into.write_stream(table.read_stream(spark), checkpoint=tmp_path / "c", trigger="availableNow",
                                query_name="ducks")
-    assert stream.awaitTermination(SECONDS)
+    assert stream.awaitTermination(PATIENCE)
     state = stream.state
     assert (state.status, state.num_batches, state.rows_in, state.rows_out) == ("stopped", 1, 2, 2)
     assert [batch.version for batch in state.batches] == [1] and state.batches[0].duration is not None
@@ -254,7 +254,7 @@ def test_a_query_with_a_name_has_its_lane(spark: Any, table: dn.DeltaTable, tmp_
     writer = read(spark, table).writeStream.format("deltanb").queryName("ducks").trigger(availableNow=True)
     with translate_errors():
         query = writer.option("checkpointLocation", str(tmp_path / "c")).start(into.path)
-        assert query.awaitTermination(SECONDS)
+        assert query.awaitTermination(PATIENCE)
     assert ids(into) == [0]
     assert [track.writer for track in into.timeline().commits][1:] == ["stream ducks"]
 
@@ -273,7 +273,7 @@ def test_what_cannot_be_written_is_refused_by_name(spark: Any, table: dn.DeltaTa
         write(frame, target, tmp_path / "c")
     with pytest.raises(TableNotFound, match="stream into"), translate_errors():
         frame.writeStream.format("deltanb").option("checkpointLocation", str(tmp_path / "c2")).start(
-            str(tmp_path / "none")).awaitTermination(SECONDS)
+            str(tmp_path / "none")).awaitTermination(PATIENCE)
     with pytest.raises(InvalidArgument, match="did you mean mergeSchema"):
         write(frame, target, tmp_path / "c3", mergeShema="true")
     assert target.version == 0 and data_files(target) == 0

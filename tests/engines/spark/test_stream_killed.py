@@ -20,13 +20,13 @@ import deltanb as dn
 from deltanb.actions import decode_path
 from tests.engines.spark.dying import DRIVER, STEP, STEPS
 from tests.helpers import tree
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow,
               pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc"),
               pytest.mark.classic("the driver that is killed is a process with a session of its own")]
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 240
 
 BODY = f"""
 import os, sys
@@ -44,7 +44,7 @@ if way == "format":
     stream = writer.trigger(availableNow=True).start(table.path)
 else:
     stream = table.write_stream(rows, checkpoint=f"{{folder}}/checkpoint", trigger="availableNow")
-assert stream.awaitTermination(200)
+assert stream.awaitTermination({PATIENCE})
 """
 
 
@@ -58,7 +58,7 @@ def test_a_killed_stream_goes_on(way: str, tmp_path: Path, request: pytest.Fixtu
     for step in (*steps, ""):  # the last one lives
         run = subprocess.run(
             [sys.executable, "-c", BODY, str(tmp_path), way], cwd=ROOT, text=True, capture_output=True,
-            timeout=SECONDS, env={**os.environ, "PYTHONPATH": str(ROOT), STEP: step})
+            timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(ROOT), STEP: step})
         assert run.returncode == (-signal.SIGKILL if step else 0), (step, run.stderr[-2000:])
     count = len(steps) + 1
     assert table.to_arrow().sort_by("id")["id"].to_pylist() == list(range(count))

@@ -14,12 +14,12 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has 
 import deltanb as dn
 from deltanb.actions import decode_path
 from tests.helpers import ids, tree
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow,
               pytest.mark.classic("a session that tries tasks again is that of a process of its own")]
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 400
 WAYS = ("write_stream", "format")
 
 BODY = """
@@ -68,7 +68,7 @@ def test_a_task_that_is_tried_again_doubles_nothing(tmp_path: Path) -> None:
     tables = [dn.create(tmp_path / way, "id bigint") for way in WAYS]
     run = subprocess.run(
         [sys.executable, "-c", BODY, str(tmp_path), *WAYS], cwd=ROOT, text=True, capture_output=True,
-        timeout=SECONDS, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert run.returncode == 0, run.stderr[-2000:]
     assert (tmp_path / "failed").read_text() == "xx", "one attempt of each stream has failed"
     for table in tables:

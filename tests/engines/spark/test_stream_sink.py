@@ -32,10 +32,10 @@ from deltanb.errors import (
 )
 from deltanb.sources.spark.source import register
 from tests.helpers import last_commit, tree
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 120  # no stream of these takes a tenth of it
 
 
 class Source:
@@ -70,7 +70,7 @@ def table(tmp_path: Path) -> dn.DeltaTable:
 def run(table: dn.DeltaTable, frame: Any, checkpoint: Path, **more: Any) -> Any:
     """A stream over all that is there now, to its end."""
     stream = table.write_stream(frame, checkpoint=checkpoint, trigger="availableNow", **more)
-    assert stream.awaitTermination(SECONDS)
+    assert stream.awaitTermination(PATIENCE)
     return stream
 
 
@@ -160,7 +160,7 @@ def test_a_batch_that_reads_the_table_reads_all_of_it(
     fresh = meddled(source.frame().join(known, F.expr("id = other"), "left_semi"), table, tmp_path / "met")
     stream = table.write_stream(fresh, checkpoint=tmp_path / "c", trigger="availableNow")
     with pytest.raises(ConcurrentAppendException):
-        stream.awaitTermination(SECONDS)
+        stream.awaitTermination(PATIENCE)
     assert ids(table) == [1, 9], "the rival's row alone has come"
     run(table, fresh, tmp_path / "c")
     assert ids(table) == [1, 1, 9]
@@ -260,7 +260,7 @@ def test_update_refuses_a_key_that_a_batch_has_twice(
     stream = table.write_stream(source.frame(), checkpoint=tmp_path / "c", mode="update", keys="text",
                                 trigger="availableNow")
     with pytest.raises(MultipleSourceRowsMatched, match="batch 0 has 2 rows with text='t1'"):
-        stream.awaitTermination(SECONDS)
+        stream.awaitTermination(PATIENCE)
     assert table.version == 0
 
 
@@ -275,7 +275,7 @@ def test_a_row_that_does_not_fit_stops_the_stream_and_leaves_nothing(
     source.add(11)
     stream = table.write_stream(source.frame(), checkpoint=tmp_path / "c", trigger="availableNow")
     with pytest.raises(ConstraintViolation, match="small"):
-        stream.awaitTermination(SECONDS)
+        stream.awaitTermination(PATIENCE)
     assert isinstance(stream.exception(), ConstraintViolation)
     assert ids(table) == [1]
     table.vacuum(0, check=False)

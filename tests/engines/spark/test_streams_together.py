@@ -29,10 +29,10 @@ from deltanb.sources.spark.source import translate_errors
 from deltanb.sources.spark.stream import DeltaStreamWriter, stream_writer
 from deltanb.sources.spark.write import Wrote
 from tests.helpers import files_of, ids, parquet_files, rows
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 300
 WAYS = ("write_stream", "format")
 
 
@@ -52,7 +52,7 @@ def begin(way: str, frame: Any, table: dn.DeltaTable, checkpoint: Path, trigger:
 def run(way: str, frame: Any, table: dn.DeltaTable, checkpoint: Path, **trigger: Any) -> None:
     with translate_errors():
         stream = begin(way, frame, table, checkpoint, trigger or {"availableNow": True})
-        assert stream.awaitTermination(SECONDS)
+        assert stream.awaitTermination(PATIENCE)
 
 
 @pytest.mark.parametrize("ways", [("write_stream", "write_stream"), ("write_stream", "format")], ids="+".join)
@@ -67,7 +67,7 @@ def test_two_streams_into_one_table_at_once_lose_and_double_nothing(
         frame = source.read_stream(spark, max_files_per_trigger=1)
         streams.append(begin(way, frame, table, tmp_path / f"c{number}", {"availableNow": True}))
     for stream in streams:
-        assert stream.awaitTermination(SECONDS)
+        assert stream.awaitTermination(PATIENCE)
     assert ids(table) == [0, 1, 2, 3, 10, 11, 12, 13]
     assert table.snapshot.set_transactions == {stream.id: 3 for stream in streams}
     assert [commit.operation for commit in table.history()] == ["STREAMING UPDATE"] * 8 + ["CREATE TABLE"]

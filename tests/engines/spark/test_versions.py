@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 try:
     import tomllib
 except ModuleNotFoundError:  # before Python 3.11
@@ -21,9 +23,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PART = "intervals or target_size or check_names_constraint or two_partition_columns or leave_files_out"
 FILES = tuple(f"tests/engines/spark/test_{name}.py" for name in ("write", "read", "listed"))
 """Writes, reads, and the file list that is compiled in the JVM against Spark's own classes."""
-INSTALL_SECONDS, RUN_SECONDS = 420, 600
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow,
+pytestmark = [pytest.mark.spark,
               pytest.mark.classic("it starts processes of its own, each with another PySpark")]
 
 
@@ -49,6 +50,7 @@ def test_the_installed_one_is_in_the_range() -> None:
     assert least <= [int(part) for part in pyspark.__version__.split(".")[:2]] < beyond
 
 
+@pytest.mark.environments
 @pytest.mark.parametrize("version", ends())
 def test_a_part_of_the_suite_runs_on(version: str, tmp_path: Path) -> None:
     if pyspark.__version__.startswith(f"{version}."):
@@ -56,7 +58,7 @@ def test_a_part_of_the_suite_runs_on(version: str, tmp_path: Path) -> None:
     made = subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-warn-conflicts",
          "--target", str(tmp_path / "other"), ends()[version]],
-        capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS)
+        capture_output=True, text=True, check=False, timeout=PATIENCE)
     if made.returncode:
         pytest.skip(f"no {ends()[version]}: {made.stderr[-500:]}")
     alone = {key: text for key, text in os.environ.items() if key != "SPARK_HOME"}
@@ -65,6 +67,6 @@ def test_a_part_of_the_suite_runs_on(version: str, tmp_path: Path) -> None:
          f"--basetemp={tmp_path / 'tests'}", *FILES],
         env={**alone, "PYTHONPATH": os.pathsep.join([str(tmp_path / "other"), str(ROOT)]),
              "SPARK_LOCAL_DIRS": str(tmp_path)},
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert run.returncode == 0, run.stdout[-4000:]
     assert int(re.search(r"(\d+) passed", run.stdout)[1]) >= 5, run.stdout[-400:]

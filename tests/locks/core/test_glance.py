@@ -12,9 +12,9 @@ import pytest
 from deltanb.errors import IllegalStateError, InvalidArgument, LockInterruptedError
 from deltanb.locks import LockManager, LockResult, Transaction
 from deltanb.locks.core.lock_table import MANY
+from tests.patience import PATIENCE
 
 A, B = b"a", b"b"
-PATIENCE = 10
 Moment = Callable[["Locks", Any, Any], Any]
 
 

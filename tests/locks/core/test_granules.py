@@ -40,9 +40,9 @@ from deltanb.locks.core.modes import (
 from deltanb.locks.core.stack import Locker
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.tree_model import go_together
+from tests.patience import PATIENCE
 
 TABLE, ONE, TWO = b"", partition_key(["1"]), partition_key(["2"])
-PATIENCE = 10  # seconds until a test says that a thread hangs
 ACQUIRED, UPGRADED = LockResult.ACQUIRED, LockResult.UPGRADED
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,6 +25,7 @@ from deltanb.errors import (
 )
 from deltanb.locks import LockResult
 from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, NONE, OWNED, SHARED, UPGRADABLE
+from tests.examples import few, longer
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.model import ModelLock, Request, result_of, stuck
 
@@ -280,11 +280,11 @@ def machine(upgrade_rule: str) -> type[RuleBasedStateMachine]:
 @pytest.mark.parametrize("upgrade_rule", ["STRICT", "LENIENT", "UNCHECKED"])
 def test_manager_against_the_model(upgrade_rule: str) -> None:
     run_state_machine_as_test(machine(upgrade_rule),
-                              settings=settings(max_examples=25, stateful_step_count=30))
+                              settings=few)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("upgrade_rule", ["STRICT", "LENIENT", "UNCHECKED"])
 def test_manager_against_the_model_for_longer(upgrade_rule: str) -> None:
     run_state_machine_as_test(machine(upgrade_rule),
-                              settings=settings(max_examples=300, stateful_step_count=60))
+                              settings=longer)

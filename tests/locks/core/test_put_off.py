@@ -25,6 +25,7 @@ from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction.staging import StagedLog
 from deltanb.transaction.transaction import OptimisticTransaction
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -136,9 +137,9 @@ def test_who_waits_long_is_flushed_though_nothing_comes(monkeypatch: pytest.Monk
     manager = LockManager(clock=lambda: next(readings, 10**9))
     put_off(manager, Log(), 1, told)
     thread = manager.pending._thread
-    assert told.is_finished.wait(30) and told.error is None
+    assert told.is_finished.wait(PATIENCE) and told.error is None
     if thread is not None:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert manager.num_pending == manager.num_locks_held == 0 and manager.pending._thread is None
 
 
@@ -389,7 +390,7 @@ table = dn.create(f"{place}/t", {"id": [1, 2, 3], "n": [1, 2, 3]}, partition_by=
 def run(place: Path, code: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + textwrap.dedent(code), str(place)], capture_output=True, text=True,
-        timeout=120, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        timeout=PATIENCE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     return done.returncode, done.stderr
 
 

@@ -22,9 +22,9 @@ from deltanb.locks import LockManager, LockResult, Transaction
 from deltanb.locks.core.lock_table import Waiter
 from deltanb.locks.core.waits import Waits, park
 from deltanb.testing import MemoryIndex
+from tests.patience import PATIENCE
 
 A, B = b"a", b"b"
-PATIENCE = 10
 
 
 class Started:
@@ -295,7 +295,7 @@ def test_a_transaction_goes_from_thread_to_thread(parking: Parking) -> None:
     ("STRICT", "enqueue"), ("LENIENT", "enqueue"), ("UNCHECKED", "enqueue"), ("STRICT", "timeout")])
 def test_transfers_keep_the_total(rule: str, detect: str) -> None:
     accounts, threads, transfers = 6, 8, 60
-    manager = LockManager(rule, lock_timeout=10 if detect == "enqueue" else 0.005, detect=detect)
+    manager = LockManager(rule, lock_timeout=PATIENCE if detect == "enqueue" else 0.005, detect=detect)
     index = MemoryIndex(1, {b"%d" % at: 100 for at in range(accounts)})
     failures: list[LockFailure] = []
     begin = threading.Barrier(threads)

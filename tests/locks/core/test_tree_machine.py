@@ -45,6 +45,7 @@ from deltanb.locks.core.modes import (
     intention_of,
 )
 from deltanb.locks.core.stack import Locker
+from tests.examples import few, longer
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.model import Request, stuck
 from tests.locks.tree_model import ModelGranule, result_of
@@ -357,14 +358,14 @@ def machine(upgrade_rule: str) -> type[RuleBasedStateMachine]:
 @pytest.mark.parametrize("upgrade_rule", ["STRICT", "LENIENT", "UNCHECKED"])
 def test_manager_against_the_model(upgrade_rule: str) -> None:
     run_state_machine_as_test(machine(upgrade_rule),
-                              settings=settings(max_examples=25, stateful_step_count=30))
+                              settings=few)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("upgrade_rule", ["STRICT", "LENIENT", "UNCHECKED"])
 def test_manager_against_the_model_for_longer(upgrade_rule: str) -> None:
     run_state_machine_as_test(machine(upgrade_rule),
-                              settings=settings(max_examples=300, stateful_step_count=60))
+                              settings=longer)
 
 
 # -- faults that it notices ----------------------------------------------------------------------
@@ -388,4 +389,4 @@ def test_a_fault_is_noticed(build_in: Callable[[pytest.MonkeyPatch], None]) -> N
         build_in(patch)
         with pytest.raises(AssertionError):
             run_state_machine_as_test(machine("UNCHECKED"), settings=settings(
-                max_examples=50, stateful_step_count=30, phases=[Phase.generate], database=None))
+                phases=[Phase.generate]))

@@ -14,6 +14,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.locks import LockManager
 from deltanb.table.table import DeltaTable
+from tests.patience import PATIENCE
 
 ROWS = {"day": [1, 1, 2, 3], "n": [1, 2, 3, 4]}
 
@@ -436,7 +437,7 @@ def waiting(
         pass
     assert manager.num_waiting == 1
     then()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     return raised
 
@@ -449,7 +450,7 @@ def waiting(
     lambda table: table.append({"day": [9], "n": [9], "m": [1]}, merge_schema=True),
 ], ids=["read", "append", "update", "properties", "evolution"])
 def test_who_waits_for_new_metadata_goes_on_with_it(table: DeltaTable, work: Callable[[Any], object]) -> None:
-    manager = LockManager(lock_timeout=30)
+    manager = LockManager(lock_timeout=PATIENCE)
     one, other = manager.new_transaction(), manager.new_transaction()
     one.table(table).set_properties({"x.a": "1"})
 
@@ -466,7 +467,7 @@ def test_who_waits_for_new_metadata_goes_on_with_it(table: DeltaTable, work: Cal
     lambda table: table.merge({"v": ["b"]}, "target.v = source.v").when_not_matched_insert_all().execute(),
 ], ids=["append", "merge"])
 def test_no_two_rows_get_one_number(tmp_path: Path, work: Callable[[Any], object]) -> None:
-    manager = LockManager(lock_timeout=30)
+    manager = LockManager(lock_timeout=PATIENCE)
     table = dn.create(tmp_path / "numbered", "id BIGINT GENERATED ALWAYS AS IDENTITY, v STRING")
     one, other = manager.new_transaction(), manager.new_transaction()
     one.table(table).append({"v": ["a"]})
@@ -493,7 +494,7 @@ def test_a_statement_begun_in_an_ended_transaction_is_refused_in_the_next(
 
 
 def test_two_that_overwrite_the_table_wait_and_are_no_deadlock(table: DeltaTable) -> None:
-    manager = LockManager(lock_timeout=30)
+    manager = LockManager(lock_timeout=PATIENCE)
     one, other = manager.new_transaction(), manager.new_transaction()
     one.table(table).overwrite({"day": [1], "n": [1]})
 

@@ -21,9 +21,9 @@ from deltanb.locks.tables.log import index_of
 from deltanb.options import options
 from tests.helpers import tree
 from tests.locks.core.test_threads import Started
+from tests.patience import PATIENCE
 
 FEW = 5
-PATIENCE = 60
 
 
 @pytest.fixture(autouse=True)

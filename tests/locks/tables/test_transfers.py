@@ -17,13 +17,12 @@ import deltanb as dn
 from deltanb.locks import LockManager
 from deltanb.options import options
 from tests.locks.bank import CLERK, TABLES, WAYS, carry, complaints, found
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 THREADS = 4
 MANY = pytest.param(200, marks=pytest.mark.thorough)
 """Transfers of each thread in a long run."""
-PATIENCE = 300
-"""Seconds without a single transfer after which a run is taken to hang, however long all of it takes."""
 
 
 @pytest.fixture(autouse=True)

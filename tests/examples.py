@@ -1,0 +1,18 @@
+"""How many examples Hypothesis tries: parts of what the profile has, so that all grow with it.
+
+``ci``, that of every run, has 100; ``nightly``, that of ``pytest --thorough``, 2000 (``conftest.py``). A test
+says no number of its own: most have what the profile has, one whose examples take long :data:`few`, and one
+whose examples are many and quick :data:`many`.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+_usual = settings()
+few = settings(max_examples=_usual.max_examples // 4)
+many = settings(max_examples=_usual.max_examples * 3)
+some_requests = settings(max_examples=_usual.max_examples // 10)
+"""Of each endpoint of a server, well and badly formed."""
+longer = settings(many, stateful_step_count=2 * _usual.stateful_step_count)
+"""Of machines whose faults need many steps."""
