@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ MODULES = [
     for path in sorted((ROOT / "deltanb").rglob("*.py"))
     if ">>> " in path.read_text("utf-8") and path.name != "__init__.py"
 ]
+
+
+class Finder(doctest.DocTestFinder):
+    """Finds the examples of decorated functions, too: they are of the module of what was decorated."""
+
+    def _from_module(self, module: object, object: object) -> bool:  # type: ignore[override]
+        return super()._from_module(module, inspect.unwrap(object))  # type: ignore[misc, arg-type]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -29,7 +37,9 @@ def test_examples(
     monkeypatch.chdir(tmp_path)
     if name.startswith(("deltanb.engines.spark", "deltanb.sources.spark")):
         request.getfixturevalue("spark")
-    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
-    assert result.failed == 0, f"\n{capsys.readouterr().out}"
-    if not result.attempted:
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for test in Finder(exclude_empty=True).find(importlib.import_module(name), name):
+        runner.run(test)
+    assert runner.failures == 0, f"\n{capsys.readouterr().out}"
+    if not runner.tries:
         pytest.skip("every example is marked +SKIP")

@@ -81,7 +81,7 @@ def test_a_version_that_is_gone_or_another_tables_is_told(table: dn.DeltaTable, 
     saved = {file: file.read_bytes() for file in log.iterdir() if file.is_file()}
     for file in saved:
         file.unlink()
-    table = dn.create(tmp_path / "ducks", {"id": [9]}, mode="error")
+    table = dn.create(tmp_path / "ducks", {"id": [9]}, mode="error", allow_files=True)
     with pytest.raises(VersionNotFound):
         pickle.loads(data)
     table.append({"id": [9]})

@@ -27,7 +27,7 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.options import options
-from deltanb.table.staged import StagedTable
+from deltanb.table.staged import StagedChanges, StagedTable
 from deltanb.text.display import Displayable, above
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction.drive import GivenUp, watching
@@ -98,7 +98,7 @@ class _IcebergPart:
 class _DeltaPart:
     """A Delta table's part in the commit: its one transaction, and what that does."""
 
-    table: StagedTable
+    table: StagedChanges
     transaction: OptimisticTransaction
     actions: list[Action]
     operation: Operation
@@ -184,11 +184,11 @@ class CatalogTransaction(Displayable):
         """Why it failed, if it did."""
         self.drive: GroupDrive | None = None
         """Who takes the steps of the commit, once it has begun."""
-        self._tables: dict[TableName, StagedTable | StagedIcebergTable] = {}
+        self._tables: dict[TableName, StagedChanges | StagedIcebergTable] = {}
         self._parts: dict[str, _Part] = {}
 
     @classmethod
-    def of(cls, catalog: Catalog, tables: Mapping[str, StagedTable]) -> CatalogTransaction:
+    def of(cls, catalog: Catalog, tables: Mapping[str, StagedChanges]) -> CatalogTransaction:
         """The commit of tables, by name, on which statements were staged elsewhere."""
         made = cls(catalog)
         made._tables = {TableName.of(name): table for name, table in tables.items()}
@@ -217,7 +217,7 @@ class CatalogTransaction(Displayable):
         return self._tables[name]
 
     @property
-    def tables(self) -> Mapping[str, StagedTable | StagedIcebergTable]:
+    def tables(self) -> Mapping[str, StagedChanges | StagedIcebergTable]:
         """The tables that were asked for so far, by name."""
         return {str(name): table for name, table in self._tables.items()}
 
@@ -306,7 +306,7 @@ class CatalogTransaction(Displayable):
             self.catalog.limits)
         return self.drive
 
-    def _take_part(self, name: str, table: StagedTable | StagedIcebergTable) -> None:
+    def _take_part(self, name: str, table: StagedChanges | StagedIcebergTable) -> None:
         """A table that was asked for and neither read nor written takes none."""
         if isinstance(table, StagedIcebergTable):
             if table.takes_part:
@@ -409,7 +409,7 @@ class CatalogTransaction(Displayable):
     def _end(self, how: str, status: Any) -> None:
         self.status = status
         for table in self._tables.values():
-            if isinstance(table, StagedTable):
+            if isinstance(table, StagedChanges):
                 table.end = how
 
     def _must_be_open(self, what: str) -> None:

@@ -20,7 +20,7 @@ from deltanb.engines.arrow import read
 from deltanb.errors import DeltaError, InvalidQuery, MissingDependency
 from deltanb.query.result import Read
 from deltanb.query.run import Answer, Engine, Source
-from deltanb.table.reading import lazily
+from deltanb.table.table import lazily
 
 if TYPE_CHECKING:
     from deltanb.engines.arrow.data_file import Scan

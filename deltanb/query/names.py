@@ -16,7 +16,6 @@ from typing import Any
 
 from deltanb.errors import InvalidQuery, TableNotFound
 from deltanb.query.statement import Reference
-from deltanb.table.reading import ReadableTable
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
 
@@ -32,12 +31,12 @@ def resolve(reference: Reference, namespace: Mapping[str, Any], *, files: bool =
         VersionNotFound, InvalidArgument: as of ``table.as_of``.
     """
     source = _look_up(reference, namespace, files)
-    if not isinstance(source, ReadableTable):
+    if not isinstance(source, DeltaTable):
         if reference.moment is not None:
             raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the "
                                "words AS OF", name=reference.text)
         return source
-    return source if reference.moment is None else source.as_of(reference.moment)  # type: ignore[attr-defined]
+    return source if reference.moment is None else source.as_of(reference.moment)
 
 
 def _look_up(reference: Reference, namespace: Mapping[str, Any], files: bool) -> Any:
@@ -66,10 +65,7 @@ def _of_catalog(reference: Reference, namespace: Mapping[str, Any]) -> Any:
 
 
 def _rows(name: str, value: Any) -> Any:
-    if isinstance(value, ReadableTable) and not hasattr(value, "as_of"):
-        raise InvalidQuery(f"{name} is a table within a transaction, which a query does not see: ask it by "
-                           "its own methods", name=name)
-    if isinstance(value, ReadableTable) or hasattr(value, "__arrow_c_stream__"):
+    if isinstance(value, DeltaTable) or hasattr(value, "__arrow_c_stream__"):
         return value
     if hasattr(value, "to_arrow"):
         return value.to_arrow()
@@ -84,7 +80,7 @@ def _a(noun: str) -> str:
 
 def _not_found(name: str, namespace: Mapping[str, Any]) -> TableNotFound:
     tables = [known for known, value in namespace.items() if not known.startswith("_") and (
-        isinstance(value, ReadableTable) or hasattr(type(value), "__arrow_c_stream__"))]
+        isinstance(value, DeltaTable) or hasattr(type(value), "__arrow_c_stream__"))]
     hint, close = did_you_mean(name, tables, "variables with rows")
     return TableNotFound(
         f"no variable {name} holds a table, and there is no Delta table at this path; {hint}",

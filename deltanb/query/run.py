@@ -22,9 +22,8 @@ from deltanb.query.names import resolve
 from deltanb.query.pushed import Pushed, pushed
 from deltanb.query.result import QueryResult, Read
 from deltanb.query.statement import Reference, Statement
-from deltanb.table.reading import ReadableTable
+from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
-from deltanb.transaction import active
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +87,7 @@ def run(sql: str, namespace: Mapping[str, Any], engine: Engine) -> QueryResult:
     statement = Statement(sql, engine.dialect)
     resolved = {one: resolve(one, namespace, files=engine.reads_files) for one in statement.references}
     values = _values(statement, namespace)
-    tables = {one: rows for one, rows in resolved.items() if isinstance(rows, ReadableTable)}
+    tables = {one: rows for one, rows in resolved.items() if isinstance(rows, DeltaTable)}
     schemas = {one: table.snapshot.schema for one, table in tables.items()}
     conditions = pushed(statement, schemas, values, is_utc=engine.is_utc())
     used = statement.names_used()
@@ -108,7 +107,7 @@ def run(sql: str, namespace: Mapping[str, Any], engine: Engine) -> QueryResult:
 
 
 def _source(name: str, table: Any, conditions: Pushed, used: set[str] | None) -> Source:
-    snapshot, files = active.scan(table.log, table._pinned, conditions.where)
+    snapshot, files = table._scan(conditions.where)
     columns = None
     if used is not None:
         columns = tuple(field.name for field in snapshot.schema.fields if field.name.lower() in used)

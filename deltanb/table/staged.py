@@ -1,7 +1,8 @@
 """Several statements on a table, one commit: the handle that ``table.transaction()`` gives.
 
-What lives here: :class:`StagedTable`, a table's methods on statements that are staged;
-:class:`TableTransaction`, which commits those of one table.
+What lives here: :class:`StagedChanges`, what statements have done to a table, and their commit;
+:class:`StagedTable`, a table's methods on statements that are staged; :class:`TableTransaction`, which
+commits those of one table.
 What it does not know: what a statement does, what statements come to together (``transaction/staging``).
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,7 +20,9 @@ from deltanb.commands.rows.change_files import CHANGE_TYPE, wants_changes, write
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
+from deltanb.table.contract import Asked, Does, ends
 from deltanb.table.table import DeltaTable
+from deltanb.text.safe_text import last_part
 from deltanb.transaction.staging import StagedLog
 
 if TYPE_CHECKING:
@@ -30,24 +33,23 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 
-class StagedTable(DeltaTable):
-    """A table on which statements are staged, to be committed together later."""
+class StagedChanges:
+    """What statements have done to a table, to be committed together later."""
 
     begin_again = "table.transaction()"
     """How another transaction is begun, for messages."""
 
     def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
         self.staged = log if isinstance(log, StagedLog) else StagedLog(log, base)
-        super().__init__(self.staged)
         self.end = ""
         """How its transaction has ended, as the end of a sentence; empty as long as it goes on."""
         self.committed: int | None = None
         """The version that was committed, once it was; None where there was nothing to commit."""
 
     @property
-    def version(self) -> int:
-        """The version that was read first, and once it is committed the one that it made."""
-        return self.staged.base.version if self.committed is None else self.committed
+    def name(self) -> str:
+        """What the table is called, for which nothing is looked at: neither the folder nor what is staged."""
+        return self.staged.name or self.staged.base.metadata.name or last_part(self.staged.path)
 
     @property
     def is_read_only(self) -> bool:
@@ -123,28 +125,34 @@ class StagedTable(DeltaTable):
                 f"{what}: the transaction on table {self.name} {self.end}; begin another one with "
                 f"{self.begin_again}")
 
-    def _writable(self, what: str) -> DeltaLog:
-        if what in OF_THEIR_OWN:
+
+class StagedTable(DeltaTable, StagedChanges):
+    """A table on which statements are staged, to be committed together later."""
+
+    def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
+        StagedChanges.__init__(self, log, base)
+        super().__init__(self.staged)
+
+    @property
+    def version(self) -> int:
+        """The version that was read first, and once it is committed the one that it made."""
+        return self.staged.base.version if self.committed is None else self.committed
+
+    def _admit(self, asked: Asked) -> None:
+        if asked.does is Does.READS_COMMITS:
             raise IllegalStateError(
-                f"{what} commits by itself, so it cannot be a part of a transaction on table {self.name}; "
-                "run it on the table, before or after")
+                f"{asked.name} reads what is committed, and nothing of a transaction on table {self.name} is "
+                "before its end; stream from the table itself, before or after")
+        if asked.does.is_alone:
+            raise IllegalStateError(
+                f"{asked.name} commits by itself, so it cannot be a part of a transaction on table "
+                f"{self.name}; run it on the table, before or after")
+        if asked.does.is_staged:
+            self.check_open(asked.name)
+
+    def _writable(self, what: str) -> DeltaLog:
         self.check_open(what)
-        return super()._writable(what)
-
-    def clone(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
-        """Refused: a clone is a table of its own, and what is staged here is no version yet."""
-        self._writable("clone")
-        raise AssertionError
-
-    def convert(self, *args: Any, **settings: Any) -> NoReturn:  # type: ignore[override]
-        """Refused: a folder that is converted is another table, with a commit of its own."""
-        self._writable("convert")
-        raise AssertionError
-
-    def generate(self, mode: str = "symlink_format_manifest") -> NoReturn:
-        """Refused: manifests are for other engines, which cannot see what is staged here."""
-        self._writable("generate")
-        raise AssertionError
+        return self.log
 
 
 class TableTransaction(StagedTable):
@@ -177,7 +185,8 @@ class TableTransaction(StagedTable):
         elif not self.end:
             self.commit()
 
-    def commit(self) -> int | None:  # type: ignore[override]  # here it ends the transaction
+    @ends
+    def commit(self) -> int | None:  # type: ignore[override]
         """Commit what was done as one version; the block does it at its end.
 
         Returns:
@@ -200,12 +209,6 @@ class TableTransaction(StagedTable):
         if not self.end:
             self.end = "was given up"
             self.delete_written()
-
-
-OF_THEIR_OWN = frozenset({
-    "vacuum", "optimize", "purge", "restore", "clone", "convert", "generate", "drop_feature", "add_feature",
-    "upgrade_protocol", "sync_identity", "start_transaction", "transaction", "write_stream"})
-"""What makes commits of its own, or has to see the table as others see it."""
 
 
 def _paths(actions: Iterable[Action]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The handle people hold: a Delta table, at its newest version or at one of its past.
 
-What lives here: :class:`DeltaTable`, which delegates; the vocabulary is delta-spark's in snake_case.
+What lives here: :class:`DeltaTable`, which delegates; the vocabulary is delta-spark's in snake_case. Each
+method is declared with what it does (``table/contract``), which is how other kinds of table know it.
 What it does not know: how anything is done. No logic belongs here.
 """
 
@@ -8,29 +9,53 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.errors import IllegalStateError, InvalidArgument
+from deltanb.errors import IllegalStateError, InvalidArgument, UnsupportedPredicate
 from deltanb.schema.types import StructType
-from deltanb.sql.conditions import Where
+from deltanb.sql.conditions import Where, text_of
 from deltanb.store.base import LogStore
-from deltanb.table.streaming import StreamedTable
+from deltanb.table.contract import (
+    Askable,
+    Asked,
+    Does,
+    adds,
+    commits_alone,
+    copies,
+    defines,
+    describes,
+    reads,
+    reads_commits,
+    reads_log,
+    reads_versions,
+    replaces,
+    writes,
+)
+from deltanb.text.display import Displayable, above
 from deltanb.text.safe_text import last_part
 from deltanb.text.spellings import Aliases
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     from deltanb.commands.merge.merge import MergeBuilder
+    from deltanb.commands.read.feed import ChangeFeed
     from deltanb.commands.result import CommandResult
     from deltanb.commands.upkeep.vacuum import VacuumResult
+    from deltanb.engines.spark.streaming import TableStream
     from deltanb.log.diff import TableDiff
     from deltanb.log.history import History, HistoryEntry
+    from deltanb.log.skipping.explain import ScanExplanation
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.verification import ChecksumVerification
     from deltanb.observe.availability import Versions
@@ -39,11 +64,13 @@ if TYPE_CHECKING:
     from deltanb.table.staged import TableTransaction
     from deltanb.transaction.transaction import OptimisticTransaction
 
+HEAD_ROWS = 5
+
 MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
-class DeltaTable(StreamedTable, Aliases):
+class DeltaTable(Displayable, Askable, Aliases):
     """A Delta table.
 
     It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands
@@ -60,6 +87,14 @@ class DeltaTable(StreamedTable, Aliases):
     [{'name': 'Donald'}]
     >>> table.as_of(0).to_arrow().num_rows
     1
+
+    Everything that takes Arrow's streams takes the table itself.
+
+    >>> import pyarrow as pa
+    >>> pa.table(table).num_rows, table.count("nephews > 1")
+    (2, 1)
+    >>> dn.create("copied", table).to_arrow(limit=1).to_pylist()
+    [{'name': 'Donald', 'nephews': 3}]
     """
 
     def __init__(self, log: DeltaLog, pinned: Snapshot | None = None) -> None:
@@ -111,7 +146,7 @@ class DeltaTable(StreamedTable, Aliases):
         """Whether there is a Delta table."""
         return DeltaLog.for_table(path, storage_options).exists
 
-    # -- what it is ------------------------------------------------------------------------------
+    # -- what it is -----------------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
@@ -133,6 +168,11 @@ class DeltaTable(StreamedTable, Aliases):
     def name(self) -> str:
         """The name in the catalog or in the metadata, else the last part of the path."""
         return self.log.name or self.metadata.name or last_part(self.path)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the table: the newest, or that of the version this table stands at."""
+        return active.snapshot_of(self.log, self._pinned)
 
     @property
     def version(self) -> int:
@@ -164,6 +204,20 @@ class DeltaTable(StreamedTable, Aliases):
         """The table properties that are set."""
         return self.snapshot.properties
 
+    @reads_log
+    def detail(self) -> dict[str, Any]:
+        """What the table is, under the names of Delta's DESCRIBE DETAIL."""
+        from deltanb.commands.read.detail import detail
+        return detail(self.snapshot)
+
+    @reads_log
+    def verify_checksum(self) -> ChecksumVerification:
+        """The ``.crc`` of the version held against the log: :func:`deltanb.log.verification.verify`."""
+        return self.snapshot.verify_checksum()
+
+    # -- its versions ---------------------------------------------------------------------------------------
+
+    @reads_log
     def as_of(self, moment: int | str | dt.datetime) -> DeltaTable:
         """The table at a version (an integer), or at a time (ISO 8601 text or a datetime).
 
@@ -187,6 +241,7 @@ class DeltaTable(StreamedTable, Aliases):
         assert timestamp is not None
         return DeltaTable(self.log, self.log.snapshot_as_of(timestamp))
 
+    @reads_log
     def history(self, limit: int | None = None) -> History:
         """The commits, newest first: who did what when.
 
@@ -196,6 +251,7 @@ class DeltaTable(StreamedTable, Aliases):
             return self.log.history(limit)
         return self.log.history().up_to(self._version, limit)
 
+    @reads_log
     def commit(self, version: int) -> HistoryEntry:
         """One commit with all that is in it: its actions, its files with their statistics, its lines in the
         log; :func:`deltanb.log.history.commit` says more.
@@ -211,6 +267,7 @@ class DeltaTable(StreamedTable, Aliases):
         from deltanb.log.history import commit
         return commit(self.log, version, self._version)
 
+    @reads_log
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
         """Who committed what upon which version, and who lost, as a chart with a text beside it:
         :class:`~deltanb.observe.timeline.CommitTimeline`.
@@ -231,21 +288,14 @@ class DeltaTable(StreamedTable, Aliases):
         from deltanb.observe.timeline import CommitTimeline
         return CommitTimeline.of(self.log, start, end, newest=self._version)
 
-    def verify_checksum(self) -> ChecksumVerification:
-        """The ``.crc`` of the version held against the log: :func:`deltanb.log.verification.verify`."""
-        return self.snapshot.verify_checksum()
-
-    def detail(self) -> dict[str, Any]:
-        """What the table is, under the names of Delta's DESCRIBE DETAIL."""
-        from deltanb.commands.read.detail import detail
-        return detail(self.snapshot)
-
+    @reads_log
     def versions(self) -> Versions:
         """Which versions can still be read, and what the others lack:
         :func:`deltanb.observe.availability.versions`."""
         from deltanb.observe.availability import versions
         return versions(self.log, self._version)
 
+    @reads_log
     def time_travel(
         self, version: int | str | dt.datetime | None = None, keys: str | Sequence[str] | None = None,
         columns: str | Sequence[str] | None = None,
@@ -257,6 +307,7 @@ class DeltaTable(StreamedTable, Aliases):
         from deltanb.observe.time_travel import TimeTravel
         return TimeTravel(self, version, keys, columns)
 
+    @reads_versions
     def diff(
         self, start: int | str | dt.datetime | DeltaTable,
         end: int | str | dt.datetime | DeltaTable | None = None,
@@ -277,8 +328,259 @@ class DeltaTable(StreamedTable, Aliases):
         at = active.read_elsewhere(self.log, self._pinned)
         return diff(self.log, start, end, keys=keys, max_rows=max_rows, columns=columns, newest=at)
 
-    # -- rows in ---------------------------------------------------------------------------------
+    @reads_versions
+    def changes(
+        self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
+        columns: Sequence[str] | None = None, where: Where | None = None,
+    ) -> ChangeFeed:
+        """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it: an
+        Arrow table that shows updated rows as before → after.
 
+        Without ``start`` it begins where the feed does: at the first version from which on it was recorded
+        without a gap, and whose commits are still in the log.
+        """
+        from deltanb.commands.read.changes import changes
+        from deltanb.commands.read.feed import ChangeFeed
+
+        at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
+        found = changes(self.log, start, end, columns=columns, where=where, newest=at)
+        return ChangeFeed(found, at.metadata.name or self.log.path, at.partition_columns)
+
+    @reads_versions
+    def changes_df(
+        self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
+        columns: Sequence[str] | None = None, where: Where | None = None, spark: Any = None,
+    ) -> Any:
+        """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""
+        from deltanb.engines.spark.columns import arrow_frame
+        from deltanb.engines.spark.session import spark as start_session
+
+        session = start_session() if spark is None else spark
+        return arrow_frame(session, self.changes(start, end, columns, where).to_arrow())
+
+    # -- rows out -------------------------------------------------------------------------------------------
+
+    @reads
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as a stream of Arrow's, which is how other libraries read the table: ``pa.table(table)``,
+        ``pl.DataFrame(table)``, ``duckdb.sql("FROM table")``."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    @reads
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: Where | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """The rows as an Arrow table, read in the process.
+
+        Args:
+            columns: top-level names, in the order wanted; all unless given.
+            where: a condition in SQL, as an expression of pyarrow, or as a Column of PySpark; files that
+                cannot hold such rows are not opened.
+            limit: rows at most; reading stops there. Which ones is not defined.
+
+        Raises:
+            InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
+
+        >>> import deltanb as dn, pyarrow.compute as pc
+        >>> table = dn.create("filtered", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
+        >>> table.to_arrow(["name"], where=pc.field("nephews") > 0).to_pylist()
+        [{'name': 'Donald'}]
+        """
+        from deltanb.engines.arrow.read import read_table
+
+        where, limit = self._condition(where), _row_limit(limit)
+        snapshot, files = self._files(where)
+        return self._run_here(lambda: read_table(snapshot, files(), columns, where, limit=limit))
+
+    @reads
+    def to_batches(
+        self, columns: Sequence[str] | None = None, where: Where | None = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of batches, for tables larger than memory; arguments as in :meth:`to_arrow`.
+
+        Data files are opened as the stream advances, and a bounded number of batches waits in memory. The
+        stream stays at the version at which it was begun. Closing it stops the work.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("streamed", {"nephews": [3, 0]})
+        >>> with table.to_batches(where="nephews > 0") as batches:
+        ...     sum(batch.num_rows for batch in batches)
+        1
+        """
+        where, limit = self._condition(where), _row_limit(limit)
+        return self._stream(*self._files(where), columns, where, limit)
+
+    @reads
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: Where | None = None,
+        limit: int | None = None, *, types_mapper: Callable[[Any], Any] | None = None,
+        dtype_backend: str | None = None,
+    ) -> pd.DataFrame:
+        """The rows as a pandas DataFrame.
+
+        Args:
+            columns, where, limit: as in :meth:`to_arrow`.
+            types_mapper: from a type of Arrow's to one of pandas', or None for the usual one.
+            dtype_backend: ``"pyarrow"`` or ``"numpy_nullable"``, as pandas' own readers take it: integers
+                stay integers where a value is missing.
+
+        Raises:
+            InvalidArgument: another backend, or one beside ``types_mapper``.
+            MissingDependency: pandas is not installed.
+        """
+        from deltanb.engines.arrow.frames import to_pandas, types_for
+
+        mapper = types_for(types_mapper, dtype_backend)
+        return to_pandas(self.to_arrow(columns, where, limit), mapper)
+
+    @reads
+    def to_polars(
+        self, columns: Sequence[str] | None = None, where: Where | None = None
+    ) -> pl.LazyFrame:
+        """The version as a lazy frame of polars. Nothing is read before it is collected, and then only the
+        columns that it needs, of the files that may hold rows of ``where`` and of its own filters.
+
+        Args:
+            columns, where: as in :meth:`to_arrow`.
+
+        Raises:
+            MissingDependency: polars is not installed.
+        """
+        from deltanb.engines.arrow.frames import to_polars
+
+        where = self._condition(where)
+        snapshot, _ = self._files(where)
+        return self._run_here(lambda: to_polars(snapshot, columns, where))
+
+    @reads
+    def to_duckdb(
+        self, columns: Sequence[str] | None = None, where: Where | None = None, connection: Any = None
+    ) -> Any:
+        """The version as a relation of DuckDB, which reads it when it is asked for rows.
+
+        Files are left out by ``where``; without it and ``columns`` by DuckDB's own filters as well, where
+        :meth:`to_dataset` is possible.
+
+        Args:
+            columns, where: as in :meth:`to_arrow`.
+            connection: DuckDB's; its default one unless given.
+
+        Raises:
+            MissingDependency: DuckDB is not installed.
+        """
+        from deltanb.engines.arrow.frames import Rows, to_duckdb
+
+        where = self._condition(where)
+        snapshot, files = self._files(where)
+        begin = partial(self._stream, snapshot, files, columns, where)
+        begin().close()  # what is wrong with the arguments is said now
+        return to_duckdb(snapshot, files, Rows(begin), columns is None and where is None, connection)
+
+    @reads
+    def to_dataset(self, where: Where | None = None) -> ds.Dataset:
+        """The version as a dataset of pyarrow's, which reads no rows before it is scanned, and then only
+        of files that may hold rows of its filter.
+
+        Args:
+            where: as in :meth:`to_arrow`; the dataset then has these rows alone.
+
+        Raises:
+            UnsupportedProtocol: Arrow would read it wrongly, because of deletion vectors, column mapping,
+                changed types or variants; ``.features`` names which.
+
+        >>> import deltanb as dn, pyarrow.compute as pc
+        >>> table = dn.create("lazy", {"p": ["a", "b"], "id": [1, 2]}, partition_by="p")
+        >>> table.to_dataset().to_table(filter=pc.field("p") == "b")["id"].to_pylist()
+        [2]
+        """
+        from deltanb.engines.arrow.dataset import dataset
+        from deltanb.sql.predicates import parse
+
+        where = self._condition(where)
+        snapshot, files = self._files(where)
+        found = self._run_here(lambda: dataset(snapshot, files()))
+        if where is None:
+            return found
+        condition = self._run_here(lambda: parse(where, snapshot.schema).to_expression(as_filter=True))
+        return found.filter(condition)
+
+    @reads
+    def to_df(
+        self, spark: Any = None, columns: Sequence[str] | None = None, where: Where | None = None
+    ) -> Any:
+        """The rows as a Spark DataFrame, read by Spark.
+
+        Args:
+            spark: the session; the active one, or a new local one, unless given.
+            columns: as in :meth:`to_arrow`.
+            where: as in :meth:`to_arrow`, or SQL that only Spark understands.
+        """
+        from deltanb.engines.spark.read import read_table
+
+        where = self._condition(where)
+        at = active.read_elsewhere(self.log, self._pinned, where) or self.snapshot
+        return read_table(at, None, spark, columns=columns, where=where)
+
+    @reads
+    def head(self, n: int = HEAD_ROWS, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Some rows to look at, as a pandas DataFrame; no more is read than they take.
+
+        Args:
+            n: how many.
+            columns: as in :meth:`to_arrow`.
+
+        >>> import deltanb as dn
+        >>> dn.create("seen", {"name": ["Donald", "Daisy"]}).head(1)
+             name
+        0  Donald
+        """
+        return self.to_pandas(columns, limit=n)
+
+    @reads
+    def count(self, where: Where | None = None) -> int:
+        """How many rows there are: by the statistics of the files, where these say it.
+
+        Args:
+            where: count the rows for which this condition is TRUE; as in :meth:`to_arrow`.
+
+        Details and errors: :func:`deltanb.commands.read.count.count`.
+        """
+        from deltanb.commands.read.count import count, count_version
+
+        where = self._condition(where)
+        if where is None and not self._is_in_transaction():
+            at = self.snapshot
+            return self._run_here(lambda: count_version(at))
+        snapshot, files = self._files(where)
+        return self._run_here(lambda: count(snapshot, files(), where))
+
+    @reads_log
+    def explain(self, where: Where | None = None) -> ScanExplanation:
+        """Which files hold what a read of some rows needs, and why the others are not opened: by their
+        partition values, by what generated columns imply, by their statistics.
+
+        No data file is opened for it.
+
+        Args:
+            where: a condition as in :meth:`to_arrow`, or SQL that only Spark understands.
+
+        Raises:
+            InvalidPredicate: no SQL, or a column that the table does not have.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("lakes", {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
+        >>> told = table.explain("pond = 'b' AND age > 10")
+        >>> [file.because for file in told.spared_files]
+        ["pond is 'a'", 'age is 9 in every row']
+        """
+        from deltanb.log.skipping.explain import explain
+        return explain(self.snapshot, self._condition(where))
+
+    # -- rows in --------------------------------------------------------------------------------------------
+
+    @adds
     def append(
         self, data: Any, *, merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
@@ -299,10 +601,11 @@ class DeltaTable(StreamedTable, Aliases):
         """
         from deltanb.commands.rows.write import append
         return append(
-            self._writable("append"), data, merge_schema=merge_schema, txn=txn,
+            self.log, data, merge_schema=merge_schema, txn=txn,
             user_metadata=user_metadata, target_file_size=target_file_size,
             max_records_per_file=max_records_per_file, compression=compression)
 
+    @replaces
     def overwrite(
         self, data: Any, *, where: Where | None = None, partition_overwrite: str = "static",
         overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
@@ -322,14 +625,153 @@ class DeltaTable(StreamedTable, Aliases):
         """
         from deltanb.commands.rows.write import overwrite
         return overwrite(
-            self._writable("overwrite"), data, where=self._condition(where),
+            self.log, data, where=self._condition(where),
             partition_overwrite=partition_overwrite, overwrite_schema=overwrite_schema,
             partition_by=partition_by, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
             target_file_size=target_file_size, max_records_per_file=max_records_per_file,
             compression=compression)
 
-    # -- upkeep ----------------------------------------------------------------------------------
+    @writes
+    def delete(
+        self, where: Where | None = None, *, engine: str = "auto", user_metadata: str | None = None,
+    ) -> CommandResult:
+        """Delete the rows for which a condition is TRUE; all rows without one.
 
+        Args:
+            where: a condition in SQL, or as :meth:`to_arrow` takes it.
+            engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
+            user_metadata: a text kept in the commit.
+        Details and errors: :func:`deltanb.commands.rows.delete.delete`.
+        """
+        from deltanb.commands.rows.delete import delete
+        return delete(self.log, self._condition(where), engine=engine,
+                      user_metadata=user_metadata)
+
+    @writes
+    def update(
+        self, assignments: Mapping[str, Any], where: Where | None = None, *, engine: str = "auto",
+        user_metadata: str | None = None,
+    ) -> CommandResult:
+        """Give the rows for which a condition is TRUE new values; all rows without one.
+
+        Args:
+            assignments: new values by column, as SQL or Python values; ``a.b`` is a field of a struct.
+            where, engine, user_metadata: as in :meth:`delete`.
+        Details and errors: :func:`deltanb.commands.rows.update.update`.
+        """
+        from deltanb.commands.rows.update import update
+        return update(self.log, assignments, self._condition(where), engine=engine,
+                      user_metadata=user_metadata)
+
+    @describes
+    def merge(
+        self, source: Any, on: str, *, target_alias: str = "target", source_alias: str = "source",
+    ) -> MergeBuilder:
+        """Begin a merge: add clauses to the result, then call ``.execute()``.
+
+        Args:
+            source: rows as in :meth:`append`, or another table.
+            on: SQL that is TRUE for a row of the table and a row of the source that match.
+            target_alias, source_alias: the names of the two in SQL.
+        Details and errors: :func:`deltanb.commands.merge.merge.merge`.
+        """
+        from deltanb.commands.merge.merge import merge
+        return merge(self.log, source, on, target_alias=target_alias,
+                     source_alias=source_alias)
+
+    # -- transactions ---------------------------------------------------------------------------------------
+
+    @commits_alone
+    def transaction(self) -> TableTransaction:
+        """Several statements as one commit, in a ``with`` block; later ones see what earlier ones did:
+        :class:`~deltanb.table.staged.TableTransaction`."""
+        from deltanb.table.staged import TableTransaction
+        return TableTransaction(self.log)
+
+    @commits_alone
+    def start_transaction(self) -> OptimisticTransaction:
+        """A transaction on the newest version, for reading and committing by hand."""
+        return self.log.start_transaction()
+
+    # -- streams --------------------------------------------------------------------------------------------
+
+    @commits_alone
+    def write_stream(
+        self, frame: Any, *, checkpoint: str | os.PathLike[str], mode: str = "append",
+        keys: str | Sequence[str] | None = None, trigger: str | Mapping[str, Any] | None = None,
+        query_name: str | None = None, merge_schema: bool = False, overwrite_schema: bool = False,
+        user_metadata: str | None = None, target_file_size: int | None = None,
+        max_records_per_file: int | None = None, compression: str | None = None,
+    ) -> TableStream:
+        """Start a stream of Spark's into the table: a commit for each micro-batch, exactly once.
+
+        Args:
+            frame: a Spark DataFrame that is a stream.
+            checkpoint: the stream's own folder, in which Spark keeps how far it is.
+            mode: ``"append"``; ``"complete"``, which replaces all rows with each batch; or ``"update"``,
+                which replaces the rows that have the ``keys`` of a batch, and adds the others.
+            keys: with ``"update"``, the columns that the stream groups by.
+            trigger: ``"availableNow"``, an interval (``"10 seconds"``), or Spark's keywords as a dict.
+            query_name: the name under which Spark lists the stream, and its lane in the table's timeline.
+            merge_schema: let new columns into the table.
+            overwrite_schema: with ``"complete"``, give the table the stream's schema.
+            user_metadata: a text kept in each commit.
+            target_file_size, max_records_per_file, compression: of the data files, as in
+                :meth:`~deltanb.table.table.DeltaTable.append`.
+
+        Details and errors: :func:`deltanb.commands.rows.stream.write_stream`.
+        """
+        from deltanb.commands.rows.stream import write_stream
+        return write_stream(
+            self.log, frame, checkpoint=checkpoint, mode=mode, keys=keys,
+            trigger=trigger, query_name=query_name, merge_schema=merge_schema,
+            overwrite_schema=overwrite_schema, user_metadata=user_metadata,
+            target_file_size=target_file_size, max_records_per_file=max_records_per_file,
+            compression=compression)
+
+    @reads_commits
+    def read_stream(
+        self, spark: Any = None, *, starting_version: int | str | None = None,
+        starting_timestamp: str | None = None, max_files_per_trigger: int | None = None,
+        max_bytes_per_trigger: int | str | None = None, ignore_deletes: bool = False,
+        skip_change_commits: bool = False, change_feed: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The table as a stream of Spark's: all rows of its newest version first, then those that come.
+
+        ``spark.readStream.format("deltanb")`` with the options of these names is the same.
+
+        Args:
+            spark: the session; the active one, or a new local one, unless given.
+            starting_version: begin with what this version brought; ``"latest"``: with what comes from now on.
+            starting_timestamp: the same by time (ISO 8601).
+            max_files_per_trigger: files in a micro-batch; 1,000 unless given.
+            max_bytes_per_trigger: bytes of files in a micro-batch (``1 << 30``, or ``"1g"`` as Spark writes
+                it); one file comes in any case.
+            ignore_deletes: go on behind commits that only remove whole files.
+            skip_change_commits: leave out commits that delete or rewrite rows, with the rows they add.
+            change_feed: stream changes, with the columns of :meth:`changes`.
+            storage_options: how Spark's processes get to a bucket; they travel with the stream. What they
+                leave out comes from the environment there. A table that was opened with credentials needs
+                them once more, since no table gives them away.
+
+        Raises:
+            InvalidArgument: options that contradict each other, or a table opened with credentials without
+                ``storage_options``. What else stops a stream is told by the query
+                that reads it: a :class:`~deltanb.engines.spark.streaming.TableStream` raises it as it is, of
+                Spark's own queries :func:`deltanb.sources.spark.source.translate_errors` makes it of their
+                exception.
+        """
+        return above("read_stream")(
+            self.log, spark, {
+                "startingVersion": starting_version, "startingTimestamp": starting_timestamp,
+                "maxFilesPerTrigger": max_files_per_trigger, "maxBytesPerTrigger": max_bytes_per_trigger,
+                "ignoreDeletes": ignore_deletes or None, "skipChangeCommits": skip_change_commits or None,
+                "readChangeFeed": change_feed or None}, storage_options)
+
+    # -- upkeep ---------------------------------------------------------------------------------------------
+
+    @commits_alone
     def optimize(
         self, where: Where | None = None, *, zorder_by: str | Sequence[str] | None = None,
         target_size: int | None = None, full: bool = False, engine: str = "auto",
@@ -348,18 +790,20 @@ class DeltaTable(StreamedTable, Aliases):
         """
         from deltanb.commands.upkeep.optimize import optimize
         return optimize(
-            self._writable("optimize"), where=self._condition(where), zorder_by=zorder_by,
+            self.log, where=self._condition(where), zorder_by=zorder_by,
             target_size=target_size, full=full, engine=engine, user_metadata=user_metadata)
 
+    @commits_alone
     def purge(
         self, *, where: Where | None = None, engine: str = "auto", user_metadata: str | None = None,
     ) -> CommandResult:
         """Rewrite files that have deletion vectors, without the deleted rows; arguments are those of
         :meth:`optimize`, details and errors those of :func:`deltanb.commands.upkeep.optimize.purge`."""
         from deltanb.commands.upkeep.optimize import purge
-        return purge(self._writable("purge"), where=self._condition(where), engine=engine,
+        return purge(self.log, where=self._condition(where), engine=engine,
                      user_metadata=user_metadata)
 
+    @commits_alone
     def vacuum(
         self, retention_hours: float | None = None, *, lite: bool = False, dry_run: bool = False,
         check: bool = True,
@@ -375,8 +819,21 @@ class DeltaTable(StreamedTable, Aliases):
         """
         from deltanb.commands.upkeep.vacuum import vacuum
         return vacuum(
-            self._writable("vacuum"), retention_hours, lite=lite, dry_run=dry_run, check=check)
+            self.log, retention_hours, lite=lite, dry_run=dry_run, check=check)
 
+    @writes
+    def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
+        """Take the files' statistics anew; as :func:`deltanb.commands.upkeep.analyze.analyze`."""
+        from deltanb.commands.upkeep.analyze import analyze
+        return analyze(self.log, columns)
+
+    @commits_alone
+    def sync_identity(self, column: str) -> CommandResult:
+        """Move an identity column's mark on: :func:`deltanb.commands.define.identity.sync_identity`."""
+        from deltanb.commands.define.identity import sync_identity
+        return sync_identity(self.log, column)
+
+    @commits_alone
     def restore(
         self, moment: int | str | dt.datetime, *, ignore_missing_files: bool = False,
         user_metadata: str | None = None,
@@ -391,9 +848,12 @@ class DeltaTable(StreamedTable, Aliases):
         """
         from deltanb.commands.upkeep.restore import restore
         return restore(
-            self._writable("restore"), moment, ignore_missing_files=ignore_missing_files,
+            self.log, moment, ignore_missing_files=ignore_missing_files,
             user_metadata=user_metadata)
 
+    # -- other tables of it ---------------------------------------------------------------------------------
+
+    @copies
     def clone(
         self, path: str | os.PathLike[str] | LogStore, version: int | None = None, *,
         mode: str = "error", user_metadata: str | None = None, allow_files: bool = False,
@@ -414,6 +874,7 @@ class DeltaTable(StreamedTable, Aliases):
         return DeltaTable(clone(
             source.snapshot, path, mode=mode, user_metadata=user_metadata, allow_files=allow_files))
 
+    @copies
     @classmethod
     def convert(
         cls, path: str | os.PathLike[str] | LogStore,
@@ -427,98 +888,39 @@ class DeltaTable(StreamedTable, Aliases):
         return cls(convert(path, partition_by, properties=properties, name=name,
                            description=description, collect_stats=collect_stats))
 
+    @copies
     def generate(self, mode: str = "symlink_format_manifest") -> None:
         """Write manifests for other engines; as :func:`deltanb.commands.upkeep.generate.generate`."""
         from deltanb.commands.upkeep.generate import generate
         generate(self.snapshot, mode)
 
-    def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
-        """Take the files' statistics anew; as :func:`deltanb.commands.upkeep.analyze.analyze`."""
-        from deltanb.commands.upkeep.analyze import analyze
-        return analyze(self._writable("analyze"), columns)
+    # -- the table itself -----------------------------------------------------------------------------------
 
-    def delete(
-        self, where: Where | None = None, *, engine: str = "auto", user_metadata: str | None = None,
-    ) -> CommandResult:
-        """Delete the rows for which a condition is TRUE; all rows without one.
-
-        Args:
-            where: a condition in SQL, or as :meth:`to_arrow` takes it.
-            engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
-            user_metadata: a text kept in the commit.
-        Details and errors: :func:`deltanb.commands.rows.delete.delete`.
-        """
-        from deltanb.commands.rows.delete import delete
-        return delete(self._writable("delete"), self._condition(where), engine=engine,
-                      user_metadata=user_metadata)
-
-    def update(
-        self, assignments: Mapping[str, Any], where: Where | None = None, *, engine: str = "auto",
-        user_metadata: str | None = None,
-    ) -> CommandResult:
-        """Give the rows for which a condition is TRUE new values; all rows without one.
-
-        Args:
-            assignments: new values by column, as SQL or Python values; ``a.b`` is a field of a struct.
-            where, engine, user_metadata: as in :meth:`delete`.
-        Details and errors: :func:`deltanb.commands.rows.update.update`.
-        """
-        from deltanb.commands.rows.update import update
-        return update(self._writable("update"), assignments, self._condition(where), engine=engine,
-                      user_metadata=user_metadata)
-
-    def merge(
-        self, source: Any, on: str, *, target_alias: str = "target", source_alias: str = "source",
-    ) -> MergeBuilder:
-        """Begin a merge: add clauses to the result, then call ``.execute()``.
-
-        Args:
-            source: rows as in :meth:`append`, or another table.
-            on: SQL that is TRUE for a row of the table and a row of the source that match.
-            target_alias, source_alias: the names of the two in SQL.
-        Details and errors: :func:`deltanb.commands.merge.merge.merge`.
-        """
-        from deltanb.commands.merge.merge import merge
-        return merge(self._writable("merge"), source, on, target_alias=target_alias,
-                     source_alias=source_alias)
-
-    def sync_identity(self, column: str) -> CommandResult:
-        """Move an identity column's mark on: :func:`deltanb.commands.define.identity.sync_identity`."""
-        from deltanb.commands.define.identity import sync_identity
-        return sync_identity(self._writable("sync_identity"), column)
-
-    def transaction(self) -> TableTransaction:
-        """Several statements as one commit, in a ``with`` block; later ones see what earlier ones did:
-        :class:`~deltanb.table.staged.TableTransaction`."""
-        from deltanb.table.staged import TableTransaction
-        return TableTransaction(self._writable("transaction"))
-
-    def start_transaction(self) -> OptimisticTransaction:
-        """A transaction on the newest version, for reading and committing by hand."""
-        return self._writable("start_transaction").start_transaction()
-
-    # -- the table itself ------------------------------------------------------------------------
-
+    @defines
     def add_columns(self, columns: Any) -> CommandResult:
         """Add columns; as :func:`deltanb.commands.define.alter_columns.add_columns`."""
         from deltanb.commands.define.alter_columns import add_columns
-        return add_columns(self._writable("add_columns"), columns)
+        return add_columns(self.log, columns)
 
+    @defines
     def rename_column(self, name: str | Sequence[str], new_name: str) -> CommandResult:
         """Rename a column; as :func:`deltanb.commands.define.alter_columns.rename_column`."""
         from deltanb.commands.define.alter_columns import rename_column
-        return rename_column(self._writable("rename_column"), name, new_name)
+        return rename_column(self.log, name, new_name)
 
+    @defines
     def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
         """Drop columns; as :func:`deltanb.commands.define.alter_columns.drop_columns`."""
         from deltanb.commands.define.alter_columns import drop_columns
-        return drop_columns(self._writable("drop_columns"), names, if_exists)
+        return drop_columns(self.log, names, if_exists)
 
+    @defines
     def replace_columns(self, columns: Any) -> CommandResult:
         """Say all columns anew; as :func:`deltanb.commands.define.replace_columns.replace_columns`."""
         from deltanb.commands.define.replace_columns import replace_columns
-        return replace_columns(self._writable("replace_columns"), columns)
+        return replace_columns(self.log, columns)
 
+    @defines
     def change_column(
         self, name: str | Sequence[str], *, type: Any = None, comment: str | None = None,
         nullable: bool | None = None, position: str | None = None, default: str | None = None,
@@ -528,64 +930,155 @@ class DeltaTable(StreamedTable, Aliases):
         :func:`deltanb.commands.define.alter_columns.change_column`."""
         from deltanb.commands.define.alter_columns import change_column
         return change_column(
-            self._writable("change_column"), name, type=type, comment=comment, nullable=nullable,
+            self.log, name, type=type, comment=comment, nullable=nullable,
             position=position, default=default, drop_default=drop_default)
 
+    @defines
     def set_properties(self, values: Mapping[str, Any]) -> CommandResult:
         """Set table properties; as :func:`deltanb.commands.define.alter_properties.set_properties`."""
         from deltanb.commands.define.alter_properties import set_properties
-        return set_properties(self._writable("set_properties"), values)
+        return set_properties(self.log, values)
 
+    @defines
     def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
         """Take properties away; as :func:`deltanb.commands.define.alter_properties.unset_properties`."""
         from deltanb.commands.define.alter_properties import unset_properties
-        return unset_properties(self._writable("unset_properties"), names, if_exists)
+        return unset_properties(self.log, names, if_exists)
 
+    @defines
     def set_description(self, description: str | None) -> CommandResult:
         """Say what the table is; as :func:`deltanb.commands.define.alter_properties.set_description`."""
         from deltanb.commands.define.alter_properties import set_description
-        return set_description(self._writable("set_description"), description)
+        return set_description(self.log, description)
 
+    @defines
     def set_name(self, name: str | None) -> CommandResult:
         """Name the table; as :func:`deltanb.commands.define.alter_properties.set_name`."""
         from deltanb.commands.define.alter_properties import set_name
-        return set_name(self._writable("set_name"), name)
+        return set_name(self.log, name)
 
+    @defines
     def add_constraint(self, name: str, expression: str, engine: str | None = None) -> CommandResult:
         """Add a CHECK; as :func:`deltanb.commands.define.alter_constraints.add_constraint`."""
         from deltanb.commands.define.alter_constraints import add_constraint
-        return add_constraint(self._writable("add_constraint"), name, expression, engine)
+        return add_constraint(self.log, name, expression, engine)
 
+    @defines
     def drop_constraint(self, name: str, if_exists: bool = False) -> CommandResult:
         """Drop a CHECK; as :func:`deltanb.commands.define.alter_constraints.drop_constraint`."""
         from deltanb.commands.define.alter_constraints import drop_constraint
-        return drop_constraint(self._writable("drop_constraint"), name, if_exists)
+        return drop_constraint(self.log, name, if_exists)
 
+    @commits_alone
     def add_feature(self, names: str | Sequence[str]) -> CommandResult:
         """Add table features; as :func:`deltanb.commands.define.alter_features.add_feature`."""
         from deltanb.commands.define.alter_features import add_feature
-        return add_feature(self._writable("add_feature"), names)
+        return add_feature(self.log, names)
 
+    @commits_alone
     def drop_feature(self, name: str, truncate_history: bool = False) -> CommandResult:
         """Drop a table feature; as :func:`deltanb.commands.define.drop_feature.drop_feature`."""
         from deltanb.commands.define.drop_feature import drop_feature
-        return drop_feature(self._writable("drop_feature"), name, truncate_history)
+        return drop_feature(self.log, name, truncate_history)
 
+    @commits_alone
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommandResult:
         """Raise the protocol; as :func:`deltanb.commands.define.alter_features.upgrade_protocol`."""
         from deltanb.commands.define.alter_features import upgrade_protocol
-        return upgrade_protocol(self._writable("upgrade_protocol"), reader_version, writer_version)
+        return upgrade_protocol(self.log, reader_version, writer_version)
 
+    @defines
     def cluster_by(self, columns: str | Sequence[str] | None) -> CommandResult:
         """Set the clustering columns; as :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
         from deltanb.commands.define.alter_clustering import cluster_by
-        return cluster_by(self._writable("cluster_by"), columns)
+        return cluster_by(self.log, columns)
+
+    # -- how ------------------------------------------------------------------------------------------------
+
+    def _admit(self, asked: Asked) -> None:
+        if self._version is None:
+            return
+        if asked.does is Does.READS_COMMITS:
+            raise self._stands_still(asked.name, "and a stream goes on; stream from the table itself")
+        if not (asked.does.is_read or asked.does is Does.COPIES):
+            self._writable(asked.name)
 
     def _writable(self, what: str) -> DeltaLog:
         if self._version is None:
             return self.log
+        raise self._stands_still(what, "which can be read only; write to the table itself")
+
+    def _stands_still(self, what: str, why: str) -> IllegalStateError:
         by, at = ("catalog.table", self.name) if self.log.commits.is_managed else ("deltanb.open", self.path)
-        raise IllegalStateError(f"{what}: this is the table {self.name} as of version {self._version}, "
-                                f"which can be read only; write to the table itself: {by}({at!r})")
+        return IllegalStateError(
+            f"{what}: this is the table {self.name} as of version {self._version}, {why}: {by}({at!r})")
+
+    def _condition(self, where: Where | None) -> str | None:
+        """A condition as SQL, whatever it was given as."""
+        return None if where is None else text_of(where, lambda: self.snapshot.schema)
+
+    @reads
+    def _scan(self, where: str | None = None) -> tuple[Snapshot, pa.Table]:
+        """The version to read, and its files that may hold rows, for who decodes them by other means."""
+        return active.scan(self.log, self._pinned, where)
+
+    def _files(self, where: str | None) -> tuple[Snapshot, Callable[[], pa.Table]]:
+        """The version to read, and its files that may hold rows.
+
+        Files are listed when they are asked for: DuckDB begins three streams to read one. In an active
+        transaction they are now, because it remembers what was read, and by whom.
+        """
+        if self._is_in_transaction():
+            snapshot, files = self._run_here(lambda: active.scan(self.log, None, where))
+            return snapshot, lambda: files
+        at = self.snapshot
+        return at, lambda: at.files_for_scan(*(() if where is None else (where,)))
+
+    def _is_in_transaction(self) -> bool:
+        return self._pinned is None and active.reading(self.log) is not None
+
+    def _stream(
+        self, snapshot: Snapshot, files: Callable[[], pa.Table], columns: Sequence[str] | None,
+        where: str | None, limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        from deltanb.engines.arrow.data_file import plan
+        from deltanb.engines.arrow.read import stream
+
+        scan = self._run_here(lambda: plan(snapshot, columns, where))
+        batches = lazily(lambda: stream(scan, files(), limit))
+        return pa.RecordBatchReader.from_batches(scan.schema, batches)
+
+    @staticmethod
+    def _run_here(work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except UnsupportedPredicate as reason:
+            raise reason.or_else("read with to_df(where=…), which lets Spark run it") from None
 
 
+def _row_limit(limit: int | None) -> int | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not hasattr(limit, "__index__") or index(limit) < 0:
+        raise InvalidArgument(f"a number of rows is 0 or more, found {limit!r}")
+    return index(limit)
+
+
+def lazily(
+    begin: Callable[[], Generator[pa.RecordBatch, None, None]]
+) -> Generator[pa.RecordBatch, None, None]:
+    """A stream that begins when its first batch is asked for, under the settings of who asked for the stream:
+    DuckDB takes batches in threads of its own."""
+    settings = copy_context()
+
+    def batches() -> Generator[pa.RecordBatch, None, None]:
+        stream = settings.run(begin)
+        try:
+            while (batch := settings.run(next, stream, None)) is not None:
+                yield batch
+        finally:
+            stream.close()
+
+    return batches()

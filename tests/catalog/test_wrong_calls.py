@@ -109,8 +109,8 @@ def test_a_table_is_not_registered_twice(new_url: Callable[[], str], tmp_path: P
 @pytest.mark.parametrize(("call", "error", "said"), [
     (lambda t: t.delete("id = = 1"), errors.InvalidArgument,
      "PyIceberg cannot parse the condition 'id = = 1' for shop.events; write it like"),
-    (lambda t: t.to_arrow("id = = 1"), errors.InvalidArgument, "PyIceberg cannot parse the condition"),
-    (lambda t: t.to_arrow("nil = 1"), errors.InvalidArgument, "PyIceberg refuses it for shop.events: "),
+    (lambda t: t.to_arrow(where="id = = 1"), errors.InvalidArgument, "PyIceberg cannot parse the condition"),
+    (lambda t: t.to_arrow(where="nil = 1"), errors.InvalidArgument, "PyIceberg refuses it for shop.events: "),
     (lambda t: t.to_arrow(columns=["nil"]), errors.InvalidArgument, "PyIceberg refuses it for shop.events: "),
     (lambda t: t.append({"id": ["x"]}), errors.SchemaMismatch,
      "the data does not fit the table shop.events: the column id is string in the data, int64 in the table"),

@@ -11,7 +11,7 @@ from typing import Any
 import deltanb as dn
 from deltanb.catalog.transaction import CatalogTable
 from deltanb.locks import LockManager
-from deltanb.locks.tables import table as locked_table
+from deltanb.locks.tables.table import LockedTable
 from deltanb.table.staged import StagedTable, TableTransaction
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
@@ -76,12 +76,12 @@ def under_locks(path: Path | None, layout: dict[str, str]) -> Iterator[Home]:
 
 
 KINDS: dict[type[StagedTable], Any] = {
-    TableTransaction: of_table, CatalogTable: of_catalog, locked_table.LockedTable: under_locks}
+    TableTransaction: of_table, CatalogTable: of_catalog, LockedTable: under_locks}
 
 
 def untried() -> set[type[StagedTable]]:
-    """Kinds of transaction that :data:`KINDS` lacks; a Part is what a LockedTable hands its statements to."""
-    return set(StagedTable.__subclasses__()) - {locked_table.Part} - KINDS.keys()
+    """Kinds of transaction that :data:`KINDS` lacks."""
+    return set(StagedTable.__subclasses__()) - KINDS.keys()
 
 
 def check_feed(table: DeltaTable, version: int) -> None:

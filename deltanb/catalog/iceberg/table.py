@@ -21,6 +21,8 @@ from deltanb.catalog.store.names import TableName
 from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options
+from deltanb.table.contract import Askable, Asked, like
+from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["IcebergTable", "PinnedIcebergTable", "StagedIcebergTable"]
 
 
-class IcebergTable(Displayable):
+class IcebergTable(Displayable, Askable):
     """An Iceberg table of a catalog.
 
     Its metadata is read here; its rows are read and written by PyIceberg, which commits through the catalog.
@@ -113,7 +115,10 @@ class IcebergTable(Displayable):
         self._known = done.tables[0]  # type: ignore[union-attr]
         return self._known
 
-    def to_arrow(self, where: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    @like(DeltaTable.to_arrow)
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
         """The rows, all or those for which a condition is true, in PyIceberg's language for conditions.
 
         Raises:
@@ -122,11 +127,12 @@ class IcebergTable(Displayable):
         with pyiceberg_client.errors(self.name):
             scan = self.pyiceberg().scan(
                 **({} if where is None else {"row_filter": where}),
-                selected_fields=("*",) if columns is None else tuple(columns))
+                selected_fields=("*",) if columns is None else tuple(columns), limit=limit)
             return scan.to_arrow()
 
+    @like(DeltaTable.append)
     def append(self, data: Any) -> CommandResult:
-        """Add rows: anything that a Delta table's ``append`` takes, but Spark's.
+        """Add rows: any data that a Delta table's ``append`` takes, but Spark's.
 
         Returns:
             The id of the snapshot, and what PyIceberg counted in it, under Iceberg's names.
@@ -136,18 +142,21 @@ class IcebergTable(Displayable):
         """
         return self._write("append", data)
 
+    @like(DeltaTable.overwrite)
     def overwrite(self, data: Any) -> CommandResult:
         """Replace all rows. PyIceberg makes two snapshots of it, which are counted together."""
         return self._write("overwrite", data)
 
-    def delete(self, where: str) -> CommandResult:
-        """Delete the rows for which a condition is true, in PyIceberg's language for conditions.
+    @like(DeltaTable.delete)
+    def delete(self, where: str | None = None) -> CommandResult:
+        """Delete the rows for which a condition is true, in PyIceberg's language for conditions; all rows
+        without one.
 
         Raises:
             InvalidArgument: the condition cannot be parsed, or a column is not there.
             CommitFailed: another commit was first; nothing was changed.
         """
-        return self._run("DELETE", lambda table: table.delete(where))
+        return self._run("DELETE", lambda table: table.delete(*(() if where is None else (where,))))
 
     def _run(self, operation: str, work: Callable[[Any], object]) -> CommandResult:
         """Work on PyIceberg's table, and what it has committed."""
@@ -204,6 +213,10 @@ class PinnedIcebergTable(IcebergTable):
         """The table as it was."""
         return self._then
 
+    def _admit(self, asked: Asked) -> None:
+        if not asked.does.is_read:
+            self._commit([], [])
+
     def _commit(self, requirements: list[Json], updates: list[Json]) -> Loaded:
         raise IllegalStateError(
             f"this is the table {self.name} as it was, which can be read only; write to the table itself: "
@@ -228,6 +241,10 @@ class StagedIcebergTable(IcebergTable):
         """What was required of the table as it was read."""
         self.is_read = False
         self._check_open = check_open
+
+    def _admit(self, asked: Asked) -> None:
+        if not asked.does.is_read:
+            self._check_open(asked.name)
 
     def loaded(self) -> Loaded:
         """The table after the last change; others' commits are not looked for."""

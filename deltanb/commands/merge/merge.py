@@ -113,8 +113,8 @@ class MergeBuilder(Spelt):
     narrow: Narrow | None = field(default=None, repr=False)
     recorded: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the commit says beside the parameters of any merge: of which stream it is a batch."""
-    within: Within | None = field(default=None, repr=False)
-    """In whose call it is run: the merge, and what runs one of it, which can be done again."""
+    within: Within | None = field(default=None, repr=False, compare=False)
+    """As which table's call it is run: it gets the merge, and what runs one, which can be done again."""
 
     def when_matched_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]

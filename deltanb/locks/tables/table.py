@@ -14,10 +14,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -27,13 +25,14 @@ from deltanb.locks.core.commit import committing
 from deltanb.locks.core.cursor import Key, Row, TableCursor
 from deltanb.locks.core.modes import EXCLUSIVE, IX, NONE, DurabilityMode, LockMode
 from deltanb.locks.tables.lockable import are_together, log_of, refuse_together
-from deltanb.locks.tables.log import NO_REDO, LockedLog, index_of, name_of
+from deltanb.locks.tables.log import NO_REDO, LockedLog, index_of
 from deltanb.locks.tables.rows import LockedRows, Undo
 from deltanb.locks.tables.uncommitted import Doings, Uncommitted
 from deltanb.options import options, set_options
 from deltanb.store.local import sync_path
 from deltanb.store.paths import place_of
-from deltanb.table.staged import StagedTable
+from deltanb.table.contract import Call, Does
+from deltanb.table.staged import StagedChanges, StagedTable
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import above
 from deltanb.text.formatting import count
@@ -41,8 +40,6 @@ from deltanb.text.safe_text import shown
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
-    from deltanb.commands.merge.merge import MergeBuilder
-    from deltanb.commands.result import CommandResult
     from deltanb.locks.core.manager import LockManager
     from deltanb.locks.core.transaction import Transaction
     from deltanb.log.snapshot import Snapshot
@@ -102,84 +99,55 @@ class LockedTable(StagedTable):
         """A cursor over its rows: :meth:`Transaction.cursor`."""
         return self._tables.cursor(self._below, key)
 
-    def merge(self, *args: Any, **settings: Any) -> MergeBuilder:
-        """As of any table: :meth:`DeltaTable.merge`. What it describes is one call of the transaction, which
-        begins as it is executed."""
-        return replace(super().merge(*args, **settings), within=self._execute)
-
-    def _execute(self, merge: MergeBuilder, run: Callable[[MergeBuilder], CommandResult]) -> CommandResult:
-        def work() -> CommandResult:
-            # One that was begun in a transaction which has ended is refused there.
-            is_staged = isinstance(merge.log, LockedLog) and self._writable("merge") is not self._below
-            return run(merge if is_staged else replace(merge, log=self._writable("merge")))
-
-        found: CommandResult = self._call(
-            "merge", False, work, [merge.source], {"merge_schema": merge.evolves})
-        return found
-
-    def _call(self, name: str, reads: bool, work: Callable[[], Any], args: Iterable[Any],
-              settings: Mapping[str, Any]) -> Any:
-        """Do a statement, or a read, as one call of the transaction."""
-        txn = self._tables.txn
+    def _perform(self, call: Call) -> Any:
+        """Do what is asked as one call of the transaction: a statement, or a read of rows."""
+        does, txn = call.asked.does, self._tables.txn
+        if not self._is_unsafe(does):
+            self._admit(call.asked)
+            if does is Does.READS_LOG:
+                return call.on(self)
         with txn.operation(), self._tables.durability():
-            if txn.lock_mode is LockMode.UNSAFE and not reads:
-                return work()
+            if self._is_unsafe(does):
+                return call.on(DeltaTable(self._below))
             # What cursors have stored becomes a statement, whose locks stay.
-            sees_uncommitted = reads and txn.lock_mode.is_dirty and name not in HISTORY
+            reads_history = does is Does.READS_VERSIONS
+            sees_uncommitted = does.is_read and txn.lock_mode.is_dirty and not reads_history
             self._tables.part(self._below).begins(flushes=not sees_uncommitted)
             staged, height = self.staged, len(txn._locker.entries)
-            begun, staged.reads_history = staged.has_begun, name in HISTORY
-            is_kept = not reads or txn.lock_mode.is_repeatable
+            begun, staged.reads_history = staged.has_begun, reads_history
+            keeps_locks = not does.is_read or txn.lock_mode.is_repeatable
             try:
-                staged.lock_before(_wanted(name, settings, staged))
-                if any(hasattr(each, "__next__") for each in args):  # rows that can be read but once
-                    return work()
-                return staged.again(work)
+                staged.lock_before(_mode_before(call, staged))
+                if any(hasattr(each, "__next__") for each in (*call.args, *call.settings.values())):
+                    return call.on(self)  # rows that can be read but once
+                return staged.again(lambda: call.on(self))
             except BaseException:
-                is_kept = is_kept and not staged.has_nothing(begun)
+                keeps_locks = keeps_locks and not staged.has_nothing(begun)
                 raise
             finally:
-                if not is_kept:
+                if not keeps_locks:
                     txn.manager.give_back_tree(txn._locker, height)
 
+    def _is_unsafe(self, does: Does) -> bool:
+        """Whether it is done to the table itself, as others see it."""
+        return not does.is_read and self._tables.txn.lock_mode is LockMode.UNSAFE
+
     def _writable(self, what: str) -> DeltaLog:
-        if self._tables.txn.lock_mode is LockMode.UNSAFE:
-            return DeltaTable(self._below)._writable(what)
-        return super()._writable(what)
+        return self._below if self._is_unsafe(Does.WRITES) else super()._writable(what)
 
 
-def _calls(name: str, reads: bool) -> Callable[..., Any]:
-    """A method of a table, as one call of the transaction."""
-    method = getattr(StagedTable, name)
-
-    @wraps(method)
-    def call(self: LockedTable, *args: Any, **settings: Any) -> Any:
-        return self._call(name, reads, lambda: method(self, *args, **settings), args, settings)
-
-    return call
-
-
-def _wanted(name: str, settings: Mapping[str, Any], log: LockedLog) -> int:
+def _mode_before(call: Call, log: LockedLog) -> int:
     """What a statement locks the table with in any case: that comes first, so that it begins with the version
     that its lock keeps."""
-    is_whole = settings.get("where") is None and settings.get("partition_overwrite") != "dynamic"
-    if name in DEFINES or settings.get("merge_schema") or settings.get("overwrite_schema") or (
-            name == "overwrite" and is_whole):
+    does, settings = call.asked.does, call.settings
+    replaces_all = does is Does.REPLACES and settings.get("where") is None and (
+        settings.get("partition_overwrite") != "dynamic")
+    if does is Does.DEFINES or replaces_all or (
+            settings.get("merge_schema") or settings.get("overwrite_schema")):
         return EXCLUSIVE
-    if name == "append":
+    if does is Does.ADDS:
         return EXCLUSIVE if log.counts_rows else IX
     return NONE
-
-
-HISTORY = ("changes", "changes_df", "diff")
-READS = ("to_arrow", "to_batches", "to_pandas", "head", "count", "to_dataset", "to_polars",
-         "to_duckdb", "to_df", "__arrow_c_stream__", *HISTORY)
-DEFINES = ("add_columns", "rename_column", "drop_columns", "replace_columns", "change_column",
-           "set_properties", "unset_properties", "set_description", "set_name", "add_constraint",
-           "drop_constraint", "cluster_by")
-WRITES = ("append", "overwrite", "delete", "update", "analyze", *DEFINES)
-for _name in READS + WRITES:
-    setattr(LockedTable, _name, _calls(_name, _name in READS))
 
 
 class Done(NamedTuple):
@@ -193,7 +161,7 @@ class Done(NamedTuple):
     """The key of a row."""
 
 
-class Part(StagedTable):
+class Part(StagedChanges):
     """A table's part in what a transaction has done since it began, or began anew."""
 
     staged: LockedLog
@@ -213,11 +181,6 @@ class Part(StagedTable):
         """What had begun before the commit (:attr:`LockedLog.has_begun`)."""
         self._has_not_landed = False
         """Whether a commit has failed, and surely is no version."""
-
-    @property
-    def name(self) -> str:
-        """The table's name, for which nothing is looked at: neither the folder nor what is staged."""
-        return name_of(self.below, self.staged.base)
 
     # -- what its log tells --------------------------------------------------------------------------
 
