@@ -326,7 +326,7 @@ class CatalogTransaction(Displayable):
             IllegalStateError: it has ended, or nothing was done.
 
         Returns:
-            A :class:`~deltanb.observe.group_stepper.GroupStepper`.
+            A :class:`~deltanb.observe.stepper.GroupStepper`.
         """
         return above("GroupStepper")(self)
 

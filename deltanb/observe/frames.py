@@ -1,10 +1,10 @@
-"""The frames of a stepped commit: what is known after each of its steps.
+"""The frames of a stepped commit, of one table or of several: what is known after each of its steps.
 
 What lives here: :class:`StepFrame`, and what each step, and each rival that wins between two of them,
 makes of the frame before. A frame says things in words; it holds no step and no transaction, and is no
 larger after ten thousand attempts than after five.
-What it does not know: how steps are driven (``stepper``), how a frame is drawn
-(``notebook/drawing/stepper.py``).
+What it does not know: how steps are driven (``stepper``), the grid of several tables (``catalog/progress``),
+how a frame is drawn (``notebook/drawing/stepper.py``).
 
 >>> from deltanb.transaction.steps import Committed, Prepared, PutIfAbsent
 >>> frame = opened("orders", "DELETE", 17)
@@ -16,11 +16,26 @@ What it does not know: how steps are driven (``stepper``), how a frame is drawn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deltanb.catalog.progress import GroupCommit
+from deltanb.errors import TransactionAbandoned
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
+from deltanb.transaction.drive import GivenUp
+from deltanb.transaction.group import (
+    AskOutcome,
+    GroupCommitted,
+    GroupFailed,
+    MemberStep,
+    Publish,
+    Ratify,
+    Refused,
+    Stage,
+    Stood,
+)
 from deltanb.transaction.steps import (
     Backoff,
     Checked,
@@ -46,12 +61,27 @@ ALGORITHM = (
     ("won", "won: committed"),
 )
 """The commit in eight lines: a short name for the text form, and the line."""
-READ, PREPARE, PUT, TAKEN, LOST, CHECK, AGAIN, WON = range(len(ALGORITHM))
+GROUP_ALGORITHM = (
+    ("read", "read at one instant"),
+    ("prepare", "prepare each table"),
+    ("stage", "stage each new version"),
+    ("ratify", "ratify all, or none"),
+    ("refused", "  refused: who has it?"),
+    ("check", "  check the one that lost"),
+    ("won", "won: all become current"),
+    ("publish", "publish each one"),
+)
+"""That of several tables."""
+_IN_GROUP = {"taken": "refused", "lost": "refused", "again": "check"}
+"""Where several tables stand when one of them is at a line that only its own commit has."""
 
 PAST = 2  # versions before the one read: enough to see that the log did not begin there
 FIRST_TRIES, LAST_TRIES = 1, 3  # attempts shown of many: how it began, and how it goes
 MAX_EVENTS = 40  # lines of "what happened so far"; a commit that won after five attempts has thirty
 MAX_WRITER = 24  # columns of a user's name
+
+Words = tuple[str, str, str]
+"""Of a step: its line, the headline (empty: the line), and the line of the algorithm, by its short name."""
 
 
 @dataclass(frozen=True)
@@ -80,100 +110,112 @@ class Try:
 class StepFrame(Displayable):
     """What is known of a commit after one of its steps.
 
-    ``line`` is what :meth:`~deltanb.observe.stepper.CommitStepper.step` prints of it. ``state`` is
-    ``running``, ``committed``, ``failed`` or ``abandoned``.
+    ``line`` is what :meth:`~deltanb.observe.stepper.Stepper.step` prints of it. ``state`` is ``running``,
+    ``committed``, ``failed`` or ``abandoned``, and of several tables also ``unknown``.
     """
 
-    number: int
-    line: str
-    headline: str
-    at: int
-    table: str
-    operation: str
-    read_version: int
+    number: int = 0
+    line: str = ""
+    headline: str = ""
+    at: int = 0
+    """The line of :attr:`algorithm` at which it stands."""
     state: str = "running"
-    boxes: tuple[Box, ...] = ()
-    tries: tuple[Try, ...] = ()
-    num_tries: int = 0
     events: tuple[str, ...] = ()
     num_events: int = 0
-    conflict: Any = None
     is_rival: bool = False
     """Another writer did this, between two steps."""
     total: int | None = None
     """Steps there are, where this frame is looked at again; None at the newest of a running commit."""
     ending: str = ""
     """How the commit ended, where this frame is looked at again."""
+    table: str = ""
+    operation: str = ""
+    read_version: int = -1
+    boxes: tuple[Box, ...] = ()
+    tries: tuple[Try, ...] = ()
+    num_tries: int = 0
+    conflict: Any = None
+    grid: GroupCommit | None = None
+    """The tables of a commit of several, by phases; of one table there are boxes and attempts instead."""
+
+    @property
+    def algorithm(self) -> tuple[tuple[str, str], ...]:
+        """The commit in eight lines."""
+        return ALGORITHM if self.grid is None else GROUP_ALGORITHM
+
+    @property
+    def place(self) -> str:
+        """The short name of the line of the algorithm at which it stands."""
+        return self.algorithm[self.at][0]
 
 
 def opened(table: str, operation: str, read_version: int) -> StepFrame:
-    """The frame before the first step."""
+    """The frame before the first step of a commit to one table."""
     first = max(0, read_version - PAST)
     boxes = [Box(v, "past") for v in range(first, read_version)]
     if read_version >= 0:
         boxes.append(Box(read_version, "read", "read"))
     read = f"you read v{read_version}" if read_version >= 0 else "there is no table yet"
-    frame = StepFrame(0, "", read, READ, table, operation, read_version, boxes=tuple(boxes))
+    frame = StepFrame(table=table, operation=operation, read_version=read_version, boxes=tuple(boxes))
     return _with_line(frame, read)
 
 
-def after(frame: StepFrame, step: Step, reply: Any = None) -> StepFrame:
+def opened_group(grid: GroupCommit, read_seq: int) -> StepFrame:
+    """The frame before the first step of a commit to several tables."""
+    return _with_line(StepFrame(grid=grid),
+                      f"you read {units.count(len(grid.rows), 'table')} after transaction {read_seq}")
+
+
+def after(
+    frame: StepFrame, step: Step, reply: Any = None, grid: GroupCommit | None = None
+) -> StepFrame:
     """The frame after a step; ``reply`` is the reply to the step before it."""
-    frame = replace(frame, number=frame.number + 1, is_rival=False)
-    match step:
-        case Prepared():
-            actions = units.count(step.num_actions, "action")
-            return _with_line(frame, f"prepare: {actions}, {step.isolation}",
-                         f"{actions} prepared", at=PREPARE)
-        case PutIfAbsent():
-            return _with_line(_trying(frame, step), f"put: v{step.version} if it is absent",
-                         f"is v{step.version} free?", at=PUT)
-        case ReadWinner():
-            return _read(frame, step.version, reply)
-        case Recognised():
-            frame = _boxed(frame, Box(step.version, "yours", "yours"))
-            return _with_line(frame, f"found: v{step.version} is your own, its answer was lost",
-                         f"v{step.version} is your own commit", at=TAKEN)
-        case Lost():
-            writer, operation = _writer(step.winner), step.winner.operation
-            who = units.clean(f"{writer} {operation}".strip())
-            frame = _boxed(frame, Box(step.version, "other", writer or operation))
-            frame = _last_try(frame, outcome="lost", winner=who, verdict="checking …")
-            return _with_line(frame, f"lost: v{step.version} exists ({who})",
-                         f"v{step.version} exists ({writer or operation})", at=LOST)
-        case Checked():
-            return _checked(frame, step)
-        case Rebased():
-            last = step.next_version - 1
-            return _with_line(frame, f"again: you build on v{last} now, try v{step.next_version}",
-                         f"on to v{step.next_version}", at=AGAIN)
-        case Backoff():
-            return _with_line(frame, f"wait: before attempt {step.attempt + 1}",
-                         f"waiting before attempt {step.attempt + 1}", at=AGAIN)
-        case Failed():
-            return _failed(frame, step.error, step.version, step.may_have_landed)
-        case Committed():
-            return _committed(frame, step)
-    return _with_line(frame, type(step).__name__, type(step).__name__)
+    frame = replace(frame, number=frame.number + 1, is_rival=False, grid=grid)
+    if grid is not None:
+        if isinstance(step, GroupFailed):
+            frame = replace(frame, state="unknown" if step.may_have_landed else "failed")
+        words = _group_words(frame, step, reply)
+    else:
+        words = _own_words(frame, step, reply)
+        frame = _drawn(frame, step, reply)
+    return _with_line(frame, *words)
 
 
-def abandoned(frame: StepFrame, reason: str) -> StepFrame:
+def done(frame: StepFrame, grid: GroupCommit) -> StepFrame:
+    """The frame after the last step of a commit of several tables that landed."""
+    frame = replace(frame, number=frame.number + 1, is_rival=False, grid=grid, state="committed")
+    behind = [row.name for row in grid.rows if row.cells[-1].sign == "✕"]
+    words = f"unpublished: {', '.join(behind)}; a later commit publishes it" if behind else \
+        "every version is in its folder"
+    return _with_line(frame, f"done: {words}", f"committed as transaction {grid.seq}", "publish")
+
+
+def abandoned(
+    frame: StepFrame, why: str, outcome: str, grid: GroupCommit | None = None
+) -> StepFrame:
     """The last frame of a commit that was given up between two steps."""
-    frame = replace(frame, number=frame.number + 1, is_rival=False, state="abandoned")
-    if frame.tries and frame.tries[-1].outcome == "putting":
+    headline, state = f"abandoned, {why}, {outcome}", "abandoned"
+    if grid is not None:
+        state = "abandoned" if grid.state in ("running", "failed", "abandoned") else grid.state
+        outcome = {"committed": f"transaction {grid.seq} is committed and stays",
+                   "unknown": "ask the catalog for its outcome"}.get(state, outcome)
+        headline = f"abandoned, {outcome}"
+    elif frame.tries and frame.tries[-1].outcome == "putting":
         frame = _last_try(frame, outcome="unknown", verdict="given up")
-    return _with_line(frame, f"abandoned: {reason}", f"abandoned, {reason}", at=frame.at)
+    frame = replace(frame, number=frame.number + 1, is_rival=False, grid=grid, state=state)
+    return _with_line(frame, f"abandoned: {why}, {outcome}", headline, frame.place)
 
 
-def rival(frame: StepFrame, writer: str, did: str, commits: list[tuple[int, str]]) -> StepFrame:
-    """The frame after another writer committed: ``commits`` are pairs of a version and its writer."""
+def rival(
+    frame: StepFrame, writer: str, did: str, moved: str, commits: Sequence[tuple[int, str]] = ()
+) -> StepFrame:
+    """The frame after another writer committed: ``moved`` names what came of it, ``commits`` are the versions
+    of the log, each with its writer."""
     frame = replace(frame, is_rival=True)
     for version, whose in commits:
         frame = _boxed(frame, Box(version, "other", whose))
-    versions = [version for version, _ in commits]
-    named = f"v{versions[0]}" if len(versions) == 1 else f"v{versions[0]}–v{versions[-1]}"
     writer = units.fit(units.clean(writer), MAX_WRITER)
-    return _with_line(frame, f"{writer}: {did}, {named}", f"{writer} has {named} now", at=frame.at)
+    return _with_line(frame, f"{writer}: {did}, {moved}", f"{writer} has {moved} now", frame.place)
 
 
 def state_in_words(step: Step | None) -> str:
@@ -187,19 +229,178 @@ def state_in_words(step: Step | None) -> str:
     return after(opened("", "", -1), step).headline
 
 
-# -- parts of a step -----------------------------------------------------------------------------
+# -- words ---------------------------------------------------------------------------------------
 
-def _failed(frame: StepFrame, error: BaseException, version: int, is_open: bool) -> StepFrame:
-    name = type(error).__name__.removesuffix("Exception")
-    outcome = f"look whether v{version} is there" if is_open else "nothing was written"
-    if frame.tries and frame.tries[-1].outcome == "putting":
-        frame = _last_try(frame, outcome="unknown", verdict=f"✕ {name}")
-    elif frame.tries and not frame.tries[-1].verdict.startswith("✕"):
-        frame = _last_try(frame, verdict=f"✕ {name}")
-    frame = replace(frame, state="failed", conflict=getattr(error, "conflict", None))
-    return _with_line(frame, f"failed at v{version}: {name}, {outcome}", f"failed at v{version} ({name})",
-                 at=frame.at)
 
+def _own_words(frame: StepFrame, step: Step, reply: Any) -> Words:
+    """Of a commit to one table."""
+    match step:
+        case Prepared():
+            actions = units.count(step.num_actions, "action")
+            return f"prepare: {actions}, {step.isolation}", f"{actions} prepared", "prepare"
+        case PutIfAbsent():
+            return f"put: v{step.version} if it is absent", f"is v{step.version} free?", "put"
+        case ReadWinner() if frame.place == "put" and reply is False:
+            return (f"taken: v{step.version} exists, read who has it", f"v{step.version} exists, who has it?",
+                    "taken")
+        case ReadWinner() if frame.place == "put":
+            return (f"unknown: no answer from the store, read whether v{step.version} is there",
+                    f"no answer, is v{step.version} there?", "taken")
+        case Rebased():
+            last = step.next_version - 1
+            return (f"again: you build on v{last} now, try v{step.next_version}",
+                    f"on to v{step.next_version}", "again")
+        case Backoff():
+            return (f"wait: before attempt {step.attempt + 1}", f"waiting before attempt {step.attempt + 1}",
+                    "again")
+        case Failed():
+            outcome = f"look whether v{step.version} is there" if step.may_have_landed else \
+                "nothing was written"
+            return _failure(frame, step.error, f" at v{step.version}", outcome)
+        case Committed():
+            return (f"committed v{step.version} after {units.count(step.attempts, 'attempt')}",
+                    f"version {step.version} is yours", "won")
+    return _words_of_winner(frame, step)
+
+
+def _group_words(frame: StepFrame, step: Step, reply: Any) -> Words:
+    """Of a commit to several tables."""
+    grid = frame.grid
+    assert grid is not None
+    match step:
+        case MemberStep():
+            return _member_words(frame, step.name, step.step, reply)
+        case Stage():
+            what = f"v{step.version}" if grid.row(step.name).has_versions else "metadata"
+            return f"stage {step.name}: {what}, not visible yet", f"{step.name} is being staged", "stage"
+        case Ratify():
+            tables = units.count(len(step.proposals) + len(step.stands), "table")
+            again = " once more" if grid.ratifications > 1 else ""
+            return (f"ratify{again}: {tables}, all or none", f"does the catalog take all of {tables}?",
+                    "ratify")
+        case AskOutcome():
+            return ("ask: no answer from the catalog, was it ratified?", "no answer, was it ratified?",
+                    "ratify")
+        case GroupCommitted():
+            tables = units.count(len(grid.rows), "table")
+            return (f"committed as transaction {step.seq}: all of {tables}, at once",
+                    f"transaction {step.seq} is yours", "won")
+        case Publish():
+            where = f"v{step.version} into its folder" if grid.row(step.name).has_versions else \
+                "nothing to do, its readers follow the catalog"
+            return f"publish {step.name}: {where}", f"{step.name} is being published", "publish"
+        case GroupFailed():
+            outcome = "ask the catalog for its outcome" if step.may_have_landed else \
+                "nothing of any table was written"
+            return _failure(frame, step.error, f" at {step.name}" if step.name else "", outcome)
+    return type(step).__name__, "", frame.place
+
+
+def _member_words(frame: StepFrame, name: str, step: Step, reply: Any) -> Words:
+    """Of what one of several tables does."""
+    assert frame.grid is not None
+    match step:
+        case Prepared():
+            is_read = frame.grid.row(name).operation == "READ"
+            what = "only read" if is_read else units.count(step.num_actions, "action")
+            return f"prepare {name}: {what}, read v{step.read_version}", f"{name} is prepared", "prepare"
+        case ReadWinner() if isinstance(reply, Refused):
+            return (f"refused: {name} has v{step.version} already, who wrote it?",
+                    f"refused, {name} has moved", "refused")
+        case Rebased():
+            last = step.next_version - 1
+            return (f"again {name}: it is based on v{last} now, it alone is staged again",
+                    f"on to v{step.next_version} of {name}", "again")
+        case Backoff():
+            return f"wait {name}: before attempt {step.attempt + 1}", "", "again"
+        case Failed() if isinstance(step.error, TransactionAbandoned | GivenUp):
+            return f"abandon {name}: what it staged is deleted", f"{name} is given up", frame.place
+        case Failed():
+            return f"fail {name}: {_kind(step.error)}", f"{name} failed, {_kind(step.error)}", frame.place
+        case Committed():
+            return (f"tell {name}: v{step.version} is its newest version",
+                    f"v{step.version} of {name} is yours", "won")
+        case Stood():
+            return (f"tell {name}: nobody changed it, it is still v{step.version}",
+                    f"{name} is still v{step.version}", "won")
+    return _words_of_winner(frame, step, name)
+
+
+def _words_of_winner(frame: StepFrame, step: Step, name: str = "") -> Words:
+    """Of a table that looks at who was faster; ``name`` is empty where it is the only one."""
+    to, of = (f" {name}", f" of {name}") if name else ("", "")
+    match step:
+        case ReadWinner():
+            return f"next{to}: is v{step.version} taken too?", f"is v{step.version}{of} taken too?", "again"
+        case Recognised():
+            return (f"found{to}: v{step.version} is your own, its answer was lost",
+                    f"v{step.version}{of} is your own{'' if name else ' commit'}", "taken")
+        case Lost():
+            who, whose = _who(step), _writer(step.winner) or step.winner.operation
+            if name:
+                who = whose = units.fit(
+                    units.clean(f"{step.winner.commit_info.user_name or ''} {step.winner.operation}".strip()),
+                    MAX_WRITER)
+            exists = f"v{step.version}{of} exists ({whose})"
+            return f"lost{to}: v{step.version} exists ({who})", exists, "lost"
+        case Checked():
+            objection = next((check for check in step.checks if check.state == "failed"), None)
+            if objection is not None:
+                return (f"check{to}: conflict with v{step.version}, {objection.title}",
+                        f"v{step.version}{of} is in conflict with you", "check")
+            return (f"check{to}: no conflict with v{step.version}", f"no conflict with v{step.version}{of}",
+                    "check")
+    return f"{type(step).__name__}{to}", "", frame.place
+
+
+def _failure(frame: StepFrame, error: BaseException, where: str, outcome: str) -> Words:
+    return (f"failed{where}: {_kind(error)}, {outcome}", f"failed{where} ({_kind(error)})", frame.place)
+
+
+def _kind(error: BaseException) -> str:
+    return type(error).__name__.removesuffix("Exception")
+
+
+def _who(step: Lost) -> str:
+    return units.clean(f"{_writer(step.winner)} {step.winner.operation}".strip())
+
+
+def _writer(winner: Any) -> str:
+    name = winner.commit_info.user_name
+    return units.fit(units.clean(name), MAX_WRITER) if name else ""
+
+
+# -- the picture of one table: its log, and the attempts -------------------------------------------
+
+
+def _drawn(frame: StepFrame, step: Step, reply: Any) -> StepFrame:
+    match step:
+        case PutIfAbsent():
+            return _trying(frame, step)
+        case ReadWinner() if frame.place == "put" and reply is False:
+            frame = _last_try(frame, verdict="taken")
+            is_known = any(box.version == step.version for box in frame.boxes)
+            return frame if is_known else _boxed(frame, Box(step.version, "other", "?"))
+        case ReadWinner() if frame.place == "put":
+            return _last_try(frame, outcome="unknown", verdict="no answer from the store")
+        case Recognised():
+            return _boxed(frame, Box(step.version, "yours", "yours"))
+        case Lost():
+            whose = _writer(step.winner) or step.winner.operation
+            frame = _boxed(frame, Box(step.version, "other", whose))
+            return _last_try(frame, outcome="lost", winner=_who(step), verdict="checking …")
+        case Checked():
+            return _checked(frame, step)
+        case Failed():
+            if frame.tries and frame.tries[-1].outcome == "putting":
+                frame = _last_try(frame, outcome="unknown", verdict=f"✕ {_kind(step.error)}")
+            elif frame.tries and not frame.tries[-1].verdict.startswith("✕"):
+                frame = _last_try(frame, verdict=f"✕ {_kind(step.error)}")
+            return replace(frame, state="failed", conflict=getattr(step.error, "conflict", None))
+        case Committed():
+            frame = replace(_boxed(frame, Box(step.version, "yours", "yours")), state="committed")
+            return _last_try(frame, version=step.version, outcome="committed", verdict="committed")
+    return frame
 
 
 def _trying(frame: StepFrame, step: PutIfAbsent) -> StepFrame:
@@ -212,46 +413,15 @@ def _trying(frame: StepFrame, step: PutIfAbsent) -> StepFrame:
     return replace(frame, tries=tuple(tries), num_tries=number)
 
 
-def _read(frame: StepFrame, version: int, reply: Any) -> StepFrame:
-    if frame.at != PUT:
-        return _with_line(frame, f"next: is v{version} taken too?", f"is v{version} taken too?", at=AGAIN)
-    if reply is False:
-        frame = _last_try(frame, verdict="taken")
-        if not any(box.version == version for box in frame.boxes):
-            frame = _boxed(frame, Box(version, "other", "?"))
-        return _with_line(frame, f"taken: v{version} exists, read who has it",
-                     f"v{version} exists, who has it?", at=TAKEN)
-    frame = _last_try(frame, outcome="unknown", verdict="no answer from the store")
-    return _with_line(frame, f"unknown: no answer from the store, read whether v{version} is there",
-                 f"no answer, is v{version} there?", at=TAKEN)
-
-
 def _checked(frame: StepFrame, step: Checked) -> StepFrame:
-    version, writer = step.version, _writer(step.winner)
-    frame = _boxed(frame, Box(version, "other", writer or step.winner.operation))
-    objection = next((check for check in step.checks if check.state == "failed"), None)
-    if objection is not None:
-        frame = _last_try(frame, verdict=f"✕ conflict with v{version}")
-        return _with_line(frame, f"check: conflict with v{version}, {objection.title}",
-                     f"v{version} is in conflict with you", at=CHECK)
+    version, winner = step.version, step.winner
+    frame = _boxed(frame, Box(version, "other", _writer(winner) or winner.operation))
+    if any(check.state == "failed" for check in step.checks):
+        return _last_try(frame, verdict=f"✕ conflict with v{version}")
     passed = frame.tries[-1].passed if frame.tries else None
     passed = (passed[0] if passed else version, version)
     which = f" with v{passed[0]}–v{version}" if passed[0] != version else ""
-    frame = _last_try(frame, verdict=f"✓ no conflict{which}, go on", passed=passed)
-    return _with_line(frame, f"check: no conflict with v{version}", f"no conflict with v{version}", at=CHECK)
-
-
-def _committed(frame: StepFrame, step: Committed) -> StepFrame:
-    frame = replace(_boxed(frame, Box(step.version, "yours", "yours")), state="committed")
-    frame = _last_try(frame, version=step.version, outcome="committed", verdict="committed")
-    tries = units.count(step.attempts, "attempt")
-    return _with_line(frame, f"committed v{step.version} after {tries}",
-                 f"version {step.version} is yours", at=WON)
-
-
-def _writer(winner: Any) -> str:
-    name = winner.commit_info.user_name
-    return units.fit(units.clean(name), MAX_WRITER) if name else ""
+    return _last_try(frame, verdict=f"✓ no conflict{which}, go on", passed=passed)
 
 
 def _last_try(frame: StepFrame, **changes: Any) -> StepFrame:
@@ -263,19 +433,20 @@ def _last_try(frame: StepFrame, **changes: Any) -> StepFrame:
 def _boxed(frame: StepFrame, box: Box) -> StepFrame:
     """The frame with one more version in its log; versions that no shown attempt tried give way."""
     box = replace(box, note=units.fit(units.clean(box.note), MAX_WRITER))
-    keep = {attempt.version for attempt in frame.tries}
-    kept = [b for b in frame.boxes if b.version != box.version]
-    boxes = sorted([*kept, box], key=lambda b: b.version)
+    tried = {attempt.version for attempt in frame.tries}
+    boxes = sorted([*(b for b in frame.boxes if b.version != box.version), box], key=lambda b: b.version)
     newest = {b.version for b in boxes[-PAST:]}
     return replace(frame, boxes=tuple(
         b for b in boxes
-        if b.kind in ("past", "read") or b.version in keep or b.version in newest))
+        if b.kind in ("past", "read") or b.version in tried or b.version in newest))
 
 
-def _with_line(frame: StepFrame, words: str, headline: str = "", at: int = READ) -> StepFrame:
+def _with_line(frame: StepFrame, words: str, headline: str = "", place: str = "read") -> StepFrame:
     """The frame with this line as its newest, also appended to its events."""
     line = words if frame.is_rival else f"{frame.number} {words}"
     line = units.fit(units.clean(line), units.MAX_COLUMNS)
     events = (*frame.events, line)[-MAX_EVENTS:]
-    return replace(frame, line=line, headline=headline or words, at=at, events=events,
+    names = [name for name, _ in frame.algorithm]
+    at = names.index(place if place in names else _IN_GROUP[place])
+    return replace(frame, line=line, headline=units.clean(headline or words), at=at, events=events,
                    num_events=frame.num_events + 1)

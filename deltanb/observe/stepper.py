@@ -1,37 +1,272 @@
 """The stepper: a commit advanced step by step, whose earlier steps can be looked at again.
 
-What lives here: :class:`CommitStepper`, which drives the real steps of a transaction's commit against the
-real table, lets other writers win in between, and keeps a frame of each moment.
-What it does not know: what a step does (``transaction/drive.py``), what a frame says (``frames.py``), how the
-trace is looked at (``stepped.py``), how it is drawn (``notebook/drawing/stepper.py``), the buttons
+What lives here: :class:`Stepper`, which drives the real steps of a commit, lets other writers win in between,
+and keeps a frame of each moment; :class:`CommitStepper`, which does so on a table, and
+:class:`GroupStepper`, on several tables of a catalog.
+What it does not know: what a step does (``transaction/drive.py``, ``catalog/group.py``), what a frame says
+(``frames.py``), how it is drawn (``notebook/drawing/stepper.py``), the buttons
 (``notebook/widgets/stepper.py``).
+
+Between two steps nothing is held: no lock is taken, no transaction of a database is open. Going back shows an
+older frame and undoes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.observe import frames as stepper_frames
-from deltanb.observe import rivals
-from deltanb.observe.stepped import StepLine, Stepped, printed
+from deltanb.observe import frames, rivals
+from deltanb.observe.frames import StepFrame
 from deltanb.options import set_options
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
-from deltanb.transaction.drive import Drive
+from deltanb.text.safe_text import safe
+from deltanb.transaction.drive import Drive, GivenUp
 from deltanb.transaction.failed import leave_report
+from deltanb.transaction.group import GroupFailed
 from deltanb.transaction.operations import as_operation
-from deltanb.transaction.steps import Committed, Failed, Winner
+from deltanb.transaction.steps import Committed, Failed, Step, Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
+    from deltanb.catalog.transaction import CatalogTransaction
     from deltanb.transaction.operations import Operation
     from deltanb.transaction.transaction import OptimisticTransaction
 
+Rival = str | Callable[[Any], Any]
+"""What another writer does: a key of :data:`rivals.KINDS`, or a function that is given the table."""
 
-class CommitStepper(Displayable, Stepped):
-    """A commit that is advanced step by step, on the real table.
+
+class StepLine(str):
+    """A line that was already printed; as the last expression of a cell it is not shown a second time."""
+
+    __slots__ = ()
+
+    def _ipython_display_(self) -> None:
+        """Show nothing, as the line was printed."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What another writer's commit did: in words, by the name of what it made, and as versions of a log."""
+
+    did: str
+    where: str
+    commits: tuple[tuple[int, str], ...] = ()
+
+
+class Stepper(Displayable):
+    """A commit that is advanced step by step, and the trace of its frames, which only grows.
+
+    A step's reading or writing is done when the step is left, so that whatever happens before that, a rival
+    say, happens to it. A commit that fails does not raise: the last frame shows why.
+    """
+
+    txn: Any
+    """The transaction whose commit this is."""
+    tables: list[str]
+    """The tables of the commit."""
+    _of = ""
+    """Whose commit it is, before what is refused."""
+
+    def __init__(self, drive: Any, first: StepFrame) -> None:
+        self._drive = drive
+        self._frames = [first]
+        self._at = 0
+        self.error: BaseException | None = None
+        """Why the commit failed."""
+        self.panel: Any = None
+        """Its buttons, once a notebook has shown it."""
+        self._listeners: list[Callable[[], None]] = []
+
+    # -- what there is to see --------------------------------------------------------------------
+
+    @property
+    def frames(self) -> tuple[StepFrame, ...]:
+        """All frames so far: the one before the first step, then one per step or rival."""
+        return tuple(self._frames)
+
+    @property
+    def position(self) -> int:
+        """The index in :attr:`frames` of the one that is shown."""
+        return self._at
+
+    @property
+    def frame(self) -> StepFrame:
+        """The frame that is shown; an older one also says how the commit ended, if it has."""
+        shown, newest = self._frames[self._at], self._frames[-1]
+        is_newest = shown is newest
+        ended = newest.state != "running"
+        return replace(
+            shown, total=newest.number if ended or not is_newest else None,
+            ending=newest.line.split(" ", 1)[1] if ended and not is_newest else "")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the commit has ended, one way or the other."""
+        return self._frames[-1].state != "running"
+
+    @property
+    def conflict(self) -> Any:
+        """The conflict that made the commit fail; None if it has not failed or failed for another reason."""
+        return getattr(self.error, "conflict", None)
+
+    def in_short(self) -> str:
+        """How the commit ended."""
+        return self._frames[-1].line.split(" ", 1)[1].split(":", 1)[0]
+
+    # -- what each kind of commit does in its own way ------------------------------------------------
+
+    def _after(self, step: Step | None) -> StepFrame:
+        """The frame after a step, None for the end."""
+        raise NotImplementedError
+
+    def _newest(self) -> int:
+        """What was committed last, by anybody."""
+        raise NotImplementedError
+
+    def _moved(self, before: int, name: str | None) -> Moved | None:
+        """What was committed since; None where nothing was."""
+        raise NotImplementedError
+
+    def _meet(self, kind: Rival, name: str | None) -> tuple[OptimisticTransaction | None, Any]:
+        """What a rival of this kind is to win against, and the table that it commits to."""
+        raise NotImplementedError
+
+    def _failed(self, error: Exception) -> None:
+        """What follows the end of a commit that failed."""
+        raise NotImplementedError
+
+    def _abandoned(self, why: str, error: BaseException) -> StepFrame:
+        """The last frame of a commit that did not go to its end."""
+        raise NotImplementedError
+
+    # -- the commit goes on ------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the commit up at its present step; its transaction is then abandoned.
+
+        What is committed by then stays. Where the outcome of a step is open, it is asked first.
+        """
+        if not self.is_done:
+            self._drive.give_up()
+            self._show(self._abandoned("closed", GivenUp()))
+
+    def advance(self) -> str:
+        """As :meth:`step`, but the line is returned and not printed."""
+        if self.is_done:
+            self.move(len(self._frames) - 1)
+            return f"nothing left to do: {self.in_short()}"
+        try:
+            step = self._drive.advance()
+            frame = self._after(step)
+            if isinstance(step, Failed | GroupFailed):
+                self._fail()
+        except BaseException as error:
+            self.error = error
+            self._drive.give_up(error)
+            self._show(self._abandoned(type(error).__name__, error))
+            raise
+        self._show(frame)
+        return frame.line
+
+    def _fail(self) -> None:
+        """Let the steps end with the error that they announced."""
+        try:
+            self._drive.advance()
+        except Exception as error:
+            self.error = error
+            self._failed(error)
+
+    def _let_win(self, kind: Rival, writer: str, name: str | None = None) -> str:
+        if self.is_done:
+            raise IllegalStateError(f"{self._of}no rival can win any more: {self.in_short()}")
+        if not writer or not isinstance(writer, str):
+            raise InvalidArgument(f"a rival's name is a text, found {writer!r}")
+        before, did = self._newest(), ""
+        txn, table = self._meet(kind, name)
+        if callable(kind):
+            with set_options(user_name=writer):
+                kind(table)
+        else:
+            assert txn is not None  # else it was refused
+            did = rivals.commit_rival(txn, kind, writer).did
+        moved = self._moved(before, name)
+        if moved is None:
+            return f"{units.clean(writer)}: committed nothing"
+        self._show(frames.rival(self._frames[-1], writer, did or moved.did, moved.where, moved.commits))
+        return self._frames[-1].line
+
+    def step(self) -> StepLine:
+        """Go on by one step, and print what happened as one line.
+
+        At the end of the commit nothing more happens, and the line says so. A keyboard interrupt ends the
+        commit and is raised, once it is known whether what was interrupted has landed.
+
+        A notebook shows the line once. A prompt of Python shows a value again, and one of IPython an empty
+        ``Out``, unless it has a name: ``_ = stepper.step()``.
+        """
+        return printed(self.advance())
+
+    def run(self) -> StepLine:
+        """Run the remaining steps; each one prints its line."""
+        line = self.step()
+        while not self.is_done:
+            line = self.step()
+        return line
+
+    # -- the trace -------------------------------------------------------------------------------
+
+    def back(self) -> StepLine:
+        """Look at the frame before; nothing is undone."""
+        return printed(self.move(self._at - 1))
+
+    def first(self) -> StepLine:
+        """Look at the first frame."""
+        return printed(self.move(0))
+
+    def last(self) -> StepLine:
+        """Look at the newest frame."""
+        return printed(self.move(len(self._frames) - 1))
+
+    def next(self) -> StepLine:
+        """Look at the frame after; at the newest one this is :meth:`step`."""
+        if self._at == len(self._frames) - 1:
+            return self.step()
+        return printed(self.move(self._at + 1))
+
+    def move(self, position: int) -> str:
+        """Show the frame at an index, or the nearest there is, and return its line."""
+        self._at = min(max(0, position), len(self._frames) - 1)
+        self._tell()
+        frame = self.frame
+        line = frame.line
+        if not frame.ending:
+            return line
+        note = f" (looking back: {self.in_short()})"
+        return units.fit(line, units.MAX_COLUMNS - len(note)) + note
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this function, without arguments, whenever another frame is shown."""
+        self._listeners.append(listener)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _show(self, frame: StepFrame) -> None:
+        self._frames.append(frame)
+        self._at = len(self._frames) - 1
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+
+class CommitStepper(Stepper):
+    """A commit to one table that is advanced step by step, on the real table.
 
     A step's reading or writing is done when the step is left, so that whatever happens before that, a
     :meth:`rival` say, happens to it. A commit that fails does not raise: the last frame shows why, and
@@ -61,25 +296,22 @@ class CommitStepper(Displayable, Stepped):
     (2, 11)
     """
 
+    txn: OptimisticTransaction
+
     def __init__(
         self, txn: OptimisticTransaction, actions: Iterable[Action] = (),
         operation: Operation | str | None = None,
     ) -> None:
-        self.txn = txn
-        """The transaction whose commit this is."""
-        self._drive = Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock())
-        super().__init__(stepper_frames.opened(txn.table, as_operation(operation).name, txn.read_version))
+        self.txn, self.tables, self._of = txn, [txn.table], f"table {txn.table}: "
+        super().__init__(Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock()),
+                         frames.opened(txn.table, as_operation(operation).name, txn.read_version))
 
     @property
     def version(self) -> int | None:
         """The version that was committed; None until then."""
         return None if self.txn.committed is None else self.txn.committed.version
 
-    # -- the commit goes on ----------------------------------------------------------------------
-
-    def rival(
-        self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER
-    ) -> StepLine:
+    def rival(self, kind: Rival, writer: str = rivals.WRITER) -> StepLine:
         """Commit to the table as another writer, between two steps, and print what that commit did.
 
         Args:
@@ -93,90 +325,211 @@ class CommitStepper(Displayable, Stepped):
         """
         return printed(self.let_win(kind, writer))
 
-    def close(self) -> None:
-        """Give the commit up at its present step; its transaction is then abandoned.
+    def let_win(self, kind: Rival, writer: str = rivals.WRITER) -> str:
+        """As :meth:`rival`, but the line is returned and not printed."""
+        return self._let_win(kind, writer)
 
-        Where a put is unanswered the log is asked first: its version may be there, and stays.
-        """
-        if not self.is_done:
-            self._drive.give_up()
-            self._given_up("closed")
+    def refusal(self, kind: str) -> str | None:
+        """Why a rival of this kind has nothing to do; None if it has."""
+        return rivals.refusal(self.txn, kind)
 
     def advance(self) -> str:
         """As :meth:`step`, but the line is returned and not printed."""
-        if self.is_done:
-            self.move(len(self._frames) - 1)
-            return f"nothing left to do: {self.in_short()}"
-        if self._drive.step is None:
+        if not self.is_done and self._drive.step is None:
             self.txn._must_be_open()
-        try:
-            step = self._drive.advance()
-            assert step is not None  # the end is driven through at Committed
-            frame = stepper_frames.after(self._frames[-1], step, self._drive.reply)
-            if isinstance(step, Committed):
-                self._drive.advance()
-            elif isinstance(step, Failed):
-                self._fail()
-        except BaseException as error:
-            self.error = error
-            self._drive.give_up(error)
-            self._given_up(type(error).__name__)
-            raise
-        self._show(frame)
-        if self._drive.committed is not None:
+        is_new = self._drive.committed is None
+        line = super().advance()
+        if is_new and self._drive.committed is not None:
             self.txn.run_post_commit_hooks()
-        return str(frame.line)
-
-    def let_win(self, kind: str | Callable[[Any], Any], writer: str = rivals.WRITER) -> str:
-        """As :meth:`rival`, but the line is returned and not printed."""
-        if self.is_done:
-            raise IllegalStateError(
-                f"table {self.txn.table}: no rival can win any more: {self.in_short()}")
-        if not writer or not isinstance(writer, str):
-            raise InvalidArgument(f"a rival's name is a text, found {writer!r}")
-        log = self.txn.log
-        before = log.update().version
-        if callable(kind):
-            from deltanb.table.table import DeltaTable
-
-            with set_options(user_name=writer):
-                kind(DeltaTable(log))
-            did = ""
-        else:
-            did = rivals.commit_rival(self.txn, kind, writer).did
-        found = [Winner(v, tuple(log.read_commit(v)))
-                 for v in range(before + 1, log.update().version + 1)]
-        if not found:
-            return f"{units.clean(writer)}: committed nothing"
-        did = did or ", ".join(dict.fromkeys(winner.operation for winner in found))
-        commits = [(w.version, str(w.commit_info.user_name or w.operation)) for w in found]
-        self._show(stepper_frames.rival(self._frames[-1], writer, did, commits))
-        return str(self._frames[-1].line)
+        return line
 
     def in_short(self) -> str:
         """How the commit ended."""
         frame = self._frames[-1]
         if frame.state == "committed":
             return f"v{max(box.version for box in frame.boxes)} is committed and stays"
-        return str(frame.line).split(" ", 1)[1].split(":", 1)[0]
+        return super().in_short()
 
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _fail(self) -> None:
-        """Let the steps end with the error that they announced."""
-        try:
+    def _after(self, step: Step | None) -> StepFrame:
+        assert step is not None  # the end is driven through at Committed
+        frame = frames.after(self._frames[-1], step, self._drive.reply)
+        if isinstance(step, Committed):
             self._drive.advance()
-        except Exception as error:
-            self.error = error
-            leave_report(self.txn)
+        return frame
 
-    def _given_up(self, why: str) -> None:
-        """The last frame of a commit that did not go to its end, by what its transaction knows."""
-        last, landed = self._frames[-1], self.txn.committed
+    def _failed(self, error: Exception) -> None:
+        leave_report(self.txn)
+
+    def _abandoned(self, why: str, error: BaseException) -> StepFrame:
+        landed, last = self.txn.committed, self._frames[-1]
         if landed is not None:
-            self._show(stepper_frames.after(last, landed))
-            return
+            return frames.after(last, landed)
         version = int(getattr(self._drive.step, "version", self.txn.read_version + 1))
-        is_open = self.txn.may_have_landed
-        outcome = f"look whether v{version} is there" if is_open else "nothing was written"
-        self._show(stepper_frames.abandoned(last, f"{why}, {outcome}"))
+        return frames.abandoned(last, why, f"look whether v{version} is there" if self.txn.may_have_landed
+                                else "nothing was written")
+
+    def _newest(self) -> int:
+        return self.txn.log.update().version
+
+    def _moved(self, before: int, name: str | None) -> Moved | None:
+        log = self.txn.log
+        won = [Winner(v, tuple(log.read_commit(v))) for v in range(before + 1, log.update().version + 1)]
+        if not won:
+            return None
+        first, last = won[0].version, won[-1].version
+        return Moved(", ".join(dict.fromkeys(winner.operation for winner in won)),
+                     f"v{first}" if first == last else f"v{first}–v{last}",
+                     tuple((w.version, str(w.commit_info.user_name or w.operation)) for w in won))
+
+    def _meet(self, kind: Rival, name: str | None) -> tuple[OptimisticTransaction | None, Any]:
+        from deltanb.table.table import DeltaTable
+
+        return self.txn, DeltaTable(self.txn.log)
+
+
+class GroupStepper(Stepper):
+    """The commit of several tables, advanced step by step, on the real catalog.
+
+    It goes as that of one table (:class:`CommitStepper`); what is ratified when it is given up stays.
+
+    Raises:
+        IllegalStateError: the transaction has ended, or there is nothing to commit.
+
+    >>> import deltanb as dn
+    >>> from itertools import count
+    >>> numbers = count(1)  # tables are taken in the order of their ids
+    >>> _ = dn.set_options(new_id=lambda: f"{next(numbers):08x}-0000-4000-8000-000000000000")
+    >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    >>> catalog.create_namespace("shop")
+    >>> for name in ("orders", "totals"):
+    ...     _ = catalog.create_table(f"shop.{name}", {"id": [1, 2]})
+    >>> txn = catalog.transaction()
+    >>> for name in ("orders", "totals"):
+    ...     _ = txn.table(f"shop.{name}").append({"id": [3]})
+    >>> stepper = txn.stepper()
+    >>> line = stepper.step()
+    1 prepare shop.orders: 1 action, read v0
+    >>> line = stepper.rival("append here", "shop.orders", "ben")
+    ben: appended 2 rows where you write, shop.orders v1
+    >>> line = stepper.run()
+    2 stage shop.orders: v1, not visible yet
+    3 prepare shop.totals: 1 action, read v0
+    4 stage shop.totals: v1, not visible yet
+    5 ratify: 2 tables, all or none
+    6 refused: shop.orders has v1 already, who wrote it?
+    7 lost shop.orders: v1 exists (ben WRITE)
+    8 check shop.orders: no conflict with v1
+    9 next shop.orders: is v2 taken too?
+    10 again shop.orders: it is based on v1 now, it alone is staged again
+    11 stage shop.orders: v2, not visible yet
+    12 ratify once more: 2 tables, all or none
+    13 tell shop.totals: v1 is its newest version
+    14 tell shop.orders: v2 is its newest version
+    15 committed as transaction 4: all of 2 tables, at once
+    16 publish shop.orders: v2 into its folder
+    17 publish shop.totals: v1 into its folder
+    18 done: every version is in its folder
+    """
+
+    txn: CatalogTransaction
+
+    def __init__(self, txn: CatalogTransaction) -> None:
+        self.txn = txn
+        if txn.status == "open" and all(table.is_read_only for table in txn.tables.values()):
+            raise IllegalStateError(
+                f"stepper: nothing was done in the transaction {txn.txn_id} of the catalog, so there is no "
+                "commit to step through; change a table first")
+        drive = txn.begin()
+        assert drive is not None
+        self.tables = [row.name for row in drive.progress.rows]
+        super().__init__(drive, frames.opened_group(drive.progress, txn.read_seq))
+
+    @property
+    def seq(self) -> int | None:
+        """The catalog's transaction that was committed; None until then."""
+        return None if self._drive.committed is None else self._drive.committed.seq
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The versions that were committed, by table; empty until then."""
+        done = self._drive.committed
+        return {} if done is None else dict(done.versions)
+
+    def rival(self, kind: Rival, table: str | None = None, writer: str = rivals.WRITER) -> StepLine:
+        """Commit to one of the tables as another writer, between two steps, and print what that commit did.
+
+        Args:
+            kind: as :meth:`CommitStepper.rival` takes it.
+            table: which table of the transaction; the first one unless given.
+            writer: the user name the commit is recorded under.
+
+        Raises:
+            InvalidArgument: there is no such rival, or no such table in the transaction.
+            IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
+        """
+        return printed(self.let_win(kind, table, writer))
+
+    def let_win(self, kind: Rival, table: str | None = None, writer: str = rivals.WRITER) -> str:
+        """As :meth:`rival`, but the line is returned and not printed."""
+        return self._let_win(kind, writer, table)
+
+    def refusal(self, kind: str, table: str | None = None) -> str | None:
+        """Why a rival of this kind has nothing to do on a table; None if it has."""
+        txn = self.txn.transaction_of(self._named(table))
+        if txn is None:
+            return "an Iceberg table's rows are PyIceberg's; give a function of the table"
+        return rivals.refusal(txn, kind)
+
+    def in_short(self) -> str:
+        """How the commit ended."""
+        if self._drive.committed is not None:
+            return f"transaction {self._drive.committed.seq} is committed and stays"
+        return super().in_short()
+
+    def _after(self, step: Step | None) -> StepFrame:
+        last, drive = self._frames[-1], self._drive
+        if step is not None:
+            return frames.after(last, step, drive.reply, drive.progress)
+        self.txn.ended()
+        return frames.done(last, drive.progress)
+
+    def _failed(self, error: Exception) -> None:
+        self.txn.ended(error)
+
+    def _abandoned(self, why: str, error: BaseException) -> StepFrame:
+        self.txn.ended(error)
+        return frames.abandoned(
+            self._frames[-1], why, "nothing of any table was written", self._drive.progress)
+
+    def _named(self, table: str | None) -> str:
+        name = self.tables[0] if table is None else table
+        if name not in self.tables:
+            raise InvalidArgument(
+                f"{name!r} is no table of this transaction; its tables are {', '.join(self.tables)}")
+        return name
+
+    def _newest(self) -> int:
+        return self.txn.catalog.store.instant()
+
+    def _moved(self, before: int, name: str | None) -> Moved | None:
+        store, name = self.txn.catalog.store, self._named(name)
+        entries = store.history(before)
+        if not entries:
+            return None
+        did = ", ".join(dict.fromkeys(what for entry in entries for what in entry.operations.values()))
+        pointer = store.tables.load(name).pointer
+        return Moved(did or "committed", f"{name} v{pointer}" if isinstance(pointer, int) else name)
+
+    def _meet(self, kind: Rival, name: str | None) -> tuple[OptimisticTransaction | None, Any]:
+        name = self._named(name)
+        reason = None if callable(kind) else self.refusal(kind, name)
+        if reason is not None:
+            raise IllegalStateError(f"table {name}: no rival {kind!r} here: {reason}")
+        return self.txn.transaction_of(name), self.txn.catalog.table(name)
+
+
+def printed(line: str) -> StepLine:
+    """Print a line, and give it back as one that was printed."""
+    line = safe(line)
+    print(line)  # noqa: T201  what a step did is a cell's output
+    return StepLine(line)

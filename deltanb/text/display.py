@@ -26,7 +26,7 @@ ABOVE = {
     "CatalogTransaction": "deltanb.catalog.transaction",
     "CommitStepper": "deltanb.observe.stepper",
     "DeltaDataSource": "deltanb.sources.spark.source",
-    "GroupStepper": "deltanb.observe.group_stepper",
+    "GroupStepper": "deltanb.observe.stepper",
     "IcebergTable": "deltanb.catalog.iceberg.table",
     "lock_events": "deltanb.observe.lock_events",
     "read_stream": "deltanb.sources.spark.stream",

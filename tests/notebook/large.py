@@ -146,12 +146,13 @@ KINDS = (
     "DeltaTable", "DeltaLog", "Snapshot", "StructType", "TableDetail", "FileScan",
     "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
-    "CommitTimeline", "CommitStepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
+    "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
     "CommandResult",
     "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
-    "IcebergTable", "GroupFrame", "GroupStepper", "CatalogTimeline", "StreamState", "TableStream",
+    "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
+    "StreamState", "TableStream",
 )
 """Names of the objects: that of the view, and of what state."""
 
@@ -265,7 +266,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "History": table.history, "HistoryEntry": lambda: table.history()[0],
         "HistoryEntry, of many files": lambda: most_files(table),
         "CommitTimeline": table.timeline,
-        "CommitStepper": lambda: stepper, "StepFrame": lambda: stepper.frame,
+        "Stepper": lambda: stepper, "StepFrame": lambda: stepper.frame,
         "Replay": lambda: table.history().replay(isolation="WriteSerializable"),
         "Explanation": lambda: dn.explain_conflict(reader),
         "ScanExplanation": lambda: scanned,
@@ -286,7 +287,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "CatalogSnapshot": lambda: catalog.snapshot(["shop.orders", "shop.totals"]),
         "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,
         "GroupCommit": lambda: grid, "IcebergTable": lambda: wide,
-        "GroupFrame": lambda: stepped.frame, "GroupStepper": lambda: stepped,
+        "StepFrame, of several tables": lambda: stepped.frame,
+        "Stepper, of several tables": lambda: stepped,
         "CatalogTimeline": catalog.timeline,
         "StreamState": lambda: streamed, "TableStream": lambda: TableStream(streamed),
     }

@@ -15,8 +15,8 @@ from deltanb import errors
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.notebook import bundle
-from deltanb.notebook.widgets.group_stepper import Panel
-from deltanb.observe.group_stepper import GroupStepper
+from deltanb.notebook.widgets.stepper import Panel
+from deltanb.observe.stepper import GroupStepper
 from deltanb.options import set_options
 from tests.notebook.looks import assert_consistent, assert_golden, counted_ids
 from tests.notebook.samples import TIME

@@ -1,28 +1,34 @@
-"""A frame of a stepped commit drawn: as text, and as HTML with the algorithm beside the log.
+"""A frame of a stepped commit drawn: as text, and as HTML with the algorithm beside the log or the grid.
 
 What lives here: the view of a frame and its two forms: the algorithm with an arrow at the line it stands
-at, the versions of the log as boxes, a row an attempt, what happened so far, the conflict if there is one.
+at; of one table the versions of the log as boxes and a row an attempt, of several the tables by phases; what
+happened so far, and why it failed.
 What it does not know: how frames come about (``observe/frames.py``), what moves them
-(``observe/stepper.py``).
+(``observe/stepper.py``), what is said of a grid (``views/group.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltanb.notebook.drawing import conflict as conflict_forms
+from deltanb.notebook.drawing import group as group_forms
 from deltanb.notebook.drawing import html, text
-from deltanb.notebook.views import conflict
-from deltanb.notebook.views.model import Inline, Section, Span, View, muted, plain, spans
-from deltanb.observe.frames import ALGORITHM, Box, StepFrame, Try
+from deltanb.notebook.views import conflict, group
+from deltanb.notebook.views.group import GroupView
+from deltanb.notebook.views.model import Section, Span, muted, plain, spans
+from deltanb.observe.frames import Box, StepFrame, Try
 from deltanb.text import formatting as units
+
+if TYPE_CHECKING:
+    from deltanb.observe.stepper import Stepper
 
 LEAST_BOXES = 6  # boxes drawn at least, the rest of them empty: the log goes on
 MAX_BOXES = 6  # beyond these the versions before the one read give way
 MAX_NOTE = 14  # columns of whose a version is in the text form; the attempts say it in full
-LOG, SO_FAR = "_delta_log", "What happened so far"
+ALGORITHM, LOG, SO_FAR = "algorithm", "_delta_log", "What happened so far"
 SIGNS = {"lost": "✕", "committed": "✓", "putting": "…", "unknown": "?"}
 TONES = {"lost": "lost", "committed": "ok", "putting": "muted", "unknown": "warn"}
 GAP = "⋯"
@@ -30,62 +36,79 @@ GAP = "⋯"
 
 
 @dataclass(frozen=True)
-class StepView(View):
+class StepView(GroupView):
     """The view of a frame: its heading, and the frame for what is drawn rather than said."""
 
     frame: StepFrame | None = None
-    met: conflict.ConflictView | None = None
 
     @property
     def headings(self) -> tuple[str, ...]:
+        assert self.frame is not None
+        if self.frame.grid is not None:
+            return super().headings
         return (self.kind, LOG, SO_FAR, *(("Conflict",) if self.met else ()))
 
 
-def stepper(stepper: Any) -> StepView:
-    """The view of a :class:`~deltanb.observe.stepper.CommitStepper`: of the frame it shows."""
+def stepper(stepper: Stepper) -> StepView:
+    """The view of a :class:`~deltanb.observe.stepper.Stepper`: of the frame it shows."""
     return frame(stepper.frame)
 
 
 def frame(frame: StepFrame) -> StepView:
     """The view of a :class:`~deltanb.observe.frames.StepFrame`."""
+    of = f" of {frame.total}" if frame.total is not None else ""
+    step = f", step {frame.number}{of}" if frame.number else ", not begun"
+    lines = (muted(f"looking back; in the end: {frame.ending}"),) if frame.ending else ()
+    so_far = Section(SO_FAR, units.count(frame.num_events, "event"))
+    if frame.grid is not None:
+        grid = group.group(frame.grid)
+        return StepView(grid.kind, "", (step, frame.headline), lines, (*grid.sections, so_far),
+                        culprit=grid.culprit, met=grid.met, why=grid.why, unmet=grid.unmet, frame=frame)
     tries = f", {units.count(frame.num_tries, 'attempt')}" if frame.num_tries else ""
-    if frame.number == 0:
-        step = ", not begun"
-    else:
-        step = f", step {frame.number}" + (f" of {frame.total}" if frame.total is not None else "")
-    lines: list[Inline] = []
-    if frame.ending:
-        lines.append(muted(f"looking back; in the end: {frame.ending}"))
-    found = None if frame.conflict is None else conflict.fields(frame.conflict)
-    about = f"{frame.operation} on {frame.table}{tries}"
     return StepView(
-        "Commit", lines=(*lines,), marks=(step, frame.headline, about), frame=frame, met=found,
-        sections=(Section(SO_FAR, units.count(frame.num_events, "event")),))
+        "Commit", "", (step, frame.headline, f"{frame.operation} on {frame.table}{tries}"), lines, (so_far,),
+        met=None if frame.conflict is None else conflict.fields(frame.conflict), frame=frame)
 
 
 def _head(view: StepView) -> list[Span]:
-    step, headline, about = (plain(mark) for mark in view.marks)
-    return [Span(f"{view.kind}{step}", strong=True), Span(f": {headline}"), muted(f" — {about}")]
+    step, headline, *about = map(plain, view.marks)
+    return [Span(f"{view.kind}{step}", strong=True), Span(f": {headline}"),
+            *(muted(f" — {words}") for words in about)]
+
+
+def _grid(view: StepView) -> tuple[Section, Section | None]:
+    """The tables by phases, and why the commit failed."""
+    grid, *rest = view.sections
+    return grid, next((section for section in rest if section.heading != SO_FAR), None)
 
 
 # -- text ----------------------------------------------------------------------------------------
 
 
 def to_text(view: StepView) -> str:
-    """The text form: the heading, the algorithm in one line, the log, the attempts, the last event."""
+    """The text form: the heading, the algorithm in one line, the log with the attempts or the grid, the last
+    event, why it failed."""
     assert view.frame is not None
     shown = view.frame
-    indent = len(LOG) + 2
-    lines = [units.fit(plain(_head(view)), units.MAX_COLUMNS), *(plain(line) for line in view.lines)]
-    marked = [f"▶ {name}" if at == shown.at else name for at, (name, _) in enumerate(ALGORITHM)]
-    lines.append(units.pad("algorithm", indent) + "  ".join(marked))
-    lines.append(units.pad(LOG, indent) + _boxes_text(shown, units.MAX_COLUMNS - indent))
-    lines += _tries_text(shown, indent)
+    indent = len(LOG if shown.grid is None else ALGORITHM) + 2
+    marked = [f"▶ {name}" if at == shown.at else name for at, (name, _) in enumerate(shown.algorithm)]
+    lines = [units.fit(plain(_head(view)), units.MAX_COLUMNS), *map(plain, view.lines),
+             units.pad(ALGORITHM, indent) + "  ".join(marked)]
     earlier = "… " if shown.num_events > 1 else ""
-    lines.append(f"{SO_FAR}  {units.count(shown.num_events, 'event')}: {earlier}{shown.line}")
+    tail = [f"{SO_FAR}  {units.count(shown.num_events, 'event')}: {earlier}{shown.line}"]
+    if shown.grid is not None:
+        grid, why = _grid(view)
+        assert grid.table is not None
+        if why is not None:
+            tail += text.wrap([f"{why.heading}  ", *spans(view.why)], max_lines=2)
+        room = text.MAX_LINES - len(lines) - len(tail)
+        lines += [f"{grid.heading}  {plain(grid.summary)}", *text.rows(grid.table, room - 1), *tail]
+        return text.clamp(lines)
+    lines += [units.pad(LOG, indent) + _boxes_text(shown, units.MAX_COLUMNS - indent),
+              *_tries_text(shown, indent), *tail]
     if view.met is not None:
-        found = ["Conflict  ", f"✕ {view.met.kind}: ", *spans(view.met.lines[0])]
-        lines += text.wrap(found, max_lines=max(1, text.MAX_LINES - len(lines)))
+        words = ["Conflict  ", f"✕ {view.met.kind}: ", *spans(view.met.lines[0])]
+        lines += text.wrap(words, max_lines=max(1, text.MAX_LINES - len(lines)))
     return text.clamp(lines)
 
 
@@ -141,24 +164,35 @@ def body(view: StepView, share: float) -> html.Markup:
     """The rich form of a frame."""
     assert view.frame is not None
     t, shown = html.tag, view.frame
-    parts = [
+    if shown.grid is None:
+        picture, failure = _log(shown), _conflict(view, share)
+    else:
+        grid, why = _grid(view)
+        picture = t("div", group_forms.grid(view, grid, None, share), cls="dnb-scroll dnb-log")
+        failure = [] if why is None else [html.part(group_forms.opened(view, why, share))]
+    return html.join([
         html.part(t("p", html.inline(_head(view))), [t("p", html.inline(line)) for line in view.lines]),
-        t("div", algorithm(ALGORITHM, shown.at), _log(shown), cls="dnb-step"),
+        t("div", algorithm(shown), picture, cls="dnb-step"),
         html.part(events(shown), cls="dnb-soft"),
-    ]
-    if view.met is not None:
-        named = t("b", f"✕ {view.met.kind}", cls="dnb-warn dnb-name")
-        parts.append(html.part(t("p", t("span", "Conflict", cls="dnb-head"), named, " — ",
-                                 html.inline(view.met.lines[0]))))
-        parts.append(conflict_forms.body(view.met, share))
-    return html.join(parts)
+        *failure,
+    ])
 
 
-def algorithm(lines: Sequence[tuple[str, str]], at: int) -> html.Markup:
+def _conflict(view: StepView, share: float) -> list[html.Markup]:
+    if view.met is None:
+        return []
+    t = html.tag
+    named = t("b", f"✕ {view.met.kind}", cls="dnb-warn dnb-name")
+    return [html.part(t("p", t("span", "Conflict", cls="dnb-head"), named, " — ",
+                        html.inline(view.met.lines[0]))),
+            conflict_forms.body(view.met, share)]
+
+
+def algorithm(frame: StepFrame) -> html.Markup:
     """The algorithm line by line, with an arrow at the one it stands at."""
     items = []
-    for place, (_, line) in enumerate(lines):
-        is_here = place == at
+    for place, (_, line) in enumerate(frame.algorithm):
+        is_here = place == frame.at
         here = {"aria-current": "step"} if is_here else {}
         items.append(html.tag("li", ("▶ " if is_here else "  ") + line, **here))
     return html.tag("ol", *items, cls="dnb-algo")
@@ -237,7 +271,7 @@ def _columns(boxes: Sequence[Box]) -> list[Box | None]:
     return columns
 
 
-def events(frame: Any) -> html.Markup:
+def events(frame: StepFrame) -> html.Markup:
     """What happened so far, to unfold."""
     t = html.tag
     left = frame.num_events - len(frame.events)

@@ -16,7 +16,6 @@ from typing import Any
 
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import group as group_forms
-from deltanb.notebook.drawing import group_stepper as group_stepper_forms
 from deltanb.notebook.drawing import html, lock_scopes, text
 from deltanb.notebook.drawing import scan as scan_forms
 from deltanb.notebook.drawing import stepper as stepper_forms
@@ -127,8 +126,8 @@ _ENTRIES: dict[str, Entry] = {
     "Action": Entry(actions.fields),
     "History": Entry(history.view),
     "HistoryEntry": Entry(commit.view),
-    "CommitStepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html,
-                           widget="deltanb.notebook.widgets.stepper"),
+    "Stepper": Entry(stepper_forms.stepper, stepper_forms.to_text, stepper_forms.to_html,
+                     widget="deltanb.notebook.widgets.stepper"),
     "StepFrame": Entry(stepper_forms.frame, stepper_forms.to_text, stepper_forms.to_html),
     "CommitTimeline": Entry(timeline_view.view, html=timeline_view.to_html, drawings=timeline_view.DRAWINGS),
     "CatalogTimeline": Entry(timeline_view.catalog, html=timeline_view.to_html,
@@ -159,7 +158,4 @@ _ENTRIES: dict[str, Entry] = {
     "CatalogSnapshot": Entry(catalog.snapshot),
     "CatalogTransaction": Entry(group.transaction, group_forms.to_text, group_forms.to_html),
     "GroupCommit": Entry(group.group, group_forms.to_text, group_forms.to_html),
-    "GroupFrame": Entry(group_stepper_forms.frame, group_stepper_forms.to_text, group_stepper_forms.to_html),
-    "GroupStepper": Entry(group_stepper_forms.stepper, group_stepper_forms.to_text,
-                          group_stepper_forms.to_html, widget="deltanb.notebook.widgets.group_stepper"),
 }

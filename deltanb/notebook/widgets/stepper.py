@@ -45,27 +45,33 @@ class Panel:
             tooltip="What another writer does", layout=w.Layout(width="16em"))
         self.rival = self._button("let another writer win now", "A real commit, by someone else",
                                   self.let_win, width="15em")
+        self.table = w.Dropdown(
+            options=stepper.tables, tooltip="The table that the other writer commits to",
+            layout=w.Layout(width="14em"))
         self.message, self.picture = w.HTML(), w.HTML()
         moves = [self.first, self.back, self.next, self.last, self.slider]
         self.box = w.VBox([
             w.HBox(moves, layout=w.Layout(**WRAPPED)), self.picture,
-            w.HBox([*self.choices(), self.kind, self.rival, self.message], layout=w.Layout(**WRAPPED))])
+            w.HBox([*([self.table] if len(stepper.tables) > 1 else []), self.kind, self.rival, self.message],
+                   layout=w.Layout(**WRAPPED))])
         self.slider.observe(self._slide, names="value")
-        self.kind.observe(lambda _: self.draw(), names="value")
+        for choice in (self.kind, self.table):
+            choice.observe(lambda _: self.draw(), names="value")
         stepper.listen(self.draw)
         self.draw()
 
-    def choices(self) -> list[Any]:
-        """What else there is to choose of a rival, beside its kind."""
-        return []
-
     def let_win(self) -> str:
         """What the button that lets another writer win does."""
-        return str(self.stepper.let_win(self.kind.value))
+        return str(self.stepper.let_win(self.kind.value, **self._of_several()))
 
     def refusal(self) -> str | None:
         """Why the rival that is chosen has nothing to do."""
-        return rivals.refusal(self.stepper.txn, self.kind.value)
+        reason: str | None = self.stepper.refusal(self.kind.value, **self._of_several())
+        return reason
+
+    def _of_several(self) -> dict[str, str]:
+        """The table that is chosen, where there is a choice."""
+        return {"table": self.table.value} if len(self.stepper.tables) > 1 else {}
 
     def view(self) -> dict[str, Any]:
         """The MIME bundle's part that shows the panel where there is a kernel."""
