@@ -1,8 +1,9 @@
-"""Races on purpose: writers run against each other on a real table, in an order that is chosen.
+"""Races on purpose: writers run against each other on a real table or catalog, in an order that is chosen.
 
-What lives here: :func:`race`, and at which steps of a commit a writer waits for its turn.
+What lives here: :func:`race`, and at which steps of a commit, of one table or of several, a writer waits for
+its turn.
 What it does not know: how writers take turns (``turns``), how a commit goes (``transaction.drive`` tells of
-each step through ``watching``), how a race is drawn, races of several tables (``catalog_race``).
+each step through ``watching``), how a race is drawn.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidArgument
+from deltanb.observe.catalog_timeline import CatalogTimeline
 from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
-from deltanb.observe.turns import Raced, Stop, Work, named, run, runners_of, told, turns_of
+from deltanb.observe.turns import Raced, Stop, Work, named, race_summary, run, runners_of, turns_of
 from deltanb.table.table import DeltaTable
+from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
+
+if TYPE_CHECKING:
+    from deltanb.catalog.catalog import Catalog
 
 
 def race(
@@ -67,37 +73,71 @@ def race(
     ... })
     >>> result.outcomes["ann"], type(result.outcomes["ben"]).__name__
     (1, 'ConcurrentAppendException')
+    >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
+    >>> catalog.create_namespace("shop")
+    >>> for name in ("orders", "totals"):
+    ...     _ = catalog.create_table(f"shop.{name}", {"n": [1]})
+    >>> def order(txn):
+    ...     _ = txn.table("shop.orders").append({"n": [2]})
+    ...     _ = txn.table("shop.totals").update({"n": "n + 1"})
+    >>> result = dn.race(catalog, {"ann": order, "ben": order})
+    >>> result.outcomes["ann"], type(result.outcomes["ben"]).__name__
+    (3, 'ConcurrentAppendException')
     """
     catalogs = sys.modules.get("deltanb.catalog.catalog")  # whoever has one has loaded it
     if catalogs is not None and isinstance(table, catalogs.Catalog):
-        from deltanb.observe.catalog_race import race_of
-
-        return race_of(table, writers, order)
+        return _race_on_catalog(table, writers, order)
     if not isinstance(table, DeltaTable):
         raise InvalidArgument(
             f"a race is run on a table or a catalog, found {type(table).__name__}; write it like "
             "dn.race(dn.open(path), writers)")
     log = table._writable("race")
-    judge = partial(_judged, log)
     before = log.update().version
     works = {name: partial(work, table) for name, work in named(writers).items()}
-    runners = runners_of(works, judge, before)
-    turns = turns_of(order, [runner.name for runner in runners])
-    outcomes = run(runners, turns)
+    runners = runners_of(works, partial(_judged, log), before)
+    outcomes = run(runners, turns_of(order, list(works)))
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
     tried = [attempt for attempt in journal_of(log) if attempt.txn_id in seen]
     tracks = joined(read(log, before + 1), tried)
-    return Race(tracks, table.name, writers=outcomes, **told(runners, outcomes, tracks, log.path))
+    return Race(tracks, table.name, writers=outcomes, **race_summary(runners, outcomes, tracks, log.path))
 
 
-def _judged(log: Any, txn: Any, step: Step) -> Stop | None:
-    """A step of a commit on the raced table."""
-    if getattr(txn, "log", None) is not log:  # of another table, or of several
+def _race_on_catalog(
+    catalog: Catalog, writers: Sequence[Work] | Mapping[str, Work], order: str | Sequence[str | int] | None
+) -> CatalogRace:
+    before = catalog.store.instant()
+    works = {name: partial(_in_transaction, catalog, work)
+             for name, work in named(writers, "a transaction of the catalog",
+                                     'lambda txn: txn.table("ns.a").delete("month = 1")').items()}
+    runners = runners_of(works, partial(_judged, catalog), before)
+    outcomes = run(runners, turns_of(order, list(works)))
+    seen = {txn_id for runner in runners for txn_id in runner.txn_ids}
+    whole = CatalogTimeline.of(catalog, before + 1)
+    tracks = [track for track in whole.tracks if track.is_committed or track.txn_id in seen]
+    return CatalogRace(tracks, catalog.name, writers=whole.writers,
+                       **race_summary(runners, outcomes, tracks, catalog.warehouse.uri, place="#"))
+
+
+def _in_transaction(catalog: Catalog, work: Work) -> None:
+    """A writer's whole work: its transaction, from the first read to the commit."""
+    with catalog.transaction() as txn:
+        work(txn)
+
+
+def _judged(raced: Any, txn: Any, step: Step) -> Stop | None:
+    """A step of a commit on the raced log or catalog; None of any other."""
+    if raced is not getattr(txn, "log", None) and raced is not getattr(txn, "catalog", None):
         return None
-    outcome = step.version if isinstance(step, Committed) else None
-    return Stop(txn.txn_id, outcome, isinstance(step, PutIfAbsent | ReadWinner))
+    outcome = step.version if isinstance(step, Committed) else \
+        step.seq if isinstance(step, GroupCommitted) else None
+    asks = step.step if isinstance(step, MemberStep) else step
+    return Stop(txn.txn_id, outcome, isinstance(asks, PutIfAbsent | Ratify | ReadWinner))
 
 
 class Race(Raced, CommitTimeline):
     """The timeline of a race; ``outcomes`` has for each writer the version it committed last, None, or the
     exception that it ended with, ``waits`` the locks that writers waited for."""
+
+
+class CatalogRace(Raced, CatalogTimeline):
+    """That of a race on a catalog, whose outcomes are transactions of the catalog."""

@@ -230,7 +230,7 @@ class Raced:
         self.waits = tuple(waits)
 
 
-def told(
+def race_summary(
     runners: Sequence[Runner], outcomes: Mapping[str, Any], tracks: Sequence[Track], root: str,
     place: str = "v",
 ) -> dict[str, Any]:

@@ -14,8 +14,8 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb import errors
 from deltanb.locks import LockManager
-from deltanb.observe.catalog_race import CatalogRace
 from deltanb.observe.catalog_timeline import CatalogTimeline, CatalogTrack
+from deltanb.observe.race import CatalogRace
 from deltanb.options import set_options
 from tests.notebook.looks import assert_golden_drawing, counted_ids, drawn_forms
 from tests.notebook.samples import TIME
