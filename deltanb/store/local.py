@@ -242,7 +242,7 @@ class LocalStore:
         with Draft(self, path, data, is_nameless=False) as draft:
             try:
                 draft.replace(path)
-                self._sync_folder(os.path.dirname(path))
+                self.sync_folder(os.path.dirname(path))
             except OSError as error:
                 raise StorageError.of(error, "written", path) from error
 
@@ -328,7 +328,7 @@ class LocalStore:
             above = os.path.dirname(above)
         os.makedirs(folder, exist_ok=True)
         for made in missing:
-            self._sync_folder(os.path.dirname(made))
+            self.sync_folder(os.path.dirname(made))
 
     def _make_folder_of(self, path: str) -> None:
         """Make the folder of a new file; that a file is in its place does not say that the name is taken."""
@@ -338,7 +338,8 @@ class LocalStore:
         except FileExistsError as error:
             raise StorageError.of(error, "written", path) from error
 
-    def _sync_folder(self, folder: str) -> None:
+    def sync_folder(self, folder: str) -> None:
+        """Have a folder's names on the disk, where the store syncs."""
         if self.syncs:
             sync_path(folder)
 
@@ -369,7 +370,7 @@ class _SyncedFile(io.FileIO):
                 os.fsync(self.fileno())
         finally:
             super().close()
-        self._store._sync_folder(os.path.dirname(self._path))
+        self._store.sync_folder(os.path.dirname(self._path))
 
 
 def raise_unlistable(error: OSError) -> None:

@@ -89,10 +89,10 @@ def test_tables_without_ids_are_looked_at_once(
             iceberg_tables.update().values(dn_table_id=None, catalog_name="another"))
 
     store.database.write(make)
-    assert store.tables.standing("/lake/5/in", []).other == "/lake/5"
+    assert store.tables.claims_on("/lake/5/in", []).other == "/lake/5"
     looked: list[str] = []
     monkeypatch.setattr("deltanb.catalog.store.ownership.key_of", lambda place: looked.append(place) or place)
-    assert store.tables.standing("/lake/5/in", []).other == "/lake/5"
+    assert store.tables.claims_on("/lake/5/in", []).other == "/lake/5"
     assert set(looked) == {"/lake/5/in"}
 
 

@@ -10,7 +10,6 @@ import inspect
 import logging
 import os
 import random
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from deltanb.store.local import LocalStore
+from deltanb.table.contract import declared
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.transaction import OptimisticTransaction
 from tests.faults import commands
@@ -78,8 +78,7 @@ def test_done_or_not_done_on_spark(
 
 
 def test_every_command_is_here() -> None:
-    written = {name for _, member in inspect.getmembers(DeltaTable, inspect.isfunction)
-               for name in re.findall(r'_writable\("(\w+)"\)', inspect.getsource(member))}
+    written = {name for name, asked in declared(DeltaTable).items() if not asked.does.is_read}
     here = inspect.getsource(commands)
     assert {name for name in written if f".{name}(" not in here} == set()
     assert len(written) > 20

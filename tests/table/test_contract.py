@@ -122,7 +122,7 @@ MAKERS: dict[type[Askable], Any] = {
 
 def kinds(base: type[Any] = Askable) -> Iterator[type[Any]]:
     for kind in base.__subclasses__():
-        if kind is not StagedTable:
+        if kind is not StagedTable and kind.__module__.startswith("deltanb."):
             yield kind
         yield from kinds(kind)
 

@@ -110,6 +110,7 @@ def begun(store: LogStore) -> Iterator[None]:
         try:
             make_folder(log)  # synced, as the commit takes a folder that is there to be on the disk
             os.close(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+            store.sync_folder(log)  # type: ignore[attr-defined]  # files may outlive a power cut: it must, too
         except OSError as error:
             raise StorageError.of(error, "written", log) from error
         yield

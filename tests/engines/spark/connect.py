@@ -1,4 +1,4 @@
-"""A session of a Spark Connect server, for tests that run on one: ``pytest tests/spark --connect``.
+"""A session of a Spark Connect server, for tests that run on one: ``pytest tests/engines/spark --connect``.
 
 What lives here: :func:`connect_session`. The server is on loopback, on a port that the system chooses, in a
 JVM of this process: it ends with it.

@@ -87,7 +87,7 @@ def main(url: str, folder: Path) -> None:
             wanted = json.loads(following())
             try:
                 module, _, name = wanted["job"].rpartition(".")
-                jobs = import_module(f"tests.spark.{module or 'cluster_jobs'}")
+                jobs = import_module(f"tests.engines.spark.{module or 'cluster_jobs'}")
                 result = getattr(jobs, name)(session, *wanted["arguments"])
                 session.tell({"result": result})
             except Exception:

@@ -136,7 +136,7 @@ def test_what_is_lent_can_be_read_by_its_owner_alone_and_is_taken_back_whole(
     path = lend(store.access)
     assert lend(store.access) == path
     assert (os.stat(path).st_mode & 0o777, os.stat(os.path.dirname(path)).st_mode & 0o777) == (0o600, 0o700)
-    monkeypatch.setattr(accesses, "_kept", {})
+    monkeypatch.setattr(accesses, "_secrets", {})
     monkeypatch.delenv("AWS_PROFILE_OF_TEST")
     assert store.access.lacks_secrets
     borrow(path)
