@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from deltanb.text import upper
 from docs import house
 from docs.house import arrows, floor_of, modules_of
 
@@ -104,6 +106,18 @@ def test_imports_run_down_but_for_the_listed_ones() -> None:
     found = {pair for pair in arrows() if floor_of(pair[1]) > floor_of(pair[0])}
     assert found == set(UP)
     assert len(UP) <= MAX_UP
+
+
+def test_each_way_up_has_its_type_and_leads_up() -> None:
+    stub = ast.parse(Path(upper.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = {alias.name: node.module for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)
+               for alias in node.names}
+    assert upper.modules() == imports and len(imports) > 10
+    for name, module in imports.items():
+        assert getattr(upper, name).__module__ == module
+        assert floor_of(str(module).removeprefix("deltanb.")) > floor_of("log")
+    with pytest.raises(AttributeError, match="no_such_name"):
+        upper.no_such_name  # noqa: B018
 
 
 def test_iceberg_metadata_is_plain_json_on_the_ground_floor() -> None:

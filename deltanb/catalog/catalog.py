@@ -34,7 +34,8 @@ from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.options import options
 from deltanb.table.table import DeltaTable
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
 
@@ -443,7 +444,7 @@ class Catalog(Displayable):
         names: dict[str, str] = self.store.names_of(table_ids)
         return names
 
-    def timeline(self, start: Any = None, end: Any = None) -> Any:
+    def timeline(self, start: Any = None, end: Any = None) -> upper.CatalogTimeline:
         """What happened in the catalog as a picture: a lane a table, commits of one transaction tied.
 
         Args:
@@ -455,7 +456,7 @@ class Catalog(Displayable):
         Raises:
             InvalidArgument: neither a number nor a time.
         """
-        return above("CatalogTimeline").of(self, start, end)
+        return upper.CatalogTimeline.of(self, start, end)
 
     def overview(self, most: int = 20) -> Overview:
         """What it has at a glance, as its picture shows it: at most ``most`` tables and transactions."""

@@ -28,7 +28,8 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.table.staged import StagedChanges, StagedTable
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction.drive import GivenUp, watching
 from deltanb.transaction.failed import leave_report
@@ -319,7 +320,7 @@ class CatalogTransaction(Displayable):
         self._parts[name] = _DeltaPart(table, txn, actions, operation)
         actions.extend(table.feed(txn))
 
-    def stepper(self) -> Any:
+    def stepper(self) -> upper.GroupStepper:
         """Step through the commit by hand instead of :meth:`commit`: the real one, on the real catalog.
 
         Raises:
@@ -328,7 +329,7 @@ class CatalogTransaction(Displayable):
         Returns:
             A :class:`~deltanb.observe.stepper.GroupStepper`.
         """
-        return above("GroupStepper")(self)
+        return upper.GroupStepper(self)
 
     def transaction_of(self, name: str) -> OptimisticTransaction | None:
         """What a Delta table does in the commit as a transaction of its own, once that has begun; None for

@@ -24,7 +24,8 @@ from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.log.lines import commit_info_of, count_files
 from deltanb.store.base import is_remote
 from deltanb.text import formatting as units
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part, shown
 
 if TYPE_CHECKING:
@@ -223,10 +224,10 @@ class History(Displayable, Sequence[HistoryEntry]):
     def replay(
         self, isolation: str | Sequence[str] | None = None, rules: Any = None,
         without: str | Sequence[str] = (),
-    ) -> Any:
+    ) -> upper.Replay:
         """Which of these commits would have conflicted under other rules; arguments and result are those
         of :func:`deltanb.observe.what_if.replay`."""
-        return above("replay")(self, isolation, rules, without)
+        return upper.replay(self, isolation, rules, without)
 
 
 def whole_number(value: Any) -> int | None:

@@ -22,7 +22,8 @@ from deltanb._version import __version__
 from deltanb.observe.timeline import CommitTimeline, Mark
 from deltanb.store.drafts import write_whole
 from deltanb.text import formatting as units
-from deltanb.text.display import above, views
+from deltanb.text import upper
+from deltanb.text.display import views
 
 if TYPE_CHECKING:
     from deltanb.catalog.transaction import CatalogTransaction
@@ -148,9 +149,8 @@ def _of_table(txn: OptimisticTransaction) -> CommitTimeline:
 
 def _of_catalog(txn: CatalogTransaction) -> CommitTimeline:
     first = max(1, txn.read_seq - AROUND)
-    found: CommitTimeline = above("CatalogTimeline").of(
+    return upper.CatalogTimeline.of(
         txn.catalog, first, first + MAX_COMMITS, marks={txn.txn_id: THIS})
-    return found
 
 
 def _version(txn: OptimisticTransaction) -> int:

@@ -36,7 +36,8 @@ from deltanb.table.contract import (
     replaces,
     writes,
 )
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
 from deltanb.text.spellings import Aliases
 from deltanb.transaction import active
@@ -762,7 +763,7 @@ class DeltaTable(Displayable, Askable, Aliases):
                 Spark's own queries :func:`deltanb.sources.spark.source.translate_errors` makes it of their
                 exception.
         """
-        return above("read_stream")(
+        return upper.read_stream(
             self.log, spark, {
                 "startingVersion": starting_version, "startingTimestamp": starting_timestamp,
                 "maxFilesPerTrigger": max_files_per_trigger, "maxBytesPerTrigger": max_bytes_per_trigger,

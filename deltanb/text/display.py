@@ -1,7 +1,7 @@
 """What every object a person holds has in common: it can be seen.
 
 What lives here: the mixin that asks the views for text, HTML and drawings, and the one way from objects up
-to what draws them (:func:`views`) and to what people hold to see them (:func:`above`).
+to what draws them (:func:`views`).
 What it does not know: any object, any format. ``deltanb.notebook`` knows those, and only reads.
 """
 
@@ -19,28 +19,6 @@ VIEWS = "deltanb.notebook.bundle"
 def views() -> Any:
     """The module that draws."""
     return import_module(VIEWS)
-
-
-ABOVE = {
-    "CatalogTimeline": "deltanb.observe.catalog_timeline",
-    "CatalogTransaction": "deltanb.catalog.transaction",
-    "CommitStepper": "deltanb.observe.stepper",
-    "DeltaDataSource": "deltanb.sources.spark.source",
-    "GroupStepper": "deltanb.observe.stepper",
-    "IcebergTable": "deltanb.catalog.iceberg.table",
-    "lock_events": "deltanb.observe.lock_events",
-    "read_stream": "deltanb.sources.spark.stream",
-    "LockedTables": "deltanb.locks.tables.table",
-    "replay": "deltanb.observe.what_if",
-    "StreamState": "deltanb.observe.stream_state",
-    "write_report": "deltanb.observe.report",
-}
-"""What a method of an object below gives people, by name: the module that has it."""
-
-
-def above(name: str) -> Any:
-    """What the rooms above have under a name of :data:`ABOVE`."""
-    return getattr(import_module(ABOVE[name]), name)
 
 
 class Displayable:

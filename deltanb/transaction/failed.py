@@ -13,7 +13,7 @@ from typing import Any
 
 from deltanb.errors import CommitOutcomeUnknown, DeltaError, add_note
 from deltanb.options import report_folder
-from deltanb.text.display import above
+from deltanb.text import upper
 from deltanb.text.safe_text import get_logger
 
 __all__ = ["leave_report"]
@@ -43,7 +43,7 @@ def leave_report(txn: Any) -> None:
     what = "A commit whose outcome is unknown" if txn.status == "unknown" else "A failed commit"
     why = type(error or CommitOutcomeUnknown).__name__
     try:
-        path = above("write_report")(txn, folder)
+        path = upper.write_report(txn, folder)
     except Exception as reason:
         logger.warning("%s (%s): its report cannot be written to %s: %s: %s", what, why, folder,
                        type(reason).__name__, reason)

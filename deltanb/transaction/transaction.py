@@ -26,7 +26,8 @@ from deltanb.errors import (
 )
 from deltanb.options import options
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction import active, rebase
 from deltanb.transaction import commit as algorithm
@@ -73,8 +74,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     _SETTINGS = ("_new_metadata", "_new_protocol", "_hooks")
 
     def __init__(
-        self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
-    ) -> None:
+        self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None) -> None:
         super().__init__(log, snapshot, clock)
         self.start_time: int = self.clock()
         """When it began, epoch milliseconds."""
@@ -318,13 +318,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     def stepper(
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None
-    ) -> Any:
+    ) -> upper.CommitStepper:
         """The commit, to be seen and driven by hand: :class:`~deltanb.observe.stepper.CommitStepper`.
 
         Raises:
             InvalidTransaction: as :meth:`commit`.
         """
-        return above("CommitStepper")(self, actions, operation)
+        return upper.CommitStepper(self, actions, operation)
 
     def _begin(
         self, actions: Iterable[Action], operation: Operation | str | None, check: bool

@@ -29,7 +29,7 @@ from deltanb.engines.spark.cells import watch_cells
 from deltanb.engines.spark.session_request import UI, SessionRequest, request_session
 from deltanb.engines.spark.start import ANNOUNCED, capture_java_output, kill_jvm_on_failure, not_found, renew
 from deltanb.errors import IllegalStateError, MissingDependency, add_note
-from deltanb.text.display import above
+from deltanb.text import upper
 from deltanb.text.progress import progress
 from deltanb.text.safe_text import redacted, safe
 
@@ -242,7 +242,7 @@ def _with_source(session: SparkSession) -> SparkSession:
     from pyspark.sql import datasource
 
     if hasattr(datasource, "DataSourceArrowWriter"):
-        session.dataSource.register(above("DeltaDataSource"))
+        session.dataSource.register(upper.DeltaDataSource)
     return session
 
 

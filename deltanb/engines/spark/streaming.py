@@ -15,7 +15,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 from deltanb.engines.spark.refusals import error_in, reason
 from deltanb.engines.spark.stream_sink import Sink, check_checkpoint
 from deltanb.errors import DeltaError, InvalidArgument, add_note
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -87,13 +88,13 @@ class TableStream(Displayable):
         return sorted({*super().__dir__(), *(name for name in dir(self.query) if name[0] != "_")})
 
     @property
-    def state(self) -> Any:
+    def state(self) -> upper.StreamState:
         """How the stream stands: its status, its newest batches, how far behind its sources it is.
 
         It is a :class:`~deltanb.observe.stream_state.StreamState`, which does not change with the stream.
         """
         query, error = self.query, self.exception()
-        return above("StreamState").of(
+        return upper.StreamState.of(
             self._sink.log, query.id, name=query.name, is_active=query.isActive, status=query.status,
             progress=query.recentProgress, error=error)
 

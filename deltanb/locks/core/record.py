@@ -20,7 +20,8 @@ from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter
 from deltanb.locks.core.modes import MODE_NAMES, NONE, DurabilityMode, LockResult, Name, UpgradeRule, label
 from deltanb.locks.core.refusals import attached
 from deltanb.locks.core.transaction import NO_CAUSE, Transaction
-from deltanb.text.display import Displayable, above, views
+from deltanb.text import upper
+from deltanb.text.display import Displayable, views
 from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class LockTimeline(Displayable):
     def table(self) -> Any:
         """The events as an Arrow table, a row each: ``number``, ``at``, ``transaction``, ``what``, ``index``,
         ``key``, ``lock``, ``mode``, ``held``, ``level``."""
-        return above("lock_events")(self.events)
+        return upper.lock_events(self.events)
 
     @property
     def svg(self) -> str:

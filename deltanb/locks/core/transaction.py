@@ -38,7 +38,8 @@ from deltanb.locks.core.modes import (
 )
 from deltanb.locks.core.refusals import Timeout, attached_text, seconds
 from deltanb.locks.core.scopes import Scope, ScopeState, Waiting
-from deltanb.text.display import Displayable, above
+from deltanb.text import upper
+from deltanb.text.display import Displayable
 from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
@@ -460,7 +461,7 @@ class Transaction(Displayable):
         """
         self.check()
         if self._tables is None:
-            self._tables = above("LockedTables")(self)
+            self._tables = upper.LockedTables(self)
         return self._tables.table(table)
 
     def cursor(self, table: Any, key: Any) -> Any:

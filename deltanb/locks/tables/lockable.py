@@ -14,7 +14,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.store.base import LogStore
 from deltanb.table.staged import StagedTable
 from deltanb.table.table import DeltaTable
-from deltanb.text.display import above
+from deltanb.text import upper
 from deltanb.text.safe_text import shown
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -34,7 +34,7 @@ def log_of(target: Any) -> DeltaLog:
         return target
     if isinstance(target, str | os.PathLike | LogStore):
         return DeltaTable.for_path(target).log
-    if isinstance(target, above("IcebergTable")):
+    if isinstance(target, upper.IcebergTable):
         raise InvalidArgument(
             f"{target.name} is an Iceberg table, and only parts and rows of Delta tables can be locked; "
             "change it by itself, or together with others in catalog.transaction()")

@@ -34,7 +34,7 @@ from deltanb.store.paths import place_of
 from deltanb.table.contract import Call, Does
 from deltanb.table.staged import StagedChanges, StagedTable
 from deltanb.table.table import DeltaTable
-from deltanb.text.display import above
+from deltanb.text import upper
 from deltanb.text.formatting import count
 from deltanb.text.safe_text import shown
 from deltanb.transaction.delta_log import DeltaLog
@@ -436,7 +436,7 @@ class Work:
         if len(changed) == 1 and not read:
             changed[0].commit_staged()
             return
-        above("CatalogTransaction").of(
+        upper.CatalogTransaction.of(
             changed[0].below.catalog, {str(part.below.name): part for part in (*changed, *read)}).commit()
 
     @contextmanager

@@ -57,7 +57,7 @@ from deltanb.sources.spark.options import FILES, READ, STREAM, WRITE, SparkOptio
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.sources.spark.write import Wrote, files_of
 from deltanb.store.base import is_remote
-from deltanb.text.display import above
+from deltanb.text import upper
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def read_stream(
              for name, value in {**options, **(storage_options or {})}.items() if value is not None}
     _Read({**texts, "path": log.path})
     session = start_session() if session is None else session
-    session.dataSource.register(above("DeltaDataSource"))
+    session.dataSource.register(upper.DeltaDataSource)
     return session.readStream.format("deltanb").options(**texts).load(log.path)
 
 

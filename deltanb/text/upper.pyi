@@ -1,0 +1,16 @@
+# What methods of lower floors give people from the floors above, by name: the types are the classes' own.
+# upper.py loads what is asked of it from the module named here. A line is all that a new name takes.
+
+from deltanb.catalog.iceberg.table import IcebergTable as IcebergTable
+from deltanb.catalog.transaction import CatalogTransaction as CatalogTransaction
+from deltanb.locks.tables.table import LockedTables as LockedTables
+from deltanb.observe.catalog_timeline import CatalogTimeline as CatalogTimeline
+from deltanb.observe.lock_events import lock_events as lock_events
+from deltanb.observe.report import write_report as write_report
+from deltanb.observe.stepper import CommitStepper as CommitStepper
+from deltanb.observe.stepper import GroupStepper as GroupStepper
+from deltanb.observe.stream_state import StreamState as StreamState
+from deltanb.observe.what_if import Replay as Replay
+from deltanb.observe.what_if import replay as replay
+from deltanb.sources.spark.source import DeltaDataSource as DeltaDataSource
+from deltanb.sources.spark.stream import read_stream as read_stream
