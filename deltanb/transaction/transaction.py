@@ -74,7 +74,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     _SETTINGS = ("_new_metadata", "_new_protocol", "_hooks")
 
     def __init__(
-        self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None) -> None:
+        self, log: DeltaLog, snapshot: Snapshot | None = None, clock: Callable[[], int] | None = None,
+    ) -> None:
         super().__init__(log, snapshot, clock)
         self.start_time: int = self.clock()
         """When it began, epoch milliseconds."""
@@ -119,8 +120,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     @property
     def table(self) -> str:
         """The table's name for messages: of its catalog or its metadata, or the last part of its path."""
-        name = self.log.name or (self.snapshot.metadata.name if self.read_version >= 0 else None)
-        return name or last_part(self.log.path) or redacted(self.log.path)
+        of_metadata = self.snapshot.metadata.name if self.read_version >= 0 else None
+        return self.log.name or of_metadata or last_part(self.log.path) or redacted(self.log.path)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -311,8 +312,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         The transaction is prepared (and refused, if need be) at the call. See
         :mod:`deltanb.transaction.steps` for the steps and their replies, and
         :func:`deltanb.transaction.drive.drain` for a driver. When the generator is closed before its
-        end the transaction is abandoned. Post-commit hooks are the driver's:
-        :meth:`run_post_commit_hooks`.
+        end the transaction is abandoned. Post-commit hooks are the driver's: :meth:`run_post_commit_hooks`.
         """
         return self._begin(actions, operation, check=True)
 
