@@ -56,8 +56,8 @@ def line(obj: Any) -> str:
     cls = type(obj).__name__
     head = text(obj).partition("\n")[0]
     first, _, rest = head.partition(" ")
-    said = rest.lstrip() if cls.endswith(first) else head  # "Table" of a DeltaTable
-    one = f"{cls} {GAP.sub(', ', said)}".rstrip()
+    rest = rest.lstrip() if cls.endswith(first) else head  # "Table" of a DeltaTable
+    one = f"{cls} {GAP.sub(', ', rest)}".rstrip()
     return f"<{fit(one, MAX_COLUMNS - 2)}>"
 
 
@@ -109,14 +109,14 @@ def page(title: str, parts: Sequence[tuple[str, Any]]) -> str:
 
 def _drawn(part: Any) -> Markup:
     if isinstance(part, str):
-        return pages.said(part)
+        return pages.preformatted(part)
     if isinstance(part, Mapping):
         return pages.facts(part)
     as_text = text(part)
     try:
         return Markup(views.html_of(part, as_text))
     except Exception as error:
-        return pages.said(_reason(part, error))
+        return pages.preformatted(_reason(part, error))
 
 
 def save(obj: Any, path: Any) -> Path:
@@ -154,27 +154,27 @@ def render_traceback(error: BaseException) -> list[str]:
         lines = _user_traceback(error, shell)
     except Exception:
         return traceback.format_exception(type(error), error, error.__traceback__)
-    found = getattr(error, "conflict", None) or getattr(error, "cycle", None)
+    cause = getattr(error, "conflict", None) or getattr(error, "cycle", None)
     try:
-        if found is None:
+        if cause is None:
             return lines
         if hasattr(shell, "kernel") and options.display != "text":
             if error.__dict__.get(SHOWN_IN) != shell.execution_count:
                 error.__dict__[SHOWN_IN] = shell.execution_count
-                publish_conflict(found, shell)
+                publish_conflict(cause, shell)
         else:
-            lines += ["", text(found)]
+            lines += ["", text(cause)]
     except Exception as reason:
-        lines += ["", _reason(found, reason)]
+        lines += ["", _reason(cause, reason)]
     return lines
 
 
-def publish_conflict(found: Any, shell: Any) -> None:
+def publish_conflict(conflict: Any, shell: Any) -> None:
     """Show a conflict or a deadlock as an output of the running cell: its picture, a sentence as text."""
-    entry = views.entry_of(found)
+    entry = views.entry_of(conflict)
     assert entry.sentence is not None
-    sentence = entry.sentence(entry.fields(found))
-    shell.display_pub.publish(data={**mimebundle(found, include=[HTML]), TEXT: sentence})
+    sentence = entry.sentence(entry.fields(conflict))
+    shell.display_pub.publish(data={**mimebundle(conflict, include=[HTML]), TEXT: sentence})
 
 
 def _shell() -> Any:
@@ -229,10 +229,10 @@ def without_own_frames(frames: TracebackType | None) -> TracebackType | None:
         frames = frames.tb_next
     while len(chain) > 1 and _is_own(chain[-1]):
         chain.pop()
-    kept: TracebackType | None = None
+    trimmed: TracebackType | None = None
     for frame in reversed(chain):
-        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    return kept
+        trimmed = TracebackType(trimmed, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return trimmed
 
 
 def _is_own(frame: TracebackType) -> bool:

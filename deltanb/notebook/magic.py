@@ -18,7 +18,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.text.formatting import did_you_mean
 
 USAGE = "%%sql [--spark] [-o NAME] [-q] on the first line, below it one query"
-_GIVEN = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
+_ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
 _OPTION = re.compile(r"\s*(--?[A-Za-z][\w-]*)(?:=(\S*))?(?=\s|$)")
 _NAME = re.compile(r"\s*(\S+)")
 NAMES = {"-o": "output", "--output": "output", "-q": "quiet", "--quiet": "quiet", "--spark": "spark",
@@ -26,7 +26,7 @@ NAMES = {"-o": "output", "--output": "output", "-q": "quiet", "--quiet": "quiet"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CellRequest:
     """What a cell asks for."""
 
     sql: str
@@ -58,27 +58,27 @@ class SqlMagic(Magics):
 
         The result has `.to_pandas()`, `.to_arrow()`, `.scans`, and can be asked by a later query.
         """
-        wanted = parse(line, cell)
-        result = _engine(wanted.spark)(wanted.sql, self.shell.user_ns)
-        if wanted.output is not None:
-            self.shell.user_ns[wanted.output] = result
-        return None if wanted.quiet else result
+        request = parse(line, cell)
+        result = _engine(request.spark)(request.sql, self.shell.user_ns)
+        if request.output is not None:
+            self.shell.user_ns[request.output] = result
+        return None if request.quiet else result
 
 
-def parse(line: str, cell: str | None = None) -> Wanted:
+def parse(line: str, cell: str | None = None) -> CellRequest:
     """The options at the beginning of a line, and the query behind them or below it.
 
     >>> parse("--spark -o found", "SELECT 1")
-    Wanted(sql='SELECT 1', spark=True, output='found', quiet=False)
+    CellRequest(sql='SELECT 1', spark=True, output='found', quiet=False)
     >>> parse("found << SELECT 1")
-    Wanted(sql='SELECT 1', spark=False, output='found', quiet=True)
+    CellRequest(sql='SELECT 1', spark=False, output='found', quiet=True)
 
     Raises:
         InvalidArgument: an option that there is not, or no query.
     """
-    found: dict[str, Any] = {}
-    given = _GIVEN.match(line)
-    while given is None and (option := _OPTION.match(line)) is not None:
+    arguments: dict[str, Any] = {}
+    assignment = _ASSIGNMENT.match(line)
+    while assignment is None and (option := _OPTION.match(line)) is not None:
         line = line[option.end():]
         name, value = _known(option[1]), option[2]
         if name == "output" and value is None:
@@ -86,17 +86,17 @@ def parse(line: str, cell: str | None = None) -> Wanted:
             value, line = (word[1], line[word.end():]) if word else ("", line)
         elif name != "output" and value is not None:
             raise InvalidArgument(f"{option[1]} takes no value, found {value!r}")
-        found[name] = _variable(value) if name == "output" else True
-        given = _GIVEN.match(line)
-    if given is not None:
-        found.update(output=_variable(given[1]), quiet=True)
-        line = line[given.end():]
-    if found.pop("duckdb", False) and found.get("spark"):
+        arguments[name] = _variable(value) if name == "output" else True
+        assignment = _ASSIGNMENT.match(line)
+    if assignment is not None:
+        arguments.update(output=_variable(assignment[1]), quiet=True)
+        line = line[assignment.end():]
+    if arguments.pop("duckdb", False) and arguments.get("spark"):
         raise InvalidArgument("--spark or --duckdb, not both: one engine runs a query")
     sql = "\n".join(part for part in (line, cell or "") if part.strip()).strip()
     if not sql:
         raise InvalidArgument(f"there is no query: {USAGE}")
-    return Wanted(sql, **found)
+    return CellRequest(sql, **arguments)
 
 
 def _known(option: str) -> str:

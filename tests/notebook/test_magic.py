@@ -11,7 +11,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.log.skipping.explain import explain
 from deltanb.notebook import bundle
-from deltanb.notebook.magic import Wanted, parse
+from deltanb.notebook.magic import CellRequest, parse
 from deltanb.notebook.views import query as view
 from deltanb.options import SeededIds, set_options
 from deltanb.query.duck import DUCKDB
@@ -97,15 +97,15 @@ def test_its_help_says_what_there_is(shell: Any) -> None:
 
 
 @pytest.mark.parametrize("line, below, expected", [
-    ("", "SELECT 1", Wanted("SELECT 1")),
-    ("--output=a --spark", "SELECT 1", Wanted("SELECT 1", spark=True, output="a")),
-    ("-q SELECT 1", None, Wanted("SELECT 1", quiet=True)),
-    ("--duckdb -o a", "SELECT 1", Wanted("SELECT 1", output="a")),
-    ("--spark a << SELECT 1", None, Wanted("SELECT 1", spark=True, output="a", quiet=True)),
-    ("SELECT -1 << 2", None, Wanted("SELECT -1 << 2")),
-    ("-- a comment", "SELECT 1", Wanted("-- a comment\nSELECT 1")),
+    ("", "SELECT 1", CellRequest("SELECT 1")),
+    ("--output=a --spark", "SELECT 1", CellRequest("SELECT 1", spark=True, output="a")),
+    ("-q SELECT 1", None, CellRequest("SELECT 1", quiet=True)),
+    ("--duckdb -o a", "SELECT 1", CellRequest("SELECT 1", output="a")),
+    ("--spark a << SELECT 1", None, CellRequest("SELECT 1", spark=True, output="a", quiet=True)),
+    ("SELECT -1 << 2", None, CellRequest("SELECT -1 << 2")),
+    ("-- a comment", "SELECT 1", CellRequest("-- a comment\nSELECT 1")),
 ])
-def test_options_stand_before_the_query(line: str, below: str | None, expected: Wanted) -> None:
+def test_options_stand_before_the_query(line: str, below: str | None, expected: CellRequest) -> None:
     assert parse(line, below) == expected
 
 

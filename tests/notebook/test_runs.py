@@ -99,7 +99,7 @@ def test_what_failed_for_good_has_its_runs_too(table: dn.DeltaTable) -> None:
     with pytest.raises(DeltaConcurrentModificationException):
         lost(table, 9, attempts=2)
     assert [found for found in runs(table) if found[1]] == [("failed", 1), ("failed", 2)]
-    told = "\n".join(table.timeline().scene.told(table.timeline().failed[0]))
+    told = "\n".join(table.timeline().scene.describe(table.timeline().failed[0]))
     assert "attempt 1 of 2 of the same work" in told and "committed as" not in told
 
 

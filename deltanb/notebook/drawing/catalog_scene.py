@@ -37,11 +37,11 @@ class CatalogScene(Scene):
     @cached_property
     def groups(self) -> list[list[CatalogTrack]]:
         """The tables of each transaction, in the order of their ends."""
-        found: dict[tuple[int, str | None], list[CatalogTrack]] = {}
+        by_transaction: dict[tuple[int, str | None], list[CatalogTrack]] = {}
         for track in self.tracks:
             assert isinstance(track, CatalogTrack)
-            found.setdefault((track.version, track.txn_id), []).append(track)
-        return [sorted(group, key=lambda track: track.writer) for group in found.values()]
+            by_transaction.setdefault((track.version, track.txn_id), []).append(track)
+        return [sorted(group, key=lambda track: track.writer) for group in by_transaction.values()]
 
     @property
     def versions(self) -> str:
@@ -122,19 +122,19 @@ class CatalogScene(Scene):
     def _cells(self, group: list[CatalogTrack]) -> list[str]:
         first = group[0]
         read = "" if first.read_version is None else f" ← {first.read_version}"
-        said = ", ".join(self._named(track) for track in group[:MAX_NAMED])
+        cell = ", ".join(self._named(track) for track in group[:MAX_NAMED])
         if len(group) > MAX_NAMED:
-            said += f" and {units.count(len(group) - MAX_NAMED, 'more table')}"
+            cell += f" and {units.count(len(group) - MAX_NAMED, 'more table')}"
         lost = sum(len(track.lost or ()) for track in group)
         if lost and first.is_committed:
-            said += f"  after losing {units.count(lost, 'race')}"
+            cell += f"  after losing {units.count(lost, 'race')}"
         if attempt := self.attempt(first):
-            said += f"  {attempt}"
+            cell += f"  {attempt}"
         mark = self.mark(first)
         if mark is not None:
-            said = f"{mark.sign} {mark.words}  {said}"
+            cell = f"{mark.sign} {mark.words}  {cell}"
         return [f"{'*' if first.is_committed else '✕'} {first.version}{read}",
-                units.fit(first.who, MAX_WRITER), said]
+                units.fit(first.who, MAX_WRITER), cell]
 
     def _named(self, track: CatalogTrack) -> str:
         if track.is_committed:

@@ -46,9 +46,9 @@ def chart_bundle(
     >>> sorted(chart_bundle({"mark": "bar"}, "<svg/>", "one bar"))
     ['application/vnd.vegalite.v5+json', 'image/svg+xml', 'text/plain']
     """
-    wanted = {TEXT: text, SVG: svg, VEGALITE: spec} if options.display != "text" else {TEXT: text}
+    offered = {TEXT: text, SVG: svg, VEGALITE: spec} if options.display != "text" else {TEXT: text}
     forms = {}
-    for kind, form in wanted.items():
+    for kind, form in offered.items():
         if (include and kind not in include) or kind in (exclude or ()):
             continue
         try:
@@ -102,8 +102,8 @@ class Chart:
 
 @lru_cache(maxsize=1)
 def _palette() -> dict[str, str]:
-    found = re.findall(r"--dnb-(\w+):(#[0-9a-f]{6})", html.stylesheet())
-    return {**dict(found), "schema": NEUTRAL}
+    colors = re.findall(r"--dnb-(\w+):(#[0-9a-f]{6})", html.stylesheet())
+    return {**dict(colors), "schema": NEUTRAL}
 
 
 def color(name: str) -> str:
@@ -173,9 +173,9 @@ def picture(width: float, height: float, sentence: str, parts: Iterable[str]) ->
     """
     ground = element("rect", x=.5, y=.5, width=width - 1, height=height - 1, rx=6, cls="g l",
                      fill=LIGHT_FILL["g"], stroke="#d0d7de")
-    said = escape(units.clean(sentence))
+    title = escape(units.clean(sentence))
     return element(
-        "svg", f"<title>{said}</title><style>{_STYLE}</style>{ground}{''.join(parts)}",
+        "svg", f"<title>{title}</title><style>{_STYLE}</style>{ground}{''.join(parts)}",
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_short(width)} {_short(height)}",
         width=width, height=height, role="img", aria_label=units.clean(sentence), cls="dnb-svg",
         font_size=12, font_family="system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",

@@ -76,9 +76,9 @@ def other_checks(view: ConflictView) -> str:
     others = units.count(passed + idle, "other")
     does = "does not apply" if passed + idle == 1 else "do not apply"
     words = " or ".join([*(["passed"] if passed else []), *([does] if idle else [])])
-    said = [f"{others} {words}"] if words else []
+    parts = [f"{others} {words}"] if words else []
     late = states["not reached"]
-    return ", ".join([*said, *([f"{units.number(late)} not reached"] if late else [])])
+    return ", ".join([*parts, *([f"{units.number(late)} not reached"] if late else [])])
 
 
 def _rows_text(view: ConflictView, room: int) -> list[str]:

@@ -65,9 +65,9 @@ def grid(view: GroupView, section: Section, why: Section | None, share: float) -
 def opened(view: GroupView, why: Section, share: float) -> html.Markup:
     """Why a commit failed, unfolded: the conflict, the requirements that were not met, or the error alone."""
     t = html.tag
-    said = [t("span", why.heading, cls="dnb-head"), html.inline(view.why)]
+    heading = [t("span", why.heading, cls="dnb-head"), html.inline(view.why)]
     if view.met is not None:
-        return t("details", t("summary", *said), conflict_forms.body(view.met, share), open="open")
+        return t("details", t("summary", *heading), conflict_forms.body(view.met, share), open="open")
     if view.unmet is not None and share > 0:
-        return t("details", t("summary", *said), html.table(view.unmet, "Not met", share), open="open")
-    return t("p", *said)
+        return t("details", t("summary", *heading), html.table(view.unmet, "Not met", share), open="open")
+    return t("p", *heading)

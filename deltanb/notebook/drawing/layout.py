@@ -103,15 +103,15 @@ def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = 
     if len(order) > most:
         names[-1] = f"{len(order) - most + 1} others"
     rows = [0] * len(spans)
-    found, first = [], 0
+    placed, first = [], 0
     for lane, name in enumerate(names):
         members = [at for at, span in enumerate(spans) if lane_of[span.owner] == lane]
         inner = pack([(spans[at].start, spans[at].end) for at in members])
         for at, row in zip(members, inner, strict=True):
             rows[at] = first + row
-        found.append(Lane(name, first, max(inner) + 1))
-        first += found[-1].height
-    return Lanes(tuple(rows), tuple(found))
+        placed.append(Lane(name, first, max(inner) + 1))
+        first += placed[-1].height
+    return Lanes(tuple(rows), tuple(placed))
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,9 @@ Bar(first=0, last=1, kind='b', low=-3, high=0)]
     """
     sums: dict[int, dict[str, list[int]]] = {}
     for count in counts:
-        found = sums.setdefault((count.at - first) // width, {}).setdefault(count.kind, [0, 0])
-        found[0] += count.up
-        found[1] += count.down
+        totals = sums.setdefault((count.at - first) // width, {}).setdefault(count.kind, [0, 0])
+        totals[0] += count.up
+        totals[1] += count.down
     stacked = []
     for at in sorted(sums):
         start, end = first + at * width, first + (at + 1) * width - 1
@@ -179,8 +179,8 @@ def bins(places: Iterable[int], first: int, width: int) -> list[tuple[int, int, 
     >>> bins([3, 3, 5], first=0, width=4)
     [(0, 3, 2), (4, 7, 1)]
     """
-    found = Counter((place - first) // width for place in places)
-    return [(first + at * width, first + (at + 1) * width - 1, found[at]) for at in sorted(found)]
+    counts = Counter((place - first) // width for place in places)
+    return [(first + at * width, first + (at + 1) * width - 1, counts[at]) for at in sorted(counts)]
 
 
 def sparkline(counts: Sequence[int]) -> str:

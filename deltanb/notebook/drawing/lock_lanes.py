@@ -106,7 +106,7 @@ class Lane:
         """Its locks as letters: ``w`` waits, ``s``, ``u``, ``x`` for the strongest mode held, ``i`` for an
         intention alone, ``·`` for nothing."""
         width = (last - first) / STRIP or 1.0
-        cells = ["·" if self._is_there(first + at * width, first + (at + 1) * width) else " "
+        cells = ["·" if self._overlaps(first + at * width, first + (at + 1) * width) else " "
                  for at in range(STRIP)]
         strength = [0] * STRIP
         for band in (band for line in self.lines for band in line.bands):
@@ -118,7 +118,7 @@ class Lane:
                     cells[at], strength[at] = letter, strong
         return "".join(cells).rstrip()
 
-    def _is_there(self, start: float, end: float) -> bool:
+    def _overlaps(self, start: float, end: float) -> bool:
         return self.start < end and self.end > start
 
 
@@ -262,10 +262,10 @@ def _line(names: list[Name], events: Iterable[Event], lane: Lane) -> Line:
 
 def _extend(line: Line, held: Counter[int], start: float, end: float, is_under_a_wait: bool) -> None:
     """Go on with the last band, where it is in the same mode, or begin another."""
-    there = [mode for mode, count in held.items() if count and mode != NONE]
-    if not there or end <= start:
+    modes = [mode for mode, count in held.items() if count and mode != NONE]
+    if not modes or end <= start:
         return
-    mode = max(there, key=lambda mode: (base_of(mode), intention_of(mode)))
+    mode = max(modes, key=lambda mode: (base_of(mode), intention_of(mode)))
     last = line.bands[-1] if line.bands else None
     if last is not None and (last.mode, last.end) == (mode, start) and not is_under_a_wait:
         line.bands[-1] = Band(last.start, end, mode)
@@ -275,7 +275,7 @@ def _extend(line: Line, held: Counter[int], start: float, end: float, is_under_a
 
 def _scopes(own: Iterable[Event], lane: Lane) -> list[ScopeBand]:
     """The scopes, the outermost first; one whose beginning is not kept begins with the lane."""
-    found: list[ScopeBand] = []
+    bands: list[ScopeBand] = []
     starts: dict[int, float] = {0: lane.start}
     marks: dict[int, list[Mark]] = {0: []}
     for place, (_, _, what, name, _, _, level) in own:
@@ -288,9 +288,9 @@ def _scopes(own: Iterable[Event], lane: Lane) -> list[ScopeBand]:
         if what != "exited" or not marks.get(level):
             marks.setdefault(level, []).append(Mark(place, what))
         if what in ("exited", "undone") and level:
-            found.append(ScopeBand(starts.pop(level), place, level, tuple(marks.pop(level, ()))))
+            bands.append(ScopeBand(starts.pop(level), place, level, tuple(marks.pop(level, ()))))
         if what in ("reset", "failed"):
-            found += [ScopeBand(starts.pop(inner), place, inner, ()) for inner in sorted(starts) if inner]
-    found += [ScopeBand(start, lane.end, level, tuple(marks.get(level, ()))) for level, start in
+            bands += [ScopeBand(starts.pop(inner), place, inner, ()) for inner in sorted(starts) if inner]
+    bands += [ScopeBand(start, lane.end, level, tuple(marks.get(level, ()))) for level, start in
               starts.items()]
-    return sorted(found, key=lambda scope: (scope.level, scope.start))
+    return sorted(bands, key=lambda scope: (scope.level, scope.start))

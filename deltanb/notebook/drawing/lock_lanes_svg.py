@@ -56,8 +56,8 @@ def _height(lane: Lane) -> float:
 
 
 def _lane(lane: Lane, x: Place, top: float) -> Iterator[str]:
-    said = f"{lane.transaction} {units.clean(lane.name)}" if lane.name else f"transaction {lane.transaction}"
-    yield label(units.fit(said, MAX_NAME), 14, top + 10, font_weight=600)
+    name = f"{lane.transaction} {units.clean(lane.name)}" if lane.name else f"transaction {lane.transaction}"
+    yield label(units.fit(name, MAX_NAME), 14, top + 10, font_weight=600)
     for level in range(1, lane.depth):
         yield _row_name(f"scope {level}", top + level * SCOPE)
     for scope in lane.scopes:
@@ -95,12 +95,12 @@ def _bands(one: Line, x: Place, y: float) -> Iterator[str]:
 def _band(one: Line, band: Band, start: float, end: float, y: float) -> Iterator[str]:
     width = max(2.0, end - start)
     is_wait = band.mode == WAITS
-    said = f"{one.title}: {'waits' if is_wait else MODE_NAMES[band.mode]}"
+    tip = f"{one.title}: {'waits' if is_wait else MODE_NAMES[band.mode]}"
     room = width - (SIGN / 2 if any(mark.at == band.end for mark in one.marks) else 0)
     inside = _fitting(("waits", "w") if is_wait else words(band.mode), room)
     if not is_wait and one.is_waited_for_in(band):
         inside = ""
-    yield element("rect", f"<title>{escape(units.clean(said))}</title>", x=start, y=y,
+    yield element("rect", f"<title>{escape(units.clean(tip))}</title>", x=start, y=y,
                   width=width, height=BAND, rx=2, **_look(band.mode))
     if inside:
         yield label(inside, start + room / 2, y + 11, text_anchor="middle", font_size=10)
@@ -128,8 +128,8 @@ def words(mode: int) -> tuple[str, str]:
     return MODE_NAMES[mode], "+".join(parts)
 
 
-def _fitting(said: tuple[str, str], width: float) -> str:
-    return next((one for one in said if len(one) * CHARACTER + 4 <= width), "")
+def _fitting(forms: tuple[str, str], width: float) -> str:
+    return next((one for one in forms if len(one) * CHARACTER + 4 <= width), "")
 
 
 def _mark(mark: Mark, x: float, y: float) -> Iterator[str]:
@@ -140,25 +140,25 @@ def _mark(mark: Mark, x: float, y: float) -> Iterator[str]:
 
 
 def _legend(lanes: Lanes) -> Iterator[str]:
-    there = {band.mode for lane in lanes.lanes for one in lane.lines for band in one.bands}
+    modes = {band.mode for lane in lanes.lanes for one in lane.lines for band in one.bands}
     x = 14.0
-    for mode in sorted(there, key=lambda mode: (mode == WAITS, not base_of(mode), mode)):
+    for mode in sorted(modes, key=lambda mode: (mode == WAITS, not base_of(mode), mode)):
         name, letters = ("waits", "") if mode == WAITS else words(mode)
-        said = f"{name} ({letters})" if letters else name
+        caption = f"{name} ({letters})" if letters else name
         yield element("rect", x=x, y=14, width=22, height=BAND, rx=2, **_look(mode))
-        yield label(said, x + 28, 25, muted=True, font_size=11)
-        x += 28 + len(said) * CHARACTER + 18
+        yield label(caption, x + 28, 25, muted=True, font_size=11)
+        x += 28 + len(caption) * CHARACTER + 18
 
 
 def _axis(lanes: Lanes, x: Place, y: float) -> Iterator[str]:
     yield line(f"M{LEFT} {y:.1f}h{WIDTH}")
     span = lanes.last - lanes.first
     if lanes.is_counted:
-        size, said = 1.0, "events in their order: the clock stands still"
+        size, caption = 1.0, "events in their order: the clock stands still"
     else:
         size, unit = next(((size, unit) for size, unit in UNITS if span / size >= 3), (1.0, "ns"))
-        said = f"{unit} since the manager was made"
+        caption = f"{unit} since the manager was made"
     for at in layout.ticks(lanes.first / size, lanes.last / size, 8):
         yield line(f"M{x(at * size):.1f} {y:.1f}v4")
         yield label(units.number(at), x(at * size), y + 17, muted=True, text_anchor="middle", font_size=11)
-    yield label(said, LEFT + WIDTH / 2, y + 33, muted=True, text_anchor="middle", font_size=11)
+    yield label(caption, LEFT + WIDTH / 2, y + 33, muted=True, text_anchor="middle", font_size=11)

@@ -85,8 +85,8 @@ def laid_out(net: Net) -> Net:
     return in_ring(net, ring) if ring else in_columns(net)
 
 
-def _between(limits: tuple[int, int], wanted: Sequence[float]) -> float:
-    return min(limits[1], max([limits[0], *wanted]))
+def _between(limits: tuple[int, int], sizes: Sequence[float]) -> float:
+    return min(limits[1], max([limits[0], *sizes]))
 
 
 def _round(net: Net) -> list[Key]:
@@ -188,6 +188,6 @@ def _rows(net: Net, columns: list[list[Box]]) -> dict[Key, float]:
         last = -GAP * 1.0
         wishes = {box.key: wish(box) for box in column}
         for box in sorted(column, key=lambda box: wishes[box.key]):
-            wanted = wishes[box.key]
-            last = y[box.key] = last + GAP if wanted == math.inf else max(last + GAP, wanted)
+            target = wishes[box.key]
+            last = y[box.key] = last + GAP if target == math.inf else max(last + GAP, target)
     return y

@@ -73,8 +73,8 @@ def _fitting(scopes: tuple[ScopeLines, ...], room: int) -> list[str]:
 def _full(scope: ScopeLines) -> Iterator[str]:
     indent = _indent(scope.level)
     yield indent + plain(scope.head)
-    for name, said in scope.facts:
-        yield f"{indent}   {units.pad(name, NAMES)}{plain(said)}"
+    for name, value in scope.facts:
+        yield f"{indent}   {units.pad(name, NAMES)}{plain(value)}"
 
 
 def room_of(level: int) -> int:
@@ -107,6 +107,6 @@ def _scopes(view: ScopesView, share: float) -> html.Markup | None:
 
 def _item(scope: ScopeLines) -> html.Markup:
     t = html.tag
-    facts = [(t("dt", name), t("dd", html.inline(said))) for name, said in scope.facts]
+    facts = [(t("dt", name), t("dd", html.inline(value))) for name, value in scope.facts]
     return t("div", t("p", html.inline(scope.head)), t("dl", *facts) if facts else None,
              style=f"margin:4px 0 0 {1.5 * min(scope.level, MAX_STEPS):g}em")

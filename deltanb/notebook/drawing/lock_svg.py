@@ -72,11 +72,11 @@ def _arrow(net: Net, arrow: Arrow, bottom: float) -> Iterator[str]:
                   stroke_dasharray=DASHES[arrow.kind])
     yield element("path", d=_head(tip, heading), fill=tone)
     if arrow.words:
-        said = units.fit(arrow.words, MAX_WORDS)
-        wide = len(said) * SMALL + 2
+        words = units.fit(arrow.words, MAX_WORDS)
+        wide = len(words) * SMALL + 2
         x, y = middle
         yield element("rect", x=x - wide / 2, y=y - 6, width=wide, height=12, cls="g", fill="#ffffff")
-        yield label(said, x, y + 4, muted=True, text_anchor="middle", font_size=11)
+        yield label(words, x, y + 4, muted=True, text_anchor="middle", font_size=11)
 
 
 def _course(net: Net, arrow: Arrow, start: Box, end: Box, bottom: float) -> tuple[str, Point, Point, Point]:
@@ -119,10 +119,10 @@ def _head(tip: Point, heading: Point) -> str:
 def _legend(net: Net, bottom: float, more: str) -> Iterator[str]:
     if more:
         yield label(more, 20, bottom + 12 + LEGEND, muted=True, font_size=11)
-    there = {arrow.kind for arrow in net.arrows}
+    kinds = {arrow.kind for arrow in net.arrows}
     x = 20.0
     for kind, words in MEANINGS:
-        if kind in there:
+        if kind in kinds:
             yield element("path", d=f"M{x:.1f} {bottom + 8:.1f}h26", stroke=NEUTRAL, stroke_width=1.4,
                           stroke_dasharray=DASHES[kind], fill="none")
             yield element("path", d=_head((x + 34, bottom + 8), (1, 0)), fill=NEUTRAL)

@@ -41,8 +41,8 @@ def draw(stops: Sequence[int], tracks: Iterable[Track], at: Collection[int]) -> 
         if version in known:
             parts.append(_bar(known[version], left, width, most))
     shown = units.count(sum(version in known for version in stops), "commit")
-    said = f"{shown}, a bar each: files added upwards, files removed downwards"
-    return (f'<div class="dnb"><svg role="img" aria-label="{said}" width="100%" height="{HEIGHT}" '
+    sentence = f"{shown}, a bar each: files added upwards, files removed downwards"
+    return (f'<div class="dnb"><svg role="img" aria-label="{sentence}" width="100%" height="{HEIGHT}" '
             f'style="display:block;overflow:visible">{"".join(parts)}</svg></div>')
 
 

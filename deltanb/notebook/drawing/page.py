@@ -22,7 +22,7 @@ _STYLE = (
     ".facts{display:grid;grid-template-columns:8em 1fr;margin:0}"
     ".facts dt{color:light-dark(#57606a,#a0a0a0)}.facts dd{margin:0;overflow-wrap:anywhere}"
     "pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
-    ".said{margin:0;padding:10px 14px;border:1px solid light-dark(#d0d7de,#444);border-radius:6px;"
+    ".preformatted{margin:0;padding:10px 14px;border:1px solid light-dark(#d0d7de,#444);border-radius:6px;"
     "white-space:pre-wrap;overflow-wrap:anywhere}"
 )
 
@@ -51,6 +51,6 @@ def facts(pairs: Mapping[str, str]) -> Markup:
                cls="facts")
 
 
-def said(text: str) -> Markup:
+def preformatted(text: str) -> Markup:
     """Text as it is."""
-    return tag("pre", safe(text), cls="said")
+    return tag("pre", safe(text), cls="preformatted")

@@ -31,9 +31,9 @@ def body(view: View, share: float) -> Markup:
     return html.join(html.body(head, share), sections(view.sections, share))
 
 
-def sections(found: Iterable[Section], share: float) -> Markup:
+def sections(parts: Iterable[Section], share: float) -> Markup:
     """Sections one after the other, bars drawn where there are some."""
-    return html.join([_section(one, share) for one in found])
+    return html.join([_section(one, share) for one in parts])
 
 
 def _section(section: Section, share: float) -> Markup:

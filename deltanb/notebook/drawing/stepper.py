@@ -144,12 +144,12 @@ def _left_out(n: int) -> str:
 
 def _fate_of(attempt: Try) -> list[str]:
     """What became of an attempt, line by line: who has the version, and what that means."""
-    said = []
+    lines = []
     if attempt.outcome == "lost":
-        said.append(f"lost: {attempt.winner}")
+        lines.append(f"lost: {attempt.winner}")
     elif attempt.outcome == "putting" and not attempt.verdict:
-        said.append("putting …")
-    return [*said, attempt.verdict] if attempt.verdict else said
+        lines.append("putting …")
+    return [*lines, attempt.verdict] if attempt.verdict else lines
 
 
 # -- HTML ----------------------------------------------------------------------------------------
@@ -242,12 +242,12 @@ def _box(box: Box | None, column: int) -> html.Markup:
 
 def _attempt(attempt: Try, row: int, start: int, tried: int) -> list[html.Markup]:
     tone = TONES[attempt.outcome]
-    said = [html.tag("span", line, cls=_tone(attempt, line)) for line in _fate_of(attempt)]
+    lines = [html.tag("span", line, cls=_tone(attempt, line)) for line in _fate_of(attempt)]
     return [
         _cell("span", f"attempt {attempt.number}", row, 1, 2),
         _cell("div", "", row, start, tried + 1, cls=f"dnb-run dnb-{attempt.outcome}"),
         _cell("span", SIGNS[attempt.outcome], row, tried, tried + 2, cls=f"dnb-end dnb-{tone}"),
-        _cell("div", said, row, tried + 2, -1, cls="dnb-said"),
+        _cell("div", lines, row, tried + 2, -1, cls="dnb-said"),
     ]
 
 

@@ -66,7 +66,7 @@ def rows(table: Table, room: int) -> list[str]:
         return []
     cells = [[clean(table.columns[i]) for i in at]]
     cells += [[plain(row[i]) for i in at] for row in table.rows[:shown]]
-    lines = columns(cells, kept=[table.columns[i] in table.kept for i in at])
+    lines = columns(cells, cut_last=[table.columns[i] in table.cut_last for i in at])
     rest = []
     if shown < table.total:
         rest.append(count(table.total - shown, f"more {table.noun}"))
@@ -84,9 +84,9 @@ def places(table: Table) -> list[int]:
 
 
 def columns(
-    cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS, kept: Sequence[bool] = ()
+    cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS, cut_last: Sequence[bool] = ()
 ) -> list[str]:
-    """Cells as aligned columns; the widest columns give way until the line fits, those ``kept`` last.
+    """Cells as aligned columns; the widest columns give way until the line fits, those in ``cut_last`` last.
 
     >>> columns([["a", "b"], ["ccc", "d"]])
     ['a    b', 'ccc  d']
@@ -94,7 +94,7 @@ def columns(
     widths = [max(width(row[i]) for row in cells) for i in range(len(cells[0]))]
     over = sum(widths) + 2 * (len(widths) - 1) - max_width
     while over > 0 and max(widths) > MIN_COLUMN:
-        free = [at for at, w in enumerate(widths) if w > MIN_COLUMN and not (kept and kept[at])]
+        free = [at for at, w in enumerate(widths) if w > MIN_COLUMN and not (cut_last and cut_last[at])]
         widest = max(free or range(len(widths)), key=lambda at: (widths[at], -at))
         widths[widest] -= 1
         over -= 1

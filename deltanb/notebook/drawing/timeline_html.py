@@ -55,11 +55,11 @@ def windows(scene: Scene) -> list[Window]:
         return [Window(shown, start, last)]
     first = min(track.version for track in shown)
     size = -(-(last - first + 1) // -(-(last - first + 1) // layout.WINDOW))
-    found = []
+    parts = []
     for low in range(first, last + 1, size):
         tracks = [track for track in shown if low <= track.version < low + size]
-        found.append(Window(tracks, low - 0.5, min(low + size, last + 1) - 0.5))
-    return [window for window in found if window.tracks]
+        parts.append(Window(tracks, low - 0.5, min(low + size, last + 1) - 0.5))
+    return [window for window in parts if window.tracks]
 
 
 def render(scene: Scene, text: str) -> str:
@@ -69,25 +69,25 @@ def render(scene: Scene, text: str) -> str:
     strip = Markup("") if scene.is_small else _strip(scene, names)
     room = html.MAX_BYTES - FOOT - _bytes(html.document(
         html.join(html.part(*_head(scene)), strip), text, [SHEET]))
-    found: list[Window] = []
+    fitting: list[Window] = []
     drawn: list[Markup] = []
     for window in reversed(windows(scene)):
         window, lanes = _fitting(scene, window, names, room if not drawn else None)
         room -= _bytes(lanes) + CHOICE
         if drawn and room < 0:
             break
-        found.append(window)
+        fitting.append(window)
         drawn.append(lanes)
-    if len(found) > 1:
+    if len(fitting) > 1:
         drawn = [html.join(_choice(scene, window), tag("div", lanes, cls="dnb-window"))
-                 for window, lanes in zip(found, drawn, strict=True)][::-1]
+                 for window, lanes in zip(fitting, drawn, strict=True)][::-1]
         drawn[-1] = Markup(drawn[-1].replace("<input ", "<input checked ", 1))
     style = f"--n:{names:.0f}px;--m:{min(names, NARROW_NAMES):.0f}px"
     # Buttons of a form are one group; method="dialog" sends nothing anywhere.
-    around = ("form", {"method": "dialog"}) if len(found) > 1 else ("div", {})
+    around = ("form", {"method": "dialog"}) if len(fitting) > 1 else ("div", {})
     body = tag(around[0], strip, *drawn, cls="dnb-tl", style=style, **around[1])
     return html.document(
-        html.join(html.part(*_head(scene)), body, html.part(*_foot(scene, found))), text, [SHEET])
+        html.join(html.part(*_head(scene)), body, html.part(*_foot(scene, fitting))), text, [SHEET])
 
 
 def _fitting(scene: Scene, window: Window, names: float, room: int | None) -> tuple[Window, Markup]:
@@ -110,8 +110,8 @@ def _head(scene: Scene) -> Iterator[Markup]:
     yield tag("p", tag("span", "Timeline", cls="dnb-muted"), " ",
               tag("b", units.clean(scene.table), cls="dnb-name"), " ", scene.headline)
     if scene.losses:
-        said, _, seen = scene.losses.partition(" (")
-        lost, _, failed = said.rpartition(", ") if scene.num_failed else (said, "", "")
+        races, _, seen = scene.losses.partition(" (")
+        lost, _, failed = races.rpartition(", ") if scene.num_failed else (races, "", "")
         yield tag("p", lost, ", " if lost and failed else None,
                   tag("b", failed, cls="dnb-warn") if failed else None,
                   tag("span", f" ({seen}", cls="dnb-muted"))
@@ -133,14 +133,14 @@ def _key(kind: str) -> Markup:
     return Markup(element("svg", drawn, viewBox="-8 -8 16 16", width=16, height=16, cls="dnb-key"))
 
 
-def _foot(scene: Scene, found: Sequence[Window]) -> Iterator[Markup]:
-    said = scene.axis
+def _foot(scene: Scene, windows: Sequence[Window]) -> Iterator[Markup]:
+    remark = scene.axis
     if not scene.is_small and scene.is_log:
-        said += "; the strip counts files on a log scale"
-    if len(found) > 1:
-        said += f"; click on the strip to see other {scene.unit}s"
-    yield tag("p", said, cls="dnb-muted")
-    first = min(track.version for track in found[-1].tracks)
+        remark += "; the strip counts files on a log scale"
+    if len(windows) > 1:
+        remark += f"; click on the strip to see other {scene.unit}s"
+    yield tag("p", remark, cls="dnb-muted")
+    first = min(track.version for track in windows[-1].tracks)
     if first > scene.first:
         yield tag("p", f"lanes hold {scene.place(first)} and later; timeline(start, end) shows others",
                   cls="dnb-muted")

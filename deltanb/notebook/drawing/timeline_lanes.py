@@ -200,17 +200,17 @@ class Lanes:
         """From the end of each attempt to where the next one at the same work begins."""
         places = {id(line.track): (line, self._y(row))
                   for line, row in zip(self.lines, self.rows.rows, strict=True)}
-        found = [(places[id(one)], places[id(other)]) for one, other in self.scene.again
+        links = [(places[id(one)], places[id(other)]) for one, other in self.scene.again
                  if id(one) in places and id(other) in places]
         drawn = [element("line", x1=pen.x(one.end), x2=pen.x(other.start), y1=y, y2=to)
-                 for (one, y), (other, to) in found]
+                 for (one, y), (other, to) in links]
         if drawn:
             yield element("g", "".join(drawn), **pen.look("again"))
 
     def _track(self, pen: Pen, line: Line) -> str:
         track, end = line.track, pen.x(line.end)
-        said = element("title", escape("\n".join(map(units.clean, self.scene.told(track))), quote=False))
-        parts = [said, element("line", **pen.tone("h"), x1=pen.x(line.start), x2=end),
+        title = element("title", escape("\n".join(map(units.clean, self.scene.describe(track))), quote=False))
+        parts = [title, element("line", **pen.tone("h"), x1=pen.x(line.start), x2=end),
                  *self._path(pen, line)]
         drawn = element("g", "".join(parts), **pen.look(track.kind if track.is_committed else "failed"))
         words = [_drawn(line.above, pen, -ABOVE), _drawn(line.beside, pen, 4)]

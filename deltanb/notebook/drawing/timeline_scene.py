@@ -117,12 +117,12 @@ class Scene:
     @cached_property
     def runs(self) -> dict[int, list[Track]]:
         """What belongs to work that was done again, by the number of the work, in the order of its runs."""
-        found: dict[int, list[Track]] = {}
+        by_work: dict[int, list[Track]] = {}
         for track in self.tracks:
             if track.run is not None:
-                found.setdefault(track.run.work, []).append(track)
+                by_work.setdefault(track.run.work, []).append(track)
         return {work: sorted(its, key=lambda track: (_run_of(track), track.version))
-                for work, its in found.items() if max(map(_run_of, its)) > 1}
+                for work, its in by_work.items() if max(map(_run_of, its)) > 1}
 
     def attempt(self, track: Track) -> str:
         """Which attempt at its work a transaction was part of; empty where that was not done again."""
@@ -132,12 +132,12 @@ class Scene:
     @property
     def again(self) -> list[tuple[Track, Track]]:
         """A transaction that ended an attempt, and the next attempt at its work in the same lane."""
-        shown, found = set(map(id, self.shown)), []
+        shown, pairs = set(map(id, self.shown)), []
         for its in self.runs.values():
             for lane in dict.fromkeys(track.writer for track in its):
                 here = [track for track in its if track.writer == lane and id(track) in shown]
-                found += [(one, other) for one, other in pairwise(here) if _run_of(one) != _run_of(other)]
-        return found
+                pairs += [(one, other) for one, other in pairwise(here) if _run_of(one) != _run_of(other)]
+        return pairs
 
     @property
     def sentence(self) -> str:
@@ -199,7 +199,7 @@ class Scene:
             "retries": retries(track), "lost to": "; ".join(self.lost_to(track)) or "nobody",
         }
 
-    def told(self, track: Track) -> list[str]:
+    def describe(self, track: Track) -> list[str]:
         """All of a transaction, in a few lines of words."""
         who = f"{track.operation} {self.whose(track)}"
         read = "" if track.read_version is None else f", read {self.place(track.read_version)}"
@@ -435,16 +435,16 @@ class Scene:
     @cached_property
     def kinds(self) -> list[str]:
         """The kinds there are, in the order of the legend."""
-        there = {track.kind for track in self.commits}
-        return [kind for kind in KINDS if kind in there]
+        kinds = {track.kind for track in self.commits}
+        return [kind for kind in KINDS if kind in kinds]
 
     @property
     def legend(self) -> dict[str, str]:
         """The signs there are, and what they mean."""
-        found = {kind: kind for kind in self.kinds}
-        found |= {"lost": "race lost, went on"} if self.races else {}
-        found |= {"failed": "failed"} if self.failed else {}
-        return found | ({"again": "the same work again"} if self.again else {})
+        meanings = {kind: kind for kind in self.kinds}
+        meanings |= {"lost": "race lost, went on"} if self.races else {}
+        meanings |= {"failed": "failed"} if self.failed else {}
+        return meanings | ({"again": "the same work again"} if self.again else {})
 
 
 def files(track: Track) -> str:

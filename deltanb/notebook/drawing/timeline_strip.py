@@ -43,9 +43,9 @@ class Strip:
     @property
     def words(self) -> list[tuple[float, str]]:
         """What stands beside it, and where: the largest counts, and how they grow."""
-        said: list[tuple[float, str]] = [(SIGNS + 8, f"+{units.number(self.most)}")] if self.most else []
-        said += [(SIGNS + HEIGHT, f"−{units.number(-self.least)}")] if self.least else []
-        return said
+        labels: list[tuple[float, str]] = [(SIGNS + 8, f"+{units.number(self.most)}")] if self.most else []
+        labels += [(SIGNS + HEIGHT, f"−{units.number(-self.least)}")] if self.least else []
+        return labels
 
     def share(self, at: float) -> float:
         """Where a place is, from 0 to 1."""

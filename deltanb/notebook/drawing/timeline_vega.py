@@ -258,9 +258,9 @@ def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
 def _again(scene: Scene) -> dict[str, list[dict[str, Any]]]:
     """From the end of an attempt to where the next one at the same work begins; no data where none is."""
     row = dict(zip(map(id, scene.shown), scene.lanes.rows, strict=True))
-    found = [{"v": one.version, "y": row[id(one)], "to": other.start, "y2": row[id(other)]}
+    links = [{"v": one.version, "y": row[id(one)], "to": other.start, "y2": row[id(other)]}
              for one, other in scene.again]
-    return {"again": found} if found else {}
+    return {"again": links} if links else {}
 
 
 def _lost(scene: Scene, track: Track, version: int) -> str:
@@ -268,7 +268,7 @@ def _lost(scene: Scene, track: Track, version: int) -> str:
     if track.is_committed or version != track.version:
         winner = scene.winner(track, version)
         return scene.place(version) + (f" to {winner.operation} {scene.whose(winner)}" if winner else "")
-    return "; ".join(scene.told(track))
+    return "; ".join(scene.describe(track))
 
 
 def _lost_in(scene: Scene, first: int, last: int, count: int, is_failed: bool) -> str:

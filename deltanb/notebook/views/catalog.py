@@ -23,16 +23,16 @@ HISTORY = ("seq", "time", "who", "tables", "operations", "txnId")
 
 def catalog(catalog: Any) -> View:
     """The view of a :class:`~deltanb.catalog.catalog.Catalog`."""
-    found = catalog.overview(MAX_LISTED)
-    marks = (units.count(found.num_tables, "table"), units.count(found.num_transactions, "transaction"))
+    overview = catalog.overview(MAX_LISTED)
+    marks = (units.count(overview.num_tables, "table"), units.count(overview.num_transactions, "transaction"))
     where = place_of(catalog.store.place)
     place = ["server " if where.startswith("http") else "database ", code(where),
              "  warehouse ", code(units.name_of(catalog.warehouse.uri))]
-    if not found.num_namespaces:
+    if not overview.num_namespaces:
         begin = ["empty; begin with ", code('catalog.create_namespace("shop")')]
         return View("Catalog", catalog.name, marks, (place, begin))
     return View("Catalog", catalog.name, marks, (place,), (
-        _namespaces(found), _tables(found.tables, found.num_tables), _last(found)))
+        _namespaces(overview), _tables(overview.tables, overview.num_tables), _last(overview)))
 
 
 def place_of(url: str) -> str:
@@ -51,11 +51,11 @@ def place_of(url: str) -> str:
     return f"{kind}{between}{user.partition(':')[0]}{at}{host}"
 
 
-def _namespaces(found: Any) -> Section:
-    named = ", ".join(found.namespaces[:MAX_NAMED])
-    more = found.num_namespaces - min(MAX_NAMED, len(found.namespaces))
-    rows = tuple((code(name),) for name in found.namespaces)
-    table = Table(("namespace",), rows, found.num_namespaces, "namespace", limit=MAX_LISTED)
+def _namespaces(overview: Any) -> Section:
+    named = ", ".join(overview.namespaces[:MAX_NAMED])
+    more = overview.num_namespaces - min(MAX_NAMED, len(overview.namespaces))
+    rows = tuple((code(name),) for name in overview.namespaces)
+    table = Table(("namespace",), rows, overview.num_namespaces, "namespace", limit=MAX_LISTED)
     return Section("Namespaces", [code(named), muted(f" and {units.number(more)} more") if more else ""],
                    table if more else None)
 
@@ -79,14 +79,14 @@ def _versions(row: Any) -> tuple[Inline, Inline]:
     return f"v{row.delta.latest}", published
 
 
-def _last(found: Any) -> Section:
-    if not found.last:
+def _last(overview: Any) -> Section:
+    if not overview.last:
         return Section("Transactions", muted("none yet"))
-    newest = found.last[0]
+    newest = overview.last[0]
     line = [f"last {newest.seq}  {units.time(newest.time)}", *_by(newest), "  ",
-            *moved(newest.changes, found.names)]
-    rows = tuple(_row(entry, found.names) for entry in found.last)
-    return Section("Transactions", line, Table(HISTORY, rows, found.num_transactions, "transaction"))
+            *moved(newest.changes, overview.names)]
+    rows = tuple(_row(entry, overview.names) for entry in overview.last)
+    return Section("Transactions", line, Table(HISTORY, rows, overview.num_transactions, "transaction"))
 
 
 def _by(entry: Any) -> list[Inline]:
@@ -137,24 +137,24 @@ def moved(changes: Mapping[str, Any], names: Mapping[str, str]) -> list[Inline]:
 
 def snapshot(snapshot: Any) -> View:
     """The view of a :class:`~deltanb.catalog.snapshot.CatalogSnapshot`: the tables asked for so far."""
-    found = snapshot.loaded
-    marks = (f"after transaction {snapshot.seq}", units.count(len(found), "table"))
-    if not found:
+    loaded = snapshot.loaded
+    marks = (f"after transaction {snapshot.seq}", units.count(len(loaded), "table"))
+    if not loaded:
         ask = ["no table was asked for; ", code('snapshot["namespace.table"]')]
         return View("Catalog snapshot", snapshot.catalog.name, marks, (ask,))
     columns = ("table", "version", "files", "size", "last commit")
-    rows = tuple(_table_row(name, table) for name, table in list(found.items())[:options.max_rows])
+    rows = tuple(_table_row(name, table) for name, table in list(loaded.items())[:options.max_rows])
     section = Section("Tables", muted("all as they were at one instant"),
-                      Table(columns, rows, len(found), "table"), is_open=True, text_rows=True)
+                      Table(columns, rows, len(loaded), "table"), is_open=True, text_rows=True)
     return View("Catalog snapshot", snapshot.catalog.name, marks, (), (section,))
 
 
 def _table_row(name: str, table: Any) -> tuple[Inline, ...]:
     if not hasattr(table, "snapshot"):
         return iceberg.table_row(name, table)
-    found = table.snapshot
-    files, size = tables._counts(found)
-    info = found.last_commit_info
+    snapshot = table.snapshot
+    files, size = tables._counts(snapshot)
+    info = snapshot.last_commit_info
     last = str(tables.last_commit(info)).removeprefix("last: ") if info else muted("–")
-    return (code(name), f"v{found.version}", units.number(files),
+    return (code(name), f"v{snapshot.version}", units.number(files),
             muted("not read yet") if size is None else units.size(size), last)

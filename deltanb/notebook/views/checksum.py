@@ -15,16 +15,16 @@ MAX_TEXT = 60  # columns that a value takes: schemas are long
 COLUMNS = ("field", "the checksum says", "the log gives")
 
 
-def view(found: Any) -> View:
+def view(verification: Any) -> View:
     """The view of a :class:`~deltanb.log.verification.ChecksumVerification`."""
-    name = units.name_of(found.table)
-    kind = f"Checksum of v{found.version}"
+    name = units.name_of(verification.table)
+    kind = f"Checksum of v{verification.version}"
     title = Span(kind, strong=True)
-    if found.problem is not None:
-        return View(kind, name, (warn("nothing was compared"),), (muted(found.problem),), title=title)
-    wrong, all_fields = found.differences, units.count(len(found.compared), "field")
+    if verification.problem is not None:
+        return View(kind, name, (warn("nothing was compared"),), (muted(verification.problem),), title=title)
+    wrong, all_fields = verification.differences, units.count(len(verification.compared), "field")
     if not wrong:
-        fields = muted(", ".join(one.field for one in found.compared))
+        fields = muted(", ".join(one.field for one in verification.compared))
         return View(kind, name, (ok(f"✓ {all_fields} agree"),), (fields,), title=title)
     rows: tuple[tuple[Inline, ...], ...] = tuple(
         (code(field), units.fit(_text(recorded), MAX_TEXT), units.fit(_text(other), MAX_TEXT))

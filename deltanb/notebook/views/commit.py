@@ -75,10 +75,10 @@ def _files(content: CommitContent) -> Iterable[Section]:
             yield Section(heading, summary, table, is_open=is_open, text_rows=kind != "change data")
 
 
-def _summed(sign: str, tone: str, found: FileSum) -> list[Span | str]:
-    about = [] if found.rows is None else [units.count(found.rows, "row")]
-    about += [] if found.size is None else [units.size(found.size)]
-    return [Span(f"{sign} {units.count(found.files, 'file')}", tone), "".join(f"  {part}" for part in about)]
+def _summed(sign: str, tone: str, total: FileSum) -> list[Span | str]:
+    about = [] if total.rows is None else [units.count(total.rows, "row")]
+    about += [] if total.size is None else [units.size(total.size)]
+    return [Span(f"{sign} {units.count(total.files, 'file')}", tone), "".join(f"  {part}" for part in about)]
 
 
 def _file(file: FileAction) -> tuple[Inline, ...]:
@@ -122,14 +122,15 @@ def _others(content: CommitContent) -> Iterable[Section]:
     by_kind: dict[str, list[Any]] = {}
     for action in content.others:
         by_kind.setdefault(action.key, []).append(action)
-    for key, found in by_kind.items():
+    for key, group in by_kind.items():
         line: list[Any] = []
-        for action in found[:MAX_WORDS]:
+        for action in group[:MAX_WORDS]:
             line += ["; "] if line else []
-            said = actions.line(action)
-            line += _unnamed([said] if isinstance(said, (str, Span)) else list(said), HEADINGS.get(key, ""))
-        more = [f" and {units.number(len(found) - MAX_WORDS)} more"] if len(found) > MAX_WORDS else []
-        columns = _columns(found[-1]) if key == "metaData" else None
+            words = actions.line(action)
+            spans = [words] if isinstance(words, (str, Span)) else list(words)
+            line += _unnamed(spans, HEADINGS.get(key, ""))
+        more = [f" and {units.number(len(group) - MAX_WORDS)} more"] if len(group) > MAX_WORDS else []
+        columns = _columns(group[-1]) if key == "metaData" else None
         yield Section(HEADINGS.get(key, key), [*line, *more], columns)
 
 

@@ -122,8 +122,8 @@ def what_happened(conflict: Any) -> list[str | Span]:
     you, winner = f"your {_operation(conflict)}", f"version {conflict.version}"
     files = units.count(n, "file")
     if kind == "ConcurrentAppend":
-        there = " there" if conflict.partition else ""
-        return [f"{you} read ", *_what_was_read(conflict), f", and {winner} added {files}{there}."]
+        place = " there" if conflict.partition else ""
+        return [f"{you} read ", *_what_was_read(conflict), f", and {winner} added {files}{place}."]
     if kind == "ConcurrentDeleteRead":
         return [f"{you} read {files} that {winner} removed."]
     if kind == "ConcurrentDeleteDelete":
@@ -141,8 +141,8 @@ def what_happened(conflict: Any) -> list[str | Span]:
         return [f"{winner} changed the table's {thing}", *named, f", which {you} builds on."]
     if kind == "ConcurrentTransaction":
         return [f"{winner} wrote ", *_what_was_written(conflict, you)]
-    wanted = conflict.wanted_version
-    return [f"{you} must be version {wanted or conflict.version}, and that version is taken."]
+    target = conflict.wanted_version
+    return [f"{you} must be version {target or conflict.version}, and that version is taken."]
 
 
 def _what_was_renamed(
@@ -174,10 +174,10 @@ def _what_was_written(conflict: Any, you: str) -> list[str | Span]:
 
 def _transactions(conflict: Any) -> list[Any]:
     """The winner's transaction ids that are in conflict: those the failed check names, or all."""
-    found = [a for a in conflict.winner_actions if type(a).__name__ == "SetTransaction"]
+    transactions = [a for a in conflict.winner_actions if type(a).__name__ == "SetTransaction"]
     note = next((check.note for check in conflict.checks if check.state == "failed"), "")
-    named = [action for action in found if note.endswith(action.app_id)]
-    return named or found
+    named = [action for action in transactions if note.endswith(action.app_id)]
+    return named or transactions
 
 
 def _before_and_after(conflict: Any) -> tuple[str, str]:
@@ -199,7 +199,7 @@ def _operation(conflict: Any) -> str:
 
 
 def _yours(conflict: Any) -> Side:
-    wanted = conflict.wanted_version
+    target = conflict.wanted_version
     predicates = [WHOLE if _is_whole(p) else p for p in dict.fromkeys(conflict.predicates)]
     return Side(
         "Your transaction",
@@ -207,7 +207,7 @@ def _yours(conflict: Any) -> Side:
         (
             ("operation", _operation(conflict)),
             ("predicate", WHOLE if WHOLE in predicates else _either(" OR ".join(predicates))),
-            ("read version", _versions(conflict.read_version, wanted)),
+            ("read version", _versions(conflict.read_version, target)),
             ("isolation", str(getattr(conflict.isolation, "value", conflict.isolation) or "–")),
             ("actions", counted(conflict.your_actions)),
         ),
@@ -235,10 +235,10 @@ def _theirs(conflict: Any) -> Side:
     )
 
 
-def _versions(read: int | None, wanted: int | None) -> str:
+def _versions(read: int | None, target: int | None) -> str:
     if read is None:
         return "not recorded"
-    return f"{read} → wanted {wanted}" if wanted is not None else str(read)
+    return f"{read} → wanted {target}" if target is not None else str(read)
 
 
 def _predicate_of(info: Any) -> str:
@@ -297,8 +297,8 @@ def _change(change: Any, arrow: str) -> Row:
     before, after = _value(change.before), _value(change.after)
     if change.renamed:
         after = ["renamed to ", *spans(after)]
-    told = after if change.renamed else [*spans(before), arrow, *spans(after)]
-    line = [f"{change.field}: ", *spans(told), "  ", verdict]
+    difference = after if change.renamed else [*spans(before), arrow, *spans(after)]
+    line = [f"{change.field}: ", *spans(difference), "  ", verdict]
     return Row((code(change.field), before, after, verdict), not change.allowed, line)
 
 
@@ -314,13 +314,13 @@ def _rows(conflict: Any, limit: int) -> tuple[list[Row], int, int]:
     mine = conflict.your_actions[:MAX_LOOK]
     removed = {action.path for action in mine if type(action).__name__ == "RemoveFile"}
     read = dict.fromkeys(conflict.read_files[:MAX_LOOK])
-    said = {("RemoveFile", path) for path in (*read, *met_files)}
+    shown_keys = {("RemoveFile", path) for path in (*read, *met_files)}
     predicates = [] if exception_name(conflict) == "ConcurrentAppend" else conflict.predicates
     yours: list[tuple[Callable[[Any], Inline], Any]] = [
         *((lambda p: ["read ", _condition(p)], p) for p in predicates if not _is_whole(p)),
         *((lambda path: _your_file(path, True, path in removed), path)
           for path in read if path not in met_files),
-        *((action_line, action) for action in mine if _is_shown(action) and _key(action) not in said),
+        *((action_line, action) for action in mine if _is_shown(action) and _key(action) not in shown_keys),
     ]
     theirs = [action for action in conflict.winner_actions[:MAX_LOOK]
               if _is_shown(action) and _key(action) not in met_keys]
@@ -338,18 +338,18 @@ def _met_actions(conflict: Any) -> Sequence[Any]:
     """The winner's actions that the rule found: files, or transaction ids."""
     if exception_name(conflict) == "ConcurrentTransaction":
         return _transactions(conflict)
-    found: Sequence[Any] = conflict.files
-    return found
+    files: Sequence[Any] = conflict.files
+    return files
 
 
 def _once(rows: list[Row]) -> list[Row]:
     """The rows, each predicate said once, in the first row that it met."""
-    said, kept = "", []
+    previous, cleared = "", []
     for row in rows:
         yours = plain(row.cells[0])
-        kept.append(replace(row, cells=("", *row.cells[1:])) if yours == said else row)
-        said = yours
-    return kept
+        cleared.append(replace(row, cells=("", *row.cells[1:])) if yours == previous else row)
+        previous = yours
+    return cleared
 
 
 def _met(conflict: Any, action: Any, read: Collection[str], removed: Collection[str]) -> Row:

@@ -137,10 +137,10 @@ def _first_columns(diff: Any) -> list[str]:
     if diff.columns is not None:
         return list(diff.columns)
     names = rows.after.schema.names
-    said = [name for commit in diff.commits
+    conditioned = [name for commit in diff.commits
             for name in first_columns.named(commit.operation_parameters, names)]
     return first_columns.ordered(
-        names, rows.key, changed_columns(rows, options.max_rows), said)[:MAX_COLUMNS]
+        names, rows.key, changed_columns(rows, options.max_rows), conditioned)[:MAX_COLUMNS]
 
 
 def fitting(table: Table) -> Table:
@@ -152,16 +152,16 @@ def fitting(table: Table) -> Table:
     """
     widths = [min(MAX_CELL_WIDTH, max(map(units.width, (name, *(plain(row[at]) for row in table.rows)))))
               for at, name in enumerate(table.columns)]
-    kept = set(places(table))
-    room = MAX_WIDTH + GAP_WIDTH - sum(widths[at] + GAP_WIDTH for at in kept)
+    chosen = set(places(table))
+    room = MAX_WIDTH + GAP_WIDTH - sum(widths[at] + GAP_WIDTH for at in chosen)
     for at, width in enumerate(widths):
-        if at in kept:
+        if at in chosen:
             continue
         room -= width + GAP_WIDTH
         if room < 0:
             break
-        kept.add(at)
-    at_last = sorted(kept)
+        chosen.add(at)
+    at_last = sorted(chosen)
     return replace(table, columns=tuple(table.columns[at] for at in at_last),
                    rows=tuple(tuple(row[at] for at in at_last) for row in table.rows))
 

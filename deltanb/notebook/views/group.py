@@ -59,8 +59,8 @@ def _with_grid(
 ) -> GroupView:
     culprit = next((at for at, row in enumerate(grid.rows) if row.error is not None), None)
     error = grid.error if culprit is None else grid.rows[culprit].error
-    found = getattr(error, "conflict", None)
-    met = None if found is None else conflict.fields(found)
+    met_conflict = getattr(error, "conflict", None)
+    met = None if met_conflict is None else conflict.fields(met_conflict)
     sections = [_grid(grid, culprit)]
     why: Inline = ""
     if met is not None:
@@ -75,12 +75,12 @@ def _with_grid(
 
 def _unmet(error: BaseException | None) -> Table | None:
     """The failed requirements of an error, if it has some."""
-    found = list(getattr(error, "failed_requirements", None) or ())
-    if not found:
+    requirements = list(getattr(error, "failed_requirements", None) or ())
+    if not requirements:
         return None
     rows = tuple((code(each.get("requirement", {}).get("type", "?")), _pairs(each.get("requirement", {})),
-                  _pairs(each.get("actual"))) for each in found[:options.max_rows])
-    return Table(("requirement", "asks for", "the table has"), rows, len(found), "requirement")
+                  _pairs(each.get("actual"))) for each in requirements[:options.max_rows])
+    return Table(("requirement", "asks for", "the table has"), rows, len(requirements), "requirement")
 
 
 def _pairs(value: Any) -> Inline:
@@ -132,12 +132,12 @@ def _id(txn: Any) -> tuple[Section, ...]:
 
 def _tables(txn: Any) -> Section:
     """The tables of a transaction whose commit has not begun."""
-    found = txn.tables
-    if not found:
+    tables = txn.tables
+    if not tables:
         return Section("Tables", [muted("none yet; "), code('txn.table("namespace.table")')])
-    rows = tuple(_table_row(name, table) for name, table in list(found.items())[:options.max_rows])
-    table = Table(("table", "version", "read", "done"), rows, len(found), "table")
-    return Section("Tables", units.count(len(found), "table"), table, is_open=True, text_rows=True)
+    rows = tuple(_table_row(name, table) for name, table in list(tables.items())[:options.max_rows])
+    table = Table(("table", "version", "read", "done"), rows, len(tables), "table")
+    return Section("Tables", units.count(len(tables), "table"), table, is_open=True, text_rows=True)
 
 
 def _table_row(name: str, table: Any) -> tuple[Inline, ...]:

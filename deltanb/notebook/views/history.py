@@ -17,7 +17,7 @@ from deltanb.options import options
 from deltanb.text import formatting as units
 
 COLUMNS = ("version", "timestamp", "who", "operation", "what it did")
-KEPT = ("timestamp", "what it did")
+CUT_LAST = ("timestamp", "what it did")
 FIELDS = {
     "version": "version", "timestamp": "timestamp", "userName": "user_name", "userId": "user_id",
     "operation": "operation", "operationParameters": "operation_parameters", "readVersion": "read_version",
@@ -38,7 +38,7 @@ def view(commits: Any) -> View:
     if not commits:
         return View("History", name, ("no commits yet",))
     shown = commits[: options.max_rows]
-    table = Table(COLUMNS, tuple(map(row, shown)), total, "commit", kept=KEPT,
+    table = Table(COLUMNS, tuple(map(row, shown)), total, "commit", cut_last=CUT_LAST,
                   unfolded=tuple(map(fields, shown)))
     summary = [units.count(total, "commit"), muted(", newest first")]
     section = Section("Commits", summary, table, is_open=True, text_rows=True)

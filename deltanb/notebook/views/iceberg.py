@@ -58,8 +58,9 @@ def pointer(where: str | None) -> str:
 
 
 def _current(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    wanted = metadata.get("current-snapshot-id")
-    return next((s for s in reversed(metadata.get("snapshots") or ()) if s["snapshot-id"] == wanted), None)
+    current_id = metadata.get("current-snapshot-id")
+    snapshots = reversed(metadata.get("snapshots") or ())
+    return next((s for s in snapshots if s["snapshot-id"] == current_id), None)
 
 
 def _counts(snapshot: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -76,9 +77,9 @@ def _last(snapshot: Mapping[str, Any]) -> str:
 
 
 def _columns(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    wanted = metadata.get("current-schema-id")
+    current_id = metadata.get("current-schema-id")
     schemas = metadata.get("schemas") or ()
-    return list(next((s["fields"] for s in schemas if s.get("schema-id") == wanted), ()))
+    return list(next((s["fields"] for s in schemas if s.get("schema-id") == current_id), ()))
 
 
 def _schema(columns: list[Mapping[str, Any]]) -> Section:
@@ -97,21 +98,21 @@ def _type(value: Any) -> str:
 
 
 def _properties(metadata: Mapping[str, Any]) -> Section:
-    found = dict(sorted((metadata.get("properties") or {}).items()))
-    if not found:
+    properties = dict(sorted((metadata.get("properties") or {}).items()))
+    if not properties:
         return Section("Properties", muted("none set"))
-    rows = tuple((code(key), code(value)) for key, value in found.items())
-    return Section("Properties", code(units.pairs(found, ", ")),
+    rows = tuple((code(key), code(value)) for key, value in properties.items())
+    return Section("Properties", code(units.pairs(properties, ", ")),
                    Table(("property", "value"), rows, len(rows), "property"))
 
 
 def _snapshots(metadata: Mapping[str, Any]) -> Section:
-    found = list(metadata.get("snapshots") or ())[::-1]
-    if not found:
+    snapshots = list(metadata.get("snapshots") or ())[::-1]
+    if not snapshots:
         return Section("Snapshots", muted("none yet"))
-    rows = tuple(map(_snapshot, found[:options.max_rows]))
-    return Section("Snapshots", [units.count(len(found), "snapshot"), muted(", newest first")],
-                   Table(("time", "operation", "files", "size", "id"), rows, len(found), "snapshot"))
+    rows = tuple(map(_snapshot, snapshots[:options.max_rows]))
+    return Section("Snapshots", [units.count(len(snapshots), "snapshot"), muted(", newest first")],
+                   Table(("time", "operation", "files", "size", "id"), rows, len(snapshots), "snapshot"))
 
 
 def _snapshot(snapshot: Mapping[str, Any]) -> tuple[Inline, ...]:

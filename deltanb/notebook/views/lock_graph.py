@@ -28,10 +28,10 @@ UNLOCKED = MODE_NAMES[0]
 
 @dataclass(frozen=True)
 class NetView(View):
-    """A view with a picture of boxes and arrows; ``said`` is that picture in a sentence."""
+    """A view with a picture of boxes and arrows; ``sentence`` says that picture in words."""
 
     net: Net = Net((), ())
-    said: str = ""
+    sentence: str = ""
     more: str = ""
     """What there is beside that which is drawn."""
 
@@ -39,13 +39,13 @@ class NetView(View):
 def to_html(view: View, as_text: str) -> str:
     """The HTML form: the heading, the picture, the sections."""
     assert isinstance(view, NetView)
-    drawn = lock_svg.draw(view.net, view.said, view.more) if view.net.boxes else ""
+    drawn = lock_svg.draw(view.net, view.sentence, view.more) if view.net.boxes else ""
     return html.pictured(view, drawn, as_text)
 
 
 def _svg(obj: Any) -> str:
     view = cycle(obj) if hasattr(obj, "victim") else graph(obj)
-    return lock_svg.draw(view.net, view.said, view.more)
+    return lock_svg.draw(view.net, view.sentence, view.more)
 
 
 DRAWINGS = {"svg": _svg}
@@ -54,46 +54,46 @@ DRAWINGS = {"svg": _svg}
 # -- the graph ---------------------------------------------------------------------------------
 
 
-def graph(found: Any) -> NetView:
+def graph(graph: Any) -> NetView:
     """The view of a :class:`~deltanb.locks.core.graph.LockGraph`."""
-    mark: Inline = warn("✕ deadlock") if found.cycle else ok("nobody waits" if not found.num_waiting else
+    mark: Inline = warn("✕ deadlock") if graph.cycle else ok("nobody waits" if not graph.num_waiting else
                                                              "no deadlock")
-    counts = (f"{units.count(found.num_locks, 'lock')} held  "
-              f"{units.count(found.num_waiting, 'transaction')} waiting")
+    counts = (f"{units.count(graph.num_locks, 'lock')} held  "
+              f"{units.count(graph.num_waiting, 'transaction')} waiting")
     lines: list[Inline] = [counts]
-    if found.part != "all":
-        lines.append(muted(_part(found)))
-    sections = [section for section in (_circle(found), _waits(found), _holds(found)) if section is not None]
-    said = f"Lock graph: {counts.replace('  ', ', ')}"
-    if found.cycle:
-        said += f"; deadlock of transactions {_ids(found.cycle)}"
-    return NetView("Lock graph", "", (mark,), tuple(lines), tuple(sections), net=net_of(found), said=said,
-                   more=_beside(found))
+    if graph.part != "all":
+        lines.append(muted(_part(graph)))
+    sections = [section for section in (_circle(graph), _waits(graph), _holds(graph)) if section is not None]
+    words = f"Lock graph: {counts.replace('  ', ', ')}"
+    if graph.cycle:
+        words += f"; deadlock of transactions {_ids(graph.cycle)}"
+    return NetView("Lock graph", "", (mark,), tuple(lines), tuple(sections), net=net_of(graph),
+                   sentence=words, more=_beside(graph))
 
 
-def _beside(found: Any) -> str:
+def _beside(graph: Any) -> str:
     """What is not drawn, counted."""
-    locks = found.num_locks - len(found.locks) + len(_idle(found))
-    drawn = set(found.transactions)
-    waiting = found.num_waiting - sum(wait.transaction in drawn for wait in found.waits)
+    locks = graph.num_locks - len(graph.locks) + len(_idle(graph))
+    drawn = set(graph.transactions)
+    waiting = graph.num_waiting - sum(wait.transaction in drawn for wait in graph.waits)
     parts = [units.count(locks, "more lock") + " held"] if locks else []
     parts += [units.count(waiting, "more transaction") + " waiting"] if waiting else []
     return f"not drawn: {', '.join(parts)}" if parts else ""
 
 
-def _part(found: Any) -> str:
-    if found.part == "waited for" and found.num_waiting:
+def _part(graph: Any) -> str:
+    if graph.part == "waited for" and graph.num_waiting:
         return "drawn: the locks that somebody waits for, and who holds them"
-    if found.cycle:
+    if graph.cycle:
         return "too many for a picture: the circle alone is drawn"
-    return f"too many for a picture, and {'no circle among them' if found.num_waiting else 'nobody waits'}"
+    return f"too many for a picture, and {'no circle among them' if graph.num_waiting else 'nobody waits'}"
 
 
-def _circle(found: Any) -> Section | None:
-    if not found.cycle:
+def _circle(graph: Any) -> Section | None:
+    if not graph.cycle:
         return None
-    lock = {wait.transaction: wait.lock for wait in found.waits}
-    steps = [[str(txn), lock[txn]] for txn in found.cycle if txn in lock]
+    lock = {wait.transaction: wait.lock for wait in graph.waits}
+    steps = [[str(txn), lock[txn]] for txn in graph.cycle if txn in lock]
     return Section("Deadlock", _ring([name for step in steps for name in step]))
 
 
@@ -109,34 +109,34 @@ def _ring(names: Sequence[str]) -> Inline:
     return " → ".join([*few, names[0]]) if names else ""
 
 
-def _waits(found: Any) -> Section | None:
-    if not found.waits:
+def _waits(graph: Any) -> Section | None:
+    if not graph.waits:
         return None
-    hot = set(found.cycle)
-    few = found.waits[:max(1, options.max_rows)]
+    hot = set(graph.cycle)
+    few = graph.waits[:max(1, options.max_rows)]
     rows = tuple((_who(wait.transaction, wait.attachment), [code(wait.lock), f" {wait.mode}"],
                   _ids(wait.blockers), units.duration(wait.waited_ms)) for wait in few)
     marked = frozenset(at for at, wait in enumerate(few) if wait.transaction in hot)
-    table = Table(("transaction", "waits for", "behind", "since"), rows, found.num_waiting, "transaction",
+    table = Table(("transaction", "waits for", "behind", "since"), rows, graph.num_waiting, "transaction",
                   marked=marked)
     return Section("Waits", "the longest first", table, is_open=True, text_rows=True)
 
 
-def _holds(found: Any) -> Section | None:
-    if not found.members:
+def _holds(graph: Any) -> Section | None:
+    if not graph.members:
         return None
     held: dict[int, list[str]] = {}
-    for hold in found.holds:
+    for hold in graph.holds:
         held.setdefault(hold.transaction, []).append(f"{hold.lock} {hold.mode}")
     rows = tuple((_who(member.id, member.attachment), ", ".join(_few(held.get(member.id, []))) or "none",
-                  units.duration(member.age_ms)) for member in found.members)
-    summary = "of what is drawn" if found.part != "all" else units.count(len(rows), "transaction")
+                  units.duration(member.age_ms)) for member in graph.members)
+    summary = "of what is drawn" if graph.part != "all" else units.count(len(rows), "transaction")
     table = Table(("transaction", "holds", "age"), rows, len(rows), "transaction", limit=len(rows))
     return Section("Holds", summary, table, text_rows=True)
 
 
-def _few(said: Sequence[str]) -> list[str]:
-    return [*said[:MAX_NAMED], *_more(len(said))]
+def _few(items: Sequence[str]) -> list[str]:
+    return [*items[:MAX_NAMED], *_more(len(items))]
 
 
 def _more(total: int) -> Iterable[str]:
@@ -147,20 +147,20 @@ def _ids(transactions: Sequence[int]) -> str:
     return " ".join(_few([str(txn) for txn in transactions]))
 
 
-def net_of(found: Any) -> Net:
+def net_of(graph: Any) -> Net:
     """A graph as boxes and arrows."""
-    drawn, hot = set(found.transactions), set(found.cycle)
-    waits = [wait for wait in found.waits if wait.transaction in drawn and _name(wait) in found.locks]
+    drawn, hot = set(graph.transactions), set(graph.cycle)
+    waits = [wait for wait in graph.waits if wait.transaction in drawn and _name(wait) in graph.locks]
     of = {wait.transaction: wait for wait in waits}
-    following = dict(zip(found.cycle, [*found.cycle[1:], *found.cycle[:1]], strict=True))
+    following = dict(zip(graph.cycle, [*graph.cycle[1:], *graph.cycle[:1]], strict=True))
     way = {(_name(of[txn]), after) for txn, after in following.items() if txn in of}
     hot_names = {name for name, _ in way}
-    idle = _idle(found)
+    idle = _idle(graph)
     boxes = [_txn(member.id, member.attachment, _wish(of.get(member.id)), member.id in hot)
-             for member in found.members]
-    boxes += [Box(("lock", name), label(name), is_hot=name in hot_names) for name in found.locks
+             for member in graph.members]
+    boxes += [Box(("lock", name), label(name), is_hot=name in hot_names) for name in graph.locks
               if name not in idle]
-    held = {(_name(hold), hold.transaction): hold.mode for hold in found.holds if _name(hold) not in idle}
+    held = {(_name(hold), hold.transaction): hold.mode for hold in graph.holds if _name(hold) not in idle}
     ahead = dict.fromkeys((_name(wait), other) for wait in waits for other in wait.blockers
                           if other in drawn and (_name(wait), other) not in held)
     arrows = [Arrow(("lock", name), ("txn", txn), "holds", mode, (name, txn) in way)
@@ -171,12 +171,12 @@ def net_of(found: Any) -> Net:
     return Net(tuple(boxes), tuple(arrows))
 
 
-def _idle(found: Any) -> set[tuple[int, bytes]]:
+def _idle(graph: Any) -> set[tuple[int, bytes]]:
     """Where somebody waits: the locks that nobody waits for and that are held with intentions alone. Whoever
     holds a part of a table holds one, so their arrows would lie across all others and say nothing."""
-    waited_for = {_name(wait) for wait in found.waits}
-    loud = {_name(hold) for hold in found.holds if not hold.mode.startswith("intention")}
-    return {name for name in found.locks if waited_for and name not in waited_for | loud}
+    waited_for = {_name(wait) for wait in graph.waits}
+    loud = {_name(hold) for hold in graph.holds if not hold.mode.startswith("intention")}
+    return {name for name in graph.locks if waited_for and name not in waited_for | loud}
 
 
 def _name(of: Any) -> tuple[int, bytes]:
@@ -188,36 +188,37 @@ def _wish(wait: Any) -> str:
 
 
 def _txn(txn: int, attachment: Any, note: str, is_hot: bool = False, is_victim: bool = False) -> Box:
-    said = f"transaction {txn}"
+    name = f"transaction {txn}"
     if attachment is not None:
-        said = f"{txn} {units.fit(units.clean(attached(attachment)), MAX_ATTACHED)}"
-    return Box(("txn", txn), said, note, is_hot, is_victim)
+        name = f"{txn} {units.fit(units.clean(attached(attachment)), MAX_ATTACHED)}"
+    return Box(("txn", txn), name, note, is_hot, is_victim)
 
 
 # -- a deadlock --------------------------------------------------------------------------------
 
 
-def cycle(found: Any) -> NetView:
+def cycle(deadlock: Any) -> NetView:
     """The view of a :class:`~deltanb.locks.core.deadlock.Cycle`: the card of a ``DeadlockError``."""
-    refused = warn(f"✕ transaction {found.victim} was refused")
+    refused = warn(f"✕ transaction {deadlock.victim} was refused")
     rows = tuple((_who(wait.transaction, wait.attachment), [code(wait.lock), f" {wait.mode}"],
                   _all_held(wait), units.duration(wait.waited_ms), units.duration(wait.age_ms))
-                 for wait in found.waits)
+                 for wait in deadlock.waits)
     columns = ("transaction", "waits for", "holds", "waiting", "age")
-    marked = frozenset(at for at, wait in enumerate(found.waits) if wait.transaction == found.victim)
+    marked = frozenset(at for at, wait in enumerate(deadlock.waits) if wait.transaction == deadlock.victim)
     table = Table(columns, rows, len(rows), "transaction", marked=marked)
     lines: list[Inline] = ["each waits for the next one, the last for the first"]
-    if found.idle is not None:
-        lines = [f"only thread {found.thread} works on transaction {found.idle}, and it would wait for ever"]
-    elif not found.is_on_it:
-        lines.append(f"transaction {found.victim} is none of them: it was blocked behind them")
+    if deadlock.idle is not None:
+        lines = [f"only thread {deadlock.thread} works on transaction {deadlock.idle}, "
+                 "and it would wait for ever"]
+    elif not deadlock.is_on_it:
+        lines.append(f"transaction {deadlock.victim} is none of them: it was blocked behind them")
     sections = (
-        Section("Circle", _ring(_steps(found))),
+        Section("Circle", _ring(_steps(deadlock))),
         Section("Waits", units.count(len(rows), "transaction"), table, is_open=True, text_rows=True),
-        Section("Way out", advice(found)),
+        Section("Way out", advice(deadlock)),
     )
     view = NetView("Deadlock", "", (refused,), tuple(lines), sections)
-    return replace(view, net=circle_of(found), said=sentence(view))
+    return replace(view, net=circle_of(deadlock), sentence=sentence(view))
 
 
 def sentence(view: View) -> str:
@@ -228,36 +229,36 @@ def sentence(view: View) -> str:
     return f"Deadlock: {', '.join(waits)}"
 
 
-def _steps(found: Any) -> list[str]:
-    steps = [name for wait in found.waits for name in (str(wait.transaction), wait.lock)]
-    return steps if found.idle is None else [*steps, str(found.idle), f"thread {found.thread}"]
+def _steps(deadlock: Any) -> list[str]:
+    steps = [name for wait in deadlock.waits for name in (str(wait.transaction), wait.lock)]
+    return steps if deadlock.idle is None else [*steps, str(deadlock.idle), f"thread {deadlock.thread}"]
 
 
-def circle_of(found: Any) -> Net:
+def circle_of(deadlock: Any) -> Net:
     """The circle of a deadlock as boxes and arrows."""
-    waits = found.waits[:MAX_BOXES // 2]
-    is_whole = len(waits) == len(found.waits)
-    boxes = [_txn(wait.transaction, wait.attachment, _note(found, wait), True,
-                  wait.transaction == found.victim) for wait in waits]
+    waits = deadlock.waits[:MAX_BOXES // 2]
+    is_whole = len(waits) == len(deadlock.waits)
+    boxes = [_txn(wait.transaction, wait.attachment, _note(deadlock, wait), True,
+                  wait.transaction == deadlock.victim) for wait in waits]
     boxes += [Box(("lock", name), label(name), is_hot=True) for name in dict.fromkeys(map(_name, waits))]
     arrows = [Arrow(("txn", wait.transaction), ("lock", _name(wait)), "waits", is_hot=True) for wait in waits]
-    closes = waits[:1] if is_whole and found.idle is None else ()
+    closes = waits[:1] if is_whole and deadlock.idle is None else ()
     for wait, after in zip(waits, [*waits[1:], *closes], strict=False):
         mode = _mode_of(after, _name(wait))
         arrows.append(Arrow(("lock", _name(wait)), ("txn", after.transaction), "holds" if mode else "ahead",
                             mode, True))
-    if is_whole and found.idle is not None:
-        idle, thread = ("txn", found.idle), ("thread", found.thread)
-        boxes += [_txn(found.idle, None, "has no call", True),
-                  Box(thread, f"thread {found.thread}", "would wait for ever", True)]
+    if is_whole and deadlock.idle is not None:
+        idle, thread = ("txn", deadlock.idle), ("thread", deadlock.thread)
+        boxes += [_txn(deadlock.idle, None, "has no call", True),
+                  Box(thread, f"thread {deadlock.thread}", "would wait for ever", True)]
         arrows += [Arrow(("lock", _name(waits[-1])), idle, "holds", is_hot=True),
                    Arrow(idle, thread, "waits", "needs", True),
                    Arrow(thread, ("txn", waits[0].transaction), "waits", "is in a call of", True)]
     return Net(tuple(boxes), tuple(arrows))
 
 
-def _note(found: Any, wait: Any) -> str:
-    if wait.transaction == found.victim:
+def _note(deadlock: Any, wait: Any) -> str:
+    if wait.transaction == deadlock.victim:
         return f"✕ refused: {wait.mode}"
     return f"wants {wait.mode}, {units.duration(wait.waited_ms)}"
 
@@ -270,10 +271,10 @@ def _mode_of(wait: Any, name: tuple[int, bytes]) -> str:
 
 
 def _who(txn: int, attachment: Any) -> Inline:
-    said = [str(txn)]
+    words = [str(txn)]
     if attachment is not None:
-        said.append(" " + attached(attachment))
-    return said
+        words.append(" " + attached(attachment))
+    return words
 
 
 def _all_held(wait: Any) -> Inline:

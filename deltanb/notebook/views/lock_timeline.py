@@ -25,10 +25,10 @@ MAX_VAIN = 2  # waits in vain that are named in a row
 
 @dataclass(frozen=True)
 class LanesView(View):
-    """A view with lanes; ``said`` is them in a sentence."""
+    """A view with lanes; ``sentence`` says them in words."""
 
     lanes: Lanes = NO_LANES
-    said: str = ""
+    sentence: str = ""
 
 
 def view(timeline: Any) -> LanesView:
@@ -43,14 +43,14 @@ def view(timeline: Any) -> LanesView:
     if lanes.is_cut:
         lines.append(muted("of what happened often, the newest is drawn; timeline.table() has all"))
     return LanesView("Lock timeline", "", (counts,), tuple(lines), (_lanes(lanes), _newest(timeline)),
-                     lanes=lanes, said=f"Lock timeline: {counts.replace('  ', ', ')}")
+                     lanes=lanes, sentence=f"Lock timeline: {counts.replace('  ', ', ')}")
 
 
 def _counted(lanes: Lanes) -> Inline:
     bad = [units.count(lanes.num_deadlocks, "deadlock")] if lanes.num_deadlocks else []
     bad += [units.count(lanes.num_in_vain, "wait") + " in vain"] if lanes.num_in_vain else []
-    said = units.count(lanes.num_waits, "wait") if lanes.num_waits else "nobody waited"
-    return [said, "  ", warn("✕ " + ", ".join(bad))] if bad else [said]
+    waits = units.count(lanes.num_waits, "wait") if lanes.num_waits else "nobody waited"
+    return [waits, "  ", warn("✕ " + ", ".join(bad))] if bad else [waits]
 
 
 def _lanes(lanes: Lanes) -> Section:
@@ -77,8 +77,8 @@ def _waited(lane: Lane, lanes: Lanes) -> str:
 def _ended(lane: Lane) -> Inline:
     if lane.vain:
         more = len(lane.vain) - MAX_VAIN
-        said = ", ".join([*lane.vain[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
-        return [warn(f"✕ {said}"), f"; {ENDS[lane.ended]}" if lane.ended else ""]
+        waits = ", ".join([*lane.vain[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
+        return [warn(f"✕ {waits}"), f"; {ENDS[lane.ended]}" if lane.ended else ""]
     return ok(ENDS[lane.ended]) if lane.ended == "committed" else ENDS[lane.ended]
 
 
@@ -96,13 +96,13 @@ def _newest(timeline: Any) -> Section:
 def to_html(view: View, as_text: str) -> str:
     """The HTML form: the heading, the picture, the sections."""
     assert isinstance(view, LanesView)
-    drawn = lock_lanes_svg.draw(view.lanes, view.said) if view.lanes.lanes else ""
+    drawn = lock_lanes_svg.draw(view.lanes, view.sentence) if view.lanes.lanes else ""
     return html.pictured(view, drawn, as_text)
 
 
 def _svg(timeline: Any) -> str:
     seen = view(timeline)
-    return lock_lanes_svg.draw(seen.lanes, seen.said)
+    return lock_lanes_svg.draw(seen.lanes, seen.sentence)
 
 
 def _scene(timeline: Any) -> Lanes:

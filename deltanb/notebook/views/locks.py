@@ -24,29 +24,29 @@ BEFORE = 14  # columns of what comes before: "1 000 before, "
 MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by thousands
 
 
-def manager(found: Any) -> View:
+def manager(manager: Any) -> View:
     """The view of a :class:`~deltanb.locks.core.manager.LockManager`."""
-    mark: Inline = warn("closed") if found.is_closed else ok("open")
-    counts = [units.count(found.num_locks_held, "lock") + " held",
-              units.count(found.num_waiting, "transaction") + " waiting"]
-    if found.num_pending:
-        counts.append(units.count(found.num_pending, "commit") + " to be flushed")
-    settings = (f"upgrades {found.upgrade_rule}  waits {_seconds(found.lock_timeout)}  "
-                f"looks for deadlocks as {DETECTED[found.detect]}")
-    states = found.locks(max(1, options.max_rows))
-    rows = tuple((code(found.label(state.index_id, state.key)), _modes(state.holders), _modes(state.waiters))
-                 for state in states)
+    mark: Inline = warn("closed") if manager.is_closed else ok("open")
+    counts = [units.count(manager.num_locks_held, "lock") + " held",
+              units.count(manager.num_waiting, "transaction") + " waiting"]
+    if manager.num_pending:
+        counts.append(units.count(manager.num_pending, "commit") + " to be flushed")
+    settings = (f"upgrades {manager.upgrade_rule}  waits {_seconds(manager.lock_timeout)}  "
+                f"looks for deadlocks as {DETECTED[manager.detect]}")
+    states = manager.locks(max(1, options.max_rows))
+    rows = tuple((code(manager.label(state.index_id, state.key)), _modes(state.holders),
+                  _modes(state.waiters)) for state in states)
     marked = frozenset(at for at, state in enumerate(states) if state.waiters)
-    table = Table(("lock", "held by", "waited for by"), rows, found.num_locks_held, "lock", marked=marked)
-    sections = (Section("Locks", _summary(found), table, is_open=True, text_rows=True),) if rows else ()
+    table = Table(("lock", "held by", "waited for by"), rows, manager.num_locks_held, "lock", marked=marked)
+    sections = (Section("Locks", _summary(manager), table, is_open=True, text_rows=True),) if rows else ()
     return View("Lock manager", "", (mark,), ("  ".join(counts), muted(settings)), sections)
 
 
 DETECTED = {"enqueue": "a wait begins", "timeout": "a wait runs out of time"}
 
 
-def _summary(found: Any) -> str:
-    return "those waited for first" if found.num_waiting else "nobody waits"
+def _summary(manager: Any) -> str:
+    return "those waited for first" if manager.num_waiting else "nobody waits"
 
 
 def _modes(pairs: Sequence[tuple[int, str]]) -> Inline:
@@ -96,13 +96,13 @@ def _scope(level: int, scope: Any, before: int) -> ScopeLines:
     facts: list[tuple[str, Inline]] = []
     if scope.groups:
         groups = _once(scope.groups)
-        said = [" + ".join(f"{label(name)} {MODE_NAMES[mode]}" for name, mode in group)
+        lines = [" + ".join(f"{label(name)} {MODE_NAMES[mode]}" for name, mode in group)
                 for group in groups[-MAX_NAMED:]]
-        facts.append(("locks", _last(said, len(groups) - len(said), room_of(level))))
+        facts.append(("locks", _last(lines, len(groups) - len(lines), room_of(level))))
     if scope.num_changes:
         newest = scope.changes[-MAX_DESCRIBED:]
-        said = [units.fit(units.clean(line), MAX_CHANGE) for line in described(newest)]
-        facts.append(("changes", _last(said, scope.num_changes - len(newest), room_of(level))))
+        lines = [units.fit(units.clean(line), MAX_CHANGE) for line in described(newest)]
+        facts.append(("changes", _last(lines, scope.num_changes - len(newest), room_of(level))))
     short = f"{level}  {scope.lock_mode.name}  {units.count(sum(map(len, scope.groups)), 'lock')}"
     if scope.num_changes:
         short += f"  {units.count(scope.num_changes, 'change')}"
@@ -115,12 +115,12 @@ def _once(groups: Sequence[Any]) -> list[Any]:
     return list(latest.values())[::-1]
 
 
-def _last(said: Sequence[str], before: int, room: int) -> Inline:
+def _last(items: Sequence[str], before: int, room: int) -> Inline:
     """The last of several things, as many as have room; the others are counted, and ``before`` more."""
-    few = list(said[-MAX_NAMED:])
-    while len(few) > 1 and len(", ".join(few)) + (BEFORE if before or len(few) < len(said) else 0) > room:
+    few = list(items[-MAX_NAMED:])
+    while len(few) > 1 and len(", ".join(few)) + (BEFORE if before or len(few) < len(items) else 0) > room:
         few.pop(0)
-    before += len(said) - len(few)
+    before += len(items) - len(few)
     return ", ".join([*([f"{units.number(before)} before"] if before else []), *few])
 
 

@@ -47,8 +47,8 @@ def in_words(metrics: Any) -> str:
     parts = [_files(_first(known, ADDED), _first(known, REMOVED))]
     parts += [f"{units.count(count, 'row')} {verb}" for verb, count in rows if count]
     for names, words in ((GONE, "deleted"), (TO_GO, "to delete")):
-        found = _first(known, names)
-        parts.append(f"{units.count(found, 'file')} {words}" if found else "")
+        files = _first(known, names)
+        parts.append(f"{units.count(files, 'file')} {words}" if files else "")
     return ", ".join(filter(None, parts))
 
 

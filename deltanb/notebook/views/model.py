@@ -88,7 +88,7 @@ class Table:
     noun: str = "row"
     text_columns: tuple[str, ...] = ()
     """Columns of the text form, where not all have room; the last one takes what is left."""
-    kept: tuple[str, ...] = ()
+    cut_last: tuple[str, ...] = ()
     """Columns that the text form cuts last, where not all have room."""
     limit: int | None = None
     """Rows shown at most; None leaves it to ``options.max_rows``."""

@@ -32,7 +32,7 @@ def view(result: Any) -> View:
     if result.scans:
         marks.append(_opened(result.opened, result.num_files, "part" if "part" in result.reads else "whole"))
     scans = list(zip(result.scans, result.reads, strict=True))[:MAX_SCANS]
-    sections = [_rows(result.rows), *(_scan(told, read) for told, read in scans)]
+    sections = [_rows(result.rows), *(_scan(explanation, read) for explanation, read in scans)]
     if len(result.scans) > MAX_SCANS:
         more = units.count(len(result.scans) - MAX_SCANS, "more table")
         sections.append(Section("…", muted(f"{more}, in .scans")))
@@ -50,23 +50,24 @@ def _rows(rows: Any) -> Section:
     first = rows.slice(0, options.max_rows).select(list(range(min(len(names), MAX_COLUMNS))))
     columns = [column.to_pylist() for column in first.columns]
     cells = tuple(tuple(shown(value) for value in row) for row in zip(*columns, strict=True))
-    told: list[Inline] = [f"{units.count(rows.num_rows, 'row')}, {units.count(len(names), 'column')}"]
+    summary: list[Inline] = [f"{units.count(rows.num_rows, 'row')}, {units.count(len(names), 'column')}"]
     if not cells:
-        return Section("Rows", [*told, muted(f": {units.fit(', '.join(names), units.MAX_COLUMNS)}")])
+        return Section("Rows", [*summary, muted(f": {units.fit(', '.join(names), units.MAX_COLUMNS)}")])
     in_text = tuple(names[:MAX_TEXT_COLUMNS])
     table = fitting(Table(tuple(names[:MAX_COLUMNS]), cells, rows.num_rows, "row", in_text))
     if hidden := len(names) - len(table.columns):
-        told.append(muted(f", {units.number(hidden)} not shown"))
-    return Section("Rows", told, table, is_open=True, text_rows=True)
+        summary.append(muted(f", {units.number(hidden)} not shown"))
+    return Section("Rows", summary, table, is_open=True, text_rows=True)
 
 
-def _scan(told: Any, read: str) -> Section:
+def _scan(explanation: Any, read: str) -> Section:
+    version, total = f"v{explanation.version}  ", explanation.num_files
     if read == "none":
-        return Section(told.table, [f"v{told.version}  ", _opened(0, told.num_files, read),
-                                    muted("; the engine asked for no row")])
-    line: list[Inline] = [f"v{told.version}  ", _opened(told.opened, told.num_files, read),
-                          muted(f"; {scan.spared_words(told)}")]
-    if idle := [condition for condition in told.conditions if condition.by is None]:
+        return Section(explanation.table, [version, _opened(0, total, read),
+                                           muted("; the engine asked for no row")])
+    line: list[Inline] = [version, _opened(explanation.opened, total, read),
+                          muted(f"; {scan.spared_words(explanation)}")]
+    if idle := [condition for condition in explanation.conditions if condition.by is None]:
         line += [muted("; not used: "), code(idle[0].sql)]
         line += [muted(f" and {units.number(len(idle) - 1)} more")] if idle[1:] else []
-    return Scanned(told.table, line, parts=tuple(scan.sections(told)))
+    return Scanned(explanation.table, line, parts=tuple(scan.sections(explanation)))

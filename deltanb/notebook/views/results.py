@@ -28,8 +28,8 @@ def view(result: Any) -> View:
     """
     title, where = Span(result.operation, strong=True), ENGINES.get(result.engine, result.engine)
     if result.version is None:
-        said = NOTHING.get(result.operation)
-        reason = muted(said or ("no row matched" if result.changes_data else "nothing to do"))
+        nothing = NOTHING.get(result.operation)
+        reason = muted(nothing or ("no row matched" if result.changes_data else "nothing to do"))
         return View(result.operation, "", ("nothing committed", where), (reason,), title=title)
     times = {name: value for name, value in result.metrics.items() if name.endswith(TIME)}
     counts = {name: value for name, value in result.metrics.items() if name not in times}

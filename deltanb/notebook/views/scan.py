@@ -36,34 +36,34 @@ class Bars(Section):
     bars: tuple[Bar, ...] = ()
 
 
-def view(told: Any) -> View:
+def view(explanation: Any) -> View:
     """The view of a :class:`~deltanb.log.skipping.explain.ScanExplanation`."""
     where: Inline = muted("no condition: every file is opened")
-    if told.where is not None:
-        where = code(_sql(told.where))
-    marks = (f"v{told.version}", opens(told))
-    return View("Scan", told.table, marks, (where,), tuple(sections(told)))
+    if explanation.where is not None:
+        where = code(_sql(explanation.where))
+    marks = (f"v{explanation.version}", opens(explanation))
+    return View("Scan", explanation.table, marks, (where,), tuple(sections(explanation)))
 
 
-def opens(told: Any) -> Inline:
+def opens(explanation: Any) -> Inline:
     """How many files are opened, of how many."""
-    words = f"opens {units.number(told.opened)} of {units.count(told.num_files, 'file')}"
-    return ok(f"✓ {words}") if told.spared else words
+    words = f"opens {units.number(explanation.opened)} of {units.count(explanation.num_files, 'file')}"
+    return ok(f"✓ {words}") if explanation.spared else words
 
 
-def sections(told: Any) -> list[Section]:
+def sections(explanation: Any) -> list[Section]:
     """What is told of a scan, in its order."""
-    found: list[Section] = [_steps(told)]
-    if told.conditions:
-        found.append(_conditions(told.conditions))
-    if told.spared:
-        found.append(_spared(told))
-    if told.opened:
-        found.append(_opened(told))
-    return found
+    parts: list[Section] = [_steps(explanation)]
+    if explanation.conditions:
+        parts.append(_conditions(explanation.conditions))
+    if explanation.spared:
+        parts.append(_spared(explanation))
+    if explanation.opened:
+        parts.append(_opened(explanation))
+    return parts
 
 
-def spared_words(told: Any) -> str:
+def spared_words(explanation: Any) -> str:
     """Why files are not opened, in a line.
 
     >>> from deltanb.log.skipping.explain import STEPS, ScanExplanation, Step
@@ -71,8 +71,8 @@ def spared_words(told: Any) -> str:
     >>> spared_words(ScanExplanation("flights", 3, "month = 1", 9, 90, steps))
     '2 skipped by partition values, 5 by statistics'
     """
-    parts = [f"{units.number(told.spared_by(step.by))} by {step.by}"
-             for step in told.steps if told.spared_by(step.by)]
+    parts = [f"{units.number(explanation.spared_by(step.by))} by {step.by}"
+             for step in explanation.steps if explanation.spared_by(step.by)]
     if not parts:
         return "none skipped"
     first, *more = parts
@@ -80,14 +80,14 @@ def spared_words(told: Any) -> str:
     return ", ".join([f"{number} skipped {rest}", *more])
 
 
-def _steps(told: Any) -> Bars:
-    bars = [Bar("all files", told.num_files, told.size_in_bytes, 0)]
-    for step in told.steps:
-        if spared := told.spared_by(step.by):
+def _steps(explanation: Any) -> Bars:
+    bars = [Bar("all files", explanation.num_files, explanation.size_in_bytes, 0)]
+    for step in explanation.steps:
+        if spared := explanation.spared_by(step.by):
             bars.append(Bar(step.by, step.files, step.size, spared))
     summary: list[Inline] = [
-        f"{units.size(told.opened_bytes)} of {units.size(told.size_in_bytes)} to read",
-        muted(f"; {spared_words(told)}")]
+        f"{units.size(explanation.opened_bytes)} of {units.size(explanation.size_in_bytes)} to read",
+        muted(f"; {spared_words(explanation)}")]
     return Bars("Files", summary, bars=tuple(bars))
 
 
@@ -114,20 +114,21 @@ def _condition(condition: Any) -> tuple[Inline, ...]:
     return code(_sql(condition.sql)), condition.by or muted("not used"), spares, more or muted("–")
 
 
-def _spared(told: Any) -> Section:
+def _spared(explanation: Any) -> Section:
     rows = tuple((code(units.file_name(file.path)), file.because, code(_sql(file.condition)),
-                  units.size(file.size)) for file in told.spared_files)
-    words: list[Inline] = [f"{units.count(told.spared, 'file')}, {units.size(told.spared_bytes)}"]
+                  units.size(file.size)) for file in explanation.spared_files)
+    total = explanation.spared
+    words: list[Inline] = [f"{units.count(total, 'file')}, {units.size(explanation.spared_bytes)}"]
     if rows:
-        first = told.spared_files[0]
+        first = explanation.spared_files[0]
         words += ["; ", code(units.file_name(first.path)), f": {first.because}"]
-    return Section("Not opened", words, Table(FILE_COLUMNS, rows, told.spared, "file", limit=len(rows)))
+    return Section("Not opened", words, Table(FILE_COLUMNS, rows, total, "file", limit=len(rows)))
 
 
-def _opened(told: Any) -> Section:
-    rows = tuple((code(units.file_name(path)), units.size(size)) for path, size in told.opened_files)
-    words = f"{units.count(told.opened, 'file')}, {units.size(told.opened_bytes)}"
-    return Section("Opened", words, Table(("file", "size"), rows, told.opened, "file"))
+def _opened(explanation: Any) -> Section:
+    rows = tuple((code(units.file_name(path)), units.size(size)) for path, size in explanation.opened_files)
+    words = f"{units.count(explanation.opened, 'file')}, {units.size(explanation.opened_bytes)}"
+    return Section("Opened", words, Table(("file", "size"), rows, explanation.opened, "file"))
 
 
 def _sql(sql: str) -> str:

@@ -64,8 +64,8 @@ def scan(scan: Any) -> View:
     size = pc.sum(scan.table["size"]).as_py() or 0
     marks = (units.count(total, "file"), units.size(size)) if total else ("no files",)
     if total > tables.MAX_LISTED or not total:
-        said = muted("listed by .table" if total else "none can hold such rows")
-        return View("Scan", "", marks, (), (Section("Files", said),))
+        remark = muted("listed by .table" if total else "none can hold such rows")
+        return View("Scan", "", marks, (), (Section("Files", remark),))
     shown = tables.largest(scan.table.select(tables.READ_COLUMNS))
     rows = tuple(tables.file_row(AddFile.from_row(row)) for row in shown)
     listed = Table(tables.FILE_COLUMNS, rows, total, "file")

@@ -100,7 +100,7 @@ def _behind(source: Any) -> Inline:
 
 def _batches(batches: Sequence[Any]) -> Section:
     rows = tuple(_batch(each) for each in batches[: max(1, options.max_rows)])
-    table = Table(BATCHES, rows, len(batches), "batch", kept=("committed",))
+    table = Table(BATCHES, rows, len(batches), "batch", cut_last=("committed",))
     last = next((each for each in batches if each.version is not None), None)
     summary = f"newest {batches[0].number}" if last is None else (
         f"newest {last.number}, committed as v{last.version} at {units.time(last.time)}")

@@ -69,9 +69,9 @@ def _versions(versions: Any) -> Section:
         return Section("Versions", f"all {units.number(versions.last + 1)} have data" if versions.last
                        else "one, v0")
     words: list[Inline] = [f"{units.number(len(versions))} of {units.number(versions.last + 1)} have data; "]
-    told = "; ".join(map(str, gaps[:MAX_GAPS]))
+    named = "; ".join(map(str, gaps[:MAX_GAPS]))
     more = f" and {units.count(len(gaps) - MAX_GAPS, 'more gap')}" if len(gaps) > MAX_GAPS else ""
-    return Section("Versions", [*words, warn(told + more)], _gaps(versions).table)
+    return Section("Versions", [*words, warn(named + more)], _gaps(versions).table)
 
 
 def _rows(frame: Any) -> Section:

@@ -133,8 +133,8 @@ def _reads(txn: Any) -> Section:
 
 def _written(txn: Any) -> Sequence[Any]:
     if txn.prepared is not None:
-        found: Sequence[Any] = txn.prepared.actions
-        return found
+        actions: Sequence[Any] = txn.prepared.actions
+        return actions
     new = (txn._new_protocol, txn._new_metadata)
     return [*(action for action in new if action is not None), *txn.written]
 

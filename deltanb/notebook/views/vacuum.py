@@ -29,9 +29,9 @@ def view(result: Any) -> View:
         line.append(f", of which {units.count(unnamed, 'file')} {verb} in no version")
     if result.num_folders:
         line.append(f", {units.count(result.num_folders, 'empty folder')} removed")
-    kept = muted(f"versions since {units.time(result.cutoff)} can be read")
+    retention = muted(f"versions since {units.time(result.cutoff)} can be read")
     sections = (_files(result),) if result.num_files else ()
-    return View("Vacuum", units.name_of(result.table), (mark,), (line, kept), sections)
+    return View("Vacuum", units.name_of(result.table), (mark,), (line, retention), sections)
 
 
 def _files(result: Any) -> Section:

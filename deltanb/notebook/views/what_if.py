@@ -93,17 +93,17 @@ def _sign(verdict: Any) -> Inline:
 
 def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, ...]]:
     """Why: one line for each commit and reason, the levels it holds for joined."""
-    found: list[tuple[Inline, ...]] = []
+    reasons: list[tuple[Inline, ...]] = []
     for row in rows:
         by_reason: dict[int, tuple[list[str], Any]] = {}
         for level, verdict in zip(levels, row.verdicts, strict=True):
             if not verdict.passed:
                 by_reason.setdefault(id(verdict), ([], verdict))[0].append(level)
         for under, verdict in by_reason.values():
-            found.append((_name(row), ", ".join(under), _why(verdict)))
-            if len(found) == options.max_rows:
-                return found
-    return found
+            reasons.append((_name(row), ", ".join(under), _why(verdict)))
+            if len(reasons) == options.max_rows:
+                return reasons
+    return reasons
 
 
 def _why(verdict: Any) -> Inline:

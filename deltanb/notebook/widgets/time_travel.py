@@ -73,9 +73,9 @@ class Panel:
         """Show where the time travel stands now."""
         self._is_drawing = True
         try:
-            frame, found = self.travel.frame, self.travel.versions
+            frame, versions = self.travel.frame, self.travel.versions
             start = frame.version if frame.start is None else frame.start
-            self._set_stops(stops_of(list(found), {frame.version, start}))
+            self._set_stops(stops_of(list(versions), {frame.version, start}))
             low, high = sorted((start, frame.version))
             self.one.value = frame.version
             self.two.value = (low, high)
@@ -86,7 +86,7 @@ class Panel:
             self.strip.layout.display = None if drawn else "none"
             forms = bundle.mimebundle(frame)
             self.picture.value = forms.get(bundle.HTML) or f"<pre>{escape(forms[bundle.TEXT])}</pre>"
-            self.about.value = self._gaps(found)
+            self.about.value = self._gaps(versions)
             self.message.value = ""
         finally:
             self._is_drawing = False
@@ -106,15 +106,15 @@ class Panel:
         self.is_comparing.disabled = not many
         self.is_comparing.description = "✓ compare two" if comparing else "compare two"
 
-    def _gaps(self, found: Any) -> str:
+    def _gaps(self, versions: Any) -> str:
         """What the slider leaves out, and why."""
-        left = len(found) - len(self._stops)
-        words = [str(gap) for gap in found.gaps[:3]]
-        if len(found.gaps) > 3:
-            words.append(f"{units.count(len(found.gaps) - 3, 'more gap')}, see Versions below")
+        left = len(versions) - len(self._stops)
+        words = [str(gap) for gap in versions.gaps[:3]]
+        if len(versions.gaps) > 3:
+            words.append(f"{units.count(len(versions.gaps) - 3, 'more gap')}, see Versions below")
         lines = [f"Not on the slider: {'; '.join(words)}."] if words else []
         if left > 0:
-            lines.append(f"The slider has {units.number(len(self._stops))} of {units.number(len(found))} "
+            lines.append(f"The slider has {units.number(len(self._stops))} of {units.number(len(versions))} "
                          "versions; type any other.")
         return f'<span style="opacity:.75">{escape(" ".join(lines))}</span>' if lines else ""
 
