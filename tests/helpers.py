@@ -127,7 +127,7 @@ def schema_of(**types: str) -> StructType:
 
 def note_decoded_columns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """A list that grows by the columns of each decoded row group of a checkpoint, but for small actions."""
-    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.parquet.file import SafeFile
 
     found: list[tuple[str, ...]] = []
 

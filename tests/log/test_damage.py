@@ -1,7 +1,6 @@
 """Damaged files of a table: what else tells the same is read instead, the rest is refused by name."""
 
 import json
-import struct
 import warnings
 from typing import Any
 
@@ -16,7 +15,6 @@ from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.hint import LAST_CHECKPOINT, read_last_checkpoint
 from deltanb.log.checkpoint.names import classic_name
-from deltanb.log.checkpoint.parquet_file import Footer, open_parquet, read_footer
 from deltanb.log.checksum import checksum_name, read_checksum
 from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
@@ -199,71 +197,6 @@ def test_a_turned_bit_in_a_data_page_is_noticed():
         with pytest.raises(InvalidTable, match="part-") as found:
             table.to_arrow()
         assert found.value.file == path
-
-
-# -- footers -----------------------------------------------------------------------------------
-
-
-def footer_of(data):
-    (length,) = struct.unpack("<I", data[-8:-4])
-    return data[-8 - length:-8]
-
-
-def test_a_footer_is_read_as_pyarrow_reads_it():
-    store = lake(4)
-    source = pa.BufferReader(store.read(classic_name(4)))
-    file = open_parquet(source)
-    file.footer.check(file)
-    assert file.footer.is_sound(file)
-    for number, (num_rows, chunks) in enumerate(file.footer.groups):
-        group = file.metadata.row_group(number)
-        assert num_rows == group.num_rows
-        for index, chunk in enumerate(chunks):
-            column = group.column(index)
-            assert (chunk.num_values, chunk.null_count) == (
-                column.num_values, column.statistics and column.statistics.null_count)
-
-
-def test_a_footer_that_ends_anywhere_is_refused_or_shorter_and_never_read_beyond():
-    whole = footer_of(lake(4).read(classic_name(4)))
-    for end in range(0, len(whole), 7):
-        try:
-            read_footer(whole[:end])
-        except ValueError:
-            continue
-    with pytest.raises(ValueError, match="ends early"):
-        read_footer(b"")
-    with pytest.raises(ValueError, match="nested too deeply"):
-        read_footer(b"\x1c" * 1000)
-
-
-def test_a_footer_that_is_read_again_is_walked_once():
-    whole = footer_of(lake(4).read(classic_name(4)))
-    assert read_footer(whole) is read_footer(bytes(bytearray(whole)))
-
-
-def test_a_footer_without_a_column_of_a_row_group_is_unsound():
-    file = open_parquet(pa.BufferReader(lake(4).read(classic_name(4))))
-    (num_rows, chunks), *others = file.footer.groups
-    footer = Footer(((num_rows, chunks[:-1]), *others))
-    assert not footer.is_sound(file)
-    with pytest.raises(ValueError, match="columns where the schema has"):
-        footer.check(file)
-
-
-def test_a_footer_whose_histograms_do_not_fit_its_columns_is_unsound():
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"id": [1, None], "text": ["a", "b"], "list": [[1], []]}), sink)
-    file = open_parquet(pa.BufferReader(sink.getvalue()))
-    assert [chunk.sizes for chunk in file.footer.groups[0][1]] == [(0, 0, 2), (1, 0, 2), (0, 2, 4)]
-    assert file.is_sound
-    for leaf, sizes in [(0, (0, 0, 1)), (0, (1, 0, 2)), (1, (1, 2, 2)), (2, (0, 2, 3))]:
-        (num_rows, chunks), = read_footer(bytes(bytearray(file.footer_bytes))).groups
-        chunk = chunks[leaf]
-        before, chunk.sizes = chunk.sizes, sizes
-        assert not Footer(((num_rows, chunks),)).is_sound(file)
-        chunk.sizes = before
-    assert file.footer.is_sound(file)
 
 
 def builder(info=None, **add_fields):

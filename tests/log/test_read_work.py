@@ -14,10 +14,10 @@ from deltanb.concurrency import parallel
 from deltanb.log import file_set, layer
 from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write
-from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.log.checkpoint.part import ParquetPart
 from deltanb.log.finder import Finder
 from deltanb.log.skipping import prune, stats
+from deltanb.parquet.file import SafeFile
 from deltanb.store import drafts
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add

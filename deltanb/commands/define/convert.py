@@ -22,9 +22,9 @@ from deltanb.commands.define.place import has_iceberg
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import statistics
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
-from deltanb.log.checkpoint.parquet_file import open_parquet
 from deltanb.log.skipping import partitions
 from deltanb.options import options
+from deltanb.parquet.file import open_parquet
 from deltanb.schema import column_mapping
 from deltanb.schema import properties as table_properties
 from deltanb.schema.ddl import parse_schema, parse_type

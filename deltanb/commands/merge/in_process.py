@@ -58,7 +58,7 @@ from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
     from deltanb.commands.merge.on import On
-    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.parquet.file import SafeFile
     from deltanb.transaction.transaction import OptimisticTransaction
 
 

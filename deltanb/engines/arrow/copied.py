@@ -19,7 +19,7 @@ from deltanb.actions import AddFile, decode_path
 from deltanb.engines.arrow.copyable import Original, can_be_copied, is_much, logged
 from deltanb.engines.arrow.data_file import naming, opened
 from deltanb.engines.arrow.file_writer import empty_footer, on_disk
-from deltanb.log.checkpoint import splice
+from deltanb.parquet import splice
 
 if TYPE_CHECKING:
     import pyarrow as pa

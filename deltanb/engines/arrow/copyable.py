@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile
-from deltanb.log.checkpoint import splice
-from deltanb.log.checkpoint.parquet_file import (
+from deltanb.parquet import splice
+from deltanb.parquet.file import (
     SafeFile,
     chunk_place,
     thrift_field,
@@ -124,7 +124,7 @@ def _movable(parquet: SafeFile, template: bytes, codec: str) -> list[splice.RowG
 
 
 def _is_as_ours(chunk: pq.ColumnChunkMetaData, codec: str) -> bool:
-    """Its codec, and that a float has no bounds (:func:`~deltanb.engines.arrow.encodings.with_bounds`)."""
+    """Its codec, and that a float has no bounds (:func:`~deltanb.parquet.encodings.with_bounds`)."""
     has_bounds = chunk.physical_type in ("FLOAT", "DOUBLE") and chunk.is_stats_set
     return chunk.compression == codec and not has_bounds
 

@@ -34,10 +34,10 @@ from deltanb.engines.arrow.conform import (
     find_field,
 )
 from deltanb.engines.arrow.file_rows import Division, FileRows, Rows, positions_of
-from deltanb.engines.arrow.pages import Pages
 from deltanb.engines.arrow.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
-from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.parquet.file import SafeFile, open_parquet
+from deltanb.parquet.pages import Pages
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.sql.coercion import arrow_scalar

@@ -24,10 +24,10 @@ import pyarrow.types as t
 
 from deltanb.actions import decode_path
 from deltanb.engines.arrow.data_file import naming
-from deltanb.engines.arrow.without_views import without_views
 from deltanb.errors import DataFileNotFound, UnsupportedProtocol
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.stats import has_bounds, parse_stats
+from deltanb.parquet.without_views import without_views
 from deltanb.schema.column_mapping import mode_of, physical_schema
 from deltanb.schema.types import StructType
 from deltanb.schema.widening import has_changes

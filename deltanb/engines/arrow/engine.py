@@ -28,7 +28,7 @@ from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.engines.contract import Assignments, Condition, Curve
-    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.parquet.file import SafeFile
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 

@@ -19,13 +19,13 @@ from pyroaring import BitMap64
 
 from deltanb.concurrency.memory import pool
 from deltanb.engines.arrow.column_cache import Batches, Kept
-from deltanb.engines.arrow.pages import Pages, Range, joined
 from deltanb.engines.arrow.row_groups import leaf_places
 from deltanb.log.arrays import array_of, numbers
+from deltanb.parquet.pages import Pages, Range, joined
 from deltanb.sql.coercion import arrow_scalar
 
 if TYPE_CHECKING:
-    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.parquet.file import SafeFile
     from deltanb.sql.predicates import Predicate
 
 STRETCH_ROWS = 1 << 14

@@ -26,11 +26,11 @@ from deltanb.actions import AddFile
 from deltanb.concurrency import parallel
 from deltanb.concurrency.memory import pool
 from deltanb.engines.arrow import statistics
-from deltanb.engines.arrow.encodings import is_single, with_bounds, with_dictionary
 from deltanb.errors import StorageError
-from deltanb.log.checkpoint import splice
-from deltanb.log.checkpoint.parquet_file import open_parquet
 from deltanb.log.parquet_options import ParquetOptions
+from deltanb.parquet import splice
+from deltanb.parquet.encodings import is_single, with_bounds, with_dictionary
+from deltanb.parquet.file import open_parquet
 from deltanb.store.base import LogStore
 
 ROW_GROUP_ROWS = 1 << 18
@@ -128,7 +128,7 @@ class FileWriter:
     ) -> None:
         """``sink`` is the new file, ``settings`` are those of :func:`settings_of`. ``mixes``: row groups that
         are encoded already may be among those that it is given; ``plain`` as in
-        :func:`~deltanb.engines.arrow.encodings.with_dictionary`."""
+        :func:`~deltanb.parquet.encodings.with_dictionary`."""
         self.name, self.sink, self.store, self.collector = name, sink, store, collector
         settings = {**settings, "use_dictionary": with_dictionary(first, plain)}
         if not mixes and is_single(first):
@@ -301,7 +301,7 @@ def encoded(
 ) -> tuple[Part, pq.FileMetaData]:
     """Some columns of a row group, as they would be in a file with these columns alone, and its footer.
 
-    ``plain`` as in :func:`~deltanb.engines.arrow.encodings.with_dictionary`.
+    ``plain`` as in :func:`~deltanb.parquet.encodings.with_dictionary`.
     """
     settings = {**settings_of(rows.schema, form), "use_dictionary": with_dictionary(rows, plain)}
     footers: list[pq.FileMetaData] = []

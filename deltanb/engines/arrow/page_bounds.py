@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from deltanb.engines.arrow.conform import Place, compile_conversion
-from deltanb.engines.arrow.pages import Chunk, Page, Pages, Range, joined
 from deltanb.engines.arrow.row_groups import Judge, Leaf, type_at
 from deltanb.errors import DeltaError
+from deltanb.parquet.pages import Chunk, Page, Pages, Range, joined
 from deltanb.schema.types import DataType, PrimitiveType, StructField, arrow_type
 from deltanb.sql.coercion import arrow_array
 
 if TYPE_CHECKING:
-    from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.log.skipping.stats import Stat
+    from deltanb.parquet.file import SafeFile
 
 __all__ = ["wanted"]
 

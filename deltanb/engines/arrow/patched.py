@@ -29,8 +29,8 @@ from deltanb.engines.arrow.row_groups import leaf_places
 from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.engines.arrow.statistics import Collector, State, of_group
 from deltanb.engines.arrow.write import USUAL, TableWriter
-from deltanb.log.checkpoint import splice
-from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.parquet import splice
+from deltanb.parquet.file import SafeFile
 from deltanb.schema.types import StructType
 from deltanb.transaction.writing import clustering_columns
 

@@ -21,13 +21,13 @@ import pyarrow.types as t
 
 from deltanb.engines.arrow.conform import Place, compile_conversion, find_field
 from deltanb.errors import DeltaError
-from deltanb.log.checkpoint.parquet_file import has_codes
+from deltanb.parquet.file import has_codes
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type
 from deltanb.sql.coercion import arrow_array
 
 if TYPE_CHECKING:
-    from deltanb.log.checkpoint.parquet_file import SafeFile
     from deltanb.log.skipping.stats import Stat
+    from deltanb.parquet.file import SafeFile
     from deltanb.sql.expressions import Expression
     from deltanb.sql.predicates import Predicate
 

@@ -25,7 +25,7 @@ from deltanb.store.base import LogStore, is_remote
 
 if TYPE_CHECKING:
     from deltanb.engines.contract import TouchedFile
-    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.parquet.file import SafeFile
     from deltanb.transaction.transaction import OptimisticTransaction
 
 _Batch = TypeVar("_Batch")

@@ -34,7 +34,6 @@ from deltanb.actions.action import camel
 from deltanb.concurrency import parallel
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.arrays import within
-from deltanb.log.checkpoint.parquet_file import SafeFile, has_codes, open_parquet
 from deltanb.log.checkpoint.rows import (
     absent,
     by_pieces,
@@ -45,9 +44,10 @@ from deltanb.log.checkpoint.rows import (
     nothing_but_nulls,
     present,
 )
-from deltanb.log.checkpoint.splice import RowGroup, row_groups
 from deltanb.log.checkpoint.stats import stats_as_json
 from deltanb.log.replay import FILES_SCHEMA, files_table, tombstones_table
+from deltanb.parquet.file import SafeFile, has_codes, open_parquet
+from deltanb.parquet.splice import RowGroup, row_groups
 from deltanb.text.damage import what_is_wrong
 
 if TYPE_CHECKING:

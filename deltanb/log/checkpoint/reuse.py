@@ -28,7 +28,7 @@ from deltanb.log.checkpoint.names import (
 )
 from deltanb.log.checkpoint.part import Part
 from deltanb.log.checkpoint.read import Piece, sidecars_of
-from deltanb.log.checkpoint.splice import RowGroup
+from deltanb.parquet.splice import RowGroup
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore

@@ -17,8 +17,8 @@ from deltanb.actions.action import camel
 from deltanb.concurrency.memory import pool
 from deltanb.log.arrays import within
 from deltanb.log.arrow_rows import scalar
-from deltanb.log.checkpoint.parquet_file import SafeFile
 from deltanb.log.replay import DELETION_VECTOR_TYPE
+from deltanb.parquet.file import SafeFile
 
 __all__ = [
     "BATCH",

@@ -45,7 +45,6 @@ from deltanb.log.checkpoint.names import (
 )
 from deltanb.log.checkpoint.reuse import Kept, KeptRowGroups, KeptSidecars
 from deltanb.log.checkpoint.rows import BATCH
-from deltanb.log.checkpoint.splice import spliced
 from deltanb.log.checkpoint.stats import (
     partition_type,
     partition_values_as_struct,
@@ -56,6 +55,7 @@ from deltanb.log.file_set import FileSet
 from deltanb.log.parquet_options import DEFAULT_CODEC, ParquetOptions
 from deltanb.log.replay import FILES_SCHEMA
 from deltanb.options import options, random_id
+from deltanb.parquet.splice import spliced
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable, supports
 from deltanb.store.guard import unguarded

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb.engines.arrow import column_cache as kept
 from deltanb.engines.arrow.column_cache import Kept, Room
-from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.parquet.file import SafeFile
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.engines.arrow.copies import rows, table_of

@@ -13,8 +13,8 @@ from pyroaring import BitMap64
 
 from deltanb.actions import AddFile
 from deltanb.engines.arrow import data_file, file_rows, read, row_groups
-from deltanb.engines.arrow.pages import Pages
-from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.parquet.file import SafeFile
+from deltanb.parquet.pages import Pages
 from deltanb.schema import ddl
 from deltanb.testing import MemoryStore, TableBuilder
 

@@ -16,7 +16,7 @@ from deltanb.actions import AddFile
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import data_file, read, row_groups, touched
 from deltanb.errors import InvalidTable
-from deltanb.log.checkpoint.parquet_file import SafeFile
+from deltanb.parquet.file import SafeFile
 from deltanb.schema import ddl
 from deltanb.sql import predicates
 from deltanb.testing import MemoryStore, TableBuilder

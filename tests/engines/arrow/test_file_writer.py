@@ -13,12 +13,12 @@ import pytest
 import deltanb as dn
 from deltanb.actions import Metadata, Protocol
 from deltanb.engines.arrow import file_writer
-from deltanb.engines.arrow.encodings import with_bounds, with_dictionary
 from deltanb.engines.arrow.file_writer import Encoders
 from deltanb.engines.arrow.write import write_files
 from deltanb.errors import StorageError
 from deltanb.log import parquet_options
 from deltanb.log.file_options import FileOptions
+from deltanb.parquet.encodings import with_bounds, with_dictionary
 from deltanb.schema.types import from_arrow
 from deltanb.testing import MemoryStore
 

@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.engines.arrow import data_file, file_writer, pages, row_groups
+from deltanb.engines.arrow import data_file, file_writer, row_groups
 from deltanb.errors import InvalidTable
-from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.parquet import pages
+from deltanb.parquet.file import SafeFile, open_parquet
 
 ROWS, PAGE = 600, 20
 Row = dict[str, Any]

@@ -18,8 +18,9 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddCDCFile, AddFile
-from deltanb.engines.arrow import copyable, encodings
+from deltanb.engines.arrow import copyable
 from deltanb.errors import ConstraintViolation, InvalidTable, SchemaMismatch
+from deltanb.parquet import encodings
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.engines.arrow.copies import ENCODE, OTHERS, SETTINGS, added, foreign, rows, table_of

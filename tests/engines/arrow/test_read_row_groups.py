@@ -13,7 +13,7 @@ import pytest
 
 from deltanb.actions import AddFile
 from deltanb.engines.arrow import read, row_groups
-from deltanb.log.checkpoint.parquet_file import open_parquet
+from deltanb.parquet.file import open_parquet
 from deltanb.schema.column_mapping import ID_KEY, MODE_KEY, NAME_KEY, PARQUET_ID
 from deltanb.schema.types import StructType
 from deltanb.sql import predicates

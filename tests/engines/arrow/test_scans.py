@@ -16,7 +16,7 @@ import deltanb as dn
 from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import LANE_ITEMS
 from deltanb.engines.arrow import file_writer, read, row_groups
-from deltanb.log.checkpoint.parquet_file import SafeFile, open_parquet
+from deltanb.parquet.file import SafeFile, open_parquet
 from deltanb.store.local import LocalStore
 
 GROUP, GROUPS, FILES = 50, 4, 3

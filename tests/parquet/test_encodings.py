@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deltanb as dn
-from deltanb.engines.arrow.encodings import BLOCK_ROWS, BLOCKS, MIN_ROWS, with_bounds, with_dictionary
+from deltanb.parquet.encodings import BLOCK_ROWS, BLOCKS, MIN_ROWS, with_bounds, with_dictionary
 from deltanb.testing import MemoryStore
 
 SAMPLE = BLOCKS * BLOCK_ROWS

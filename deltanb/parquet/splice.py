@@ -18,7 +18,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from deltanb.concurrency.precedence import give_way
-from deltanb.log.checkpoint.parquet_file import thrift_field, thrift_integer, thrift_skip, thrift_structs
+from deltanb.parquet.file import thrift_field, thrift_integer, thrift_skip, thrift_structs
 
 MAGIC = b"PAR1"
 _INTEGERS = (4, 5, 6)

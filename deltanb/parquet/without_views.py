@@ -14,8 +14,8 @@ import struct
 
 import pyarrow as pa
 
-from deltanb.log.checkpoint.parquet_file import ARROW_SCHEMA, open_parquet, raw_footer
-from deltanb.log.checkpoint.splice import MAGIC
+from deltanb.parquet.file import ARROW_SCHEMA, open_parquet, raw_footer
+from deltanb.parquet.splice import MAGIC
 
 __all__ = ["without_views"]
 

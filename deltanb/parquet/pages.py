@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from deltanb.log.checkpoint.parquet_file import (
+from deltanb.parquet.file import (
     chunk_place,
     thrift_field,
     thrift_integer,
     thrift_skip,
     thrift_structs,
 )
-from deltanb.log.checkpoint.splice import MAGIC, replaced, thrift_fields, thrift_of
+from deltanb.parquet.splice import MAGIC, replaced, thrift_fields, thrift_of
 from deltanb.text.damage import is_of_the_store
 
 if TYPE_CHECKING:
-    from deltanb.log.checkpoint.parquet_file import SafeFile
+    from deltanb.parquet.file import SafeFile
 
 __all__ = ["Chunk", "Page", "Pages", "Range", "Stated", "joined"]
 
@@ -101,7 +101,7 @@ class Pages:
     """The pages of one file.
 
     >>> import pyarrow.parquet as pq
-    >>> from deltanb.log.checkpoint.parquet_file import open_parquet
+    >>> from deltanb.parquet.file import open_parquet
     >>> sink = pa.BufferOutputStream()
     >>> pq.write_table(pa.table({"id": range(100)}), sink, max_rows_per_page=10, write_batch_size=10)
     >>> pages = Pages(open_parquet(pa.BufferReader(sink.getvalue())))
