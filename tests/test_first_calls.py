@@ -18,7 +18,7 @@ LOG = ARROW | {"msgspec"}
 FILES = LOG | {"pyroaring", "pyarrow.parquet", "pyarrow.fs"}
 PANDAS = {"pandas", "pyarrow.pandas_compat", "pytz", "dateutil", "six"}
 """Arrow loads it for ``pa.array`` of a list and for all that needs ``pyarrow._dataset``, as Acero."""
-SQL = {"sqlglot", "mypy_extensions"}
+SQL = FILES | {"sqlglot", "mypy_extensions"}
 ACERO = PANDAS | {"pyarrow.acero", "pyarrow.dataset", "pyarrow.substrait", "pyarrow.fs"}
 
 MAY_LOAD = {
@@ -32,27 +32,27 @@ MAY_LOAD = {
     "deltanb.create(other, pa.table({'id': ids, 'name': ids.cast(pa.string())}), partition_by='name')":
         LOG | {"pyarrow.parquet", "pyarrow.fs"},
     "deltanb.open(path).append({'id': [4]})": LOG | {"pyarrow.parquet", "pyarrow.fs"},
-    "deltanb.open(path).delete('id = 2')": FILES,
-    "deltanb.open(path).delete('id = 9')": FILES,
-    "deltanb.open(path).to_arrow(where='id = 9')": FILES,
-    "deltanb.open(path).delete('(id IN (1, 2) OR id = 9) AND NOT id = 3')": FILES,
-    "deltanb.open(path).to_arrow(where='id IN (1, 2)')": FILES,
-    "deltanb.open(path).delete('abs(id) = 2')": FILES | SQL | ACERO,
-    "deltanb.open(path).update({'id': '5'}, where='id = 2')": FILES,
-    "deltanb.open(path).update({'x': '1.5'}, where='id = 2')": FILES,
-    "deltanb.open(path).update({'id': 'id + 1'}, where='id = 2')": FILES | SQL | ACERO,
-    "deltanb.open(parted).to_arrow(where='day = 2 AND id IN (1, 2)')": FILES,
-    "deltanb.open(parted).delete('day = 2 AND id = 2')": FILES,
-    "deltanb.open(large).to_arrow(where='id < 5')": FILES,
-    "deltanb.open(large).delete('id < 5')": FILES,
+    "deltanb.open(path).delete('id = 2')": SQL,
+    "deltanb.open(path).delete('id = 9')": SQL,
+    "deltanb.open(path).to_arrow(where='id = 9')": SQL,
+    "deltanb.open(path).delete('(id IN (1, 2) OR id = 9) AND NOT id = 3')": SQL,
+    "deltanb.open(path).to_arrow(where='id IN (1, 2)')": SQL,
+    "deltanb.open(path).delete('abs(id) = 2')": SQL | ACERO,
+    "deltanb.open(path).update({'id': '5'}, where='id = 2')": SQL,
+    "deltanb.open(path).update({'x': '1.5'}, where='id = 2')": SQL,
+    "deltanb.open(path).update({'id': 'id + 1'}, where='id = 2')": SQL | ACERO,
+    "deltanb.open(parted).to_arrow(where='day = 2 AND id IN (1, 2)')": SQL,
+    "deltanb.open(parted).delete('day = 2 AND id = 2')": SQL,
+    "deltanb.open(large).to_arrow(where='id < 5')": SQL,
+    "deltanb.open(large).delete('id < 5')": SQL,
     "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id')"
-    ".when_matched_delete().execute()": FILES,
+    ".when_matched_delete().execute()": SQL,
     "deltanb.open(path).merge(pa.table({'id': ids, 'x': xs}), 't.id <=> s.id', target_alias='t',"
-    "source_alias='s').when_matched_update_all().when_not_matched_insert_all().execute()": FILES,
+    "source_alias='s').when_matched_update_all().when_not_matched_insert_all().execute()": SQL,
     "deltanb.open(path).merge(pa.table({'id': ids, 'y': xs}), 'target.id = source.id')"
-    ".when_matched_update(set={'x': 'y'}).execute()": FILES,
+    ".when_matched_update(set={'x': 'y'}).execute()": SQL,
     "deltanb.open(path).merge(pa.table({'id': ids}), 'target.id = source.id + 1')"
-    ".when_matched_delete().execute()": FILES | SQL | ACERO,
+    ".when_matched_delete().execute()": SQL | ACERO,
 }
 """The first call of a process, and the libraries beyond Python's own that it may load."""
 

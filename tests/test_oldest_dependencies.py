@@ -26,7 +26,7 @@ ASKING = {
                 "engines/arrow/test_read_conform.py", "engines/arrow/test_write.py",
                 "engines/arrow/test_frames_of_others.py", "engines/arrow/test_patched.py",
                 "commands/test_delete.py", "commands/test_update.py", "log/test_checkpoint.py"],
-    "sqlglot": ["sql/test_plain.py", "sql/test_predicates.py", "sql/test_nested_predicates.py",
+    "sqlglot": ["sql/test_constants.py", "sql/test_predicates.py", "sql/test_nested_predicates.py",
                 "sql/test_values.py", "schema/test_ddl.py", "schema/test_type_names.py"],
 }
 """Dependencies, and the tests to run with the oldest version of each."""

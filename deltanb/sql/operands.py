@@ -14,9 +14,8 @@ import pyarrow.types as t
 
 from deltanb.errors import InvalidPredicate
 from deltanb.sql import coercion as co
-from deltanb.sql import constants
 from deltanb.sql.expressions import MIRRORED, Call, Expression, Literal, boolean, joined
-from deltanb.sql.members import Members, folded
+from deltanb.sql.members import folded
 
 _LONG, _DOUBLE = pa.int64(), pa.float64()
 
@@ -57,13 +56,6 @@ class Operands:
         """``IN``: a set where the items are constants of the operand's type, else a chain of equalities."""
         equals = [boolean("eq", *self.align(operand, item)) for item in items]
         return joined("or", folded("or", equals))
-
-    def is_one_of_texts(self, operand: Expression, text: str) -> Expression:
-        """The same of constants as they are written; ValueError where one of them is no date or time."""
-        found = constants.values(operand.type, text)
-        if found is None:
-            return self.is_one_of(operand, [constants.literal(one) for one in constants.EACH.findall(text)])
-        return boolean("in", operand, extra=Members.of(found, operand.type))
 
     def cast(self, operand: Expression, target: pa.DataType) -> Expression:
         """The operand in another type; literals at once, and refused if there is no such value."""

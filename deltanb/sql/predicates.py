@@ -15,6 +15,7 @@ refuses of an array or a map (``failures``) is refused here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import DataType, StructType, arrow_type, from_arrow
-from deltanb.sql import constants, direct, equal_columns, failures, plain
+from deltanb.sql import constants, direct, failures
 from deltanb.sql import expressions as ex
 from deltanb.sql.coercion import convert, is_text, spark_name
 from deltanb.sql.conditions import Where, text_of
@@ -174,20 +175,14 @@ def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
 
 @lru_cache(maxsize=256)
 def _parse(sql: str, schema: StructType) -> Predicate:
-    expression = plain.read(sql, schema) or equal_columns.read(sql, schema)
-    if expression is not None:
-        return Predicate(sql, expression)
     from deltanb.sql.resolver import Resolver  # late: it loads the SQL parser
     from deltanb.sql.syntax import syntax, too_deep
 
     text, lists = constants.cut(sql)
     if lists:
         reader = Resolver(sql, schema, lists)
-        try:
+        with suppress(DeltaError, ValueError, RecursionError):  # raised below, with its place
             expression = reader.whole(syntax(text), is_condition=True)
-        except (DeltaError, ValueError, RecursionError):  # told below, with the place in the whole text
-            pass
-        else:
             if not reader.lists:
                 return Predicate(sql, expression)
     try:
@@ -221,7 +216,7 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
 def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
     from deltanb.sql import values
 
-    found = plain.constant(sql) or _resolved_value(sql, schema)
+    found = _resolved_value(sql, schema)
     if not (_reads_as_type(found) or values.assignable(found.type, wanted)):
         if pa.types.is_nested(found.type) and pa.types.is_nested(wanted):
             raise UnsupportedPredicate(
@@ -299,16 +294,13 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
         InvalidPredicate: as :func:`parse`.
     """
     found, left_out = [], []
-    texts = plain.pieces(sql)
-    if texts is None:
-        from deltanb.sql.syntax import syntax
+    from deltanb.sql.syntax import syntax
 
-        try:
-            syntax(constants.cut(sql)[0])
-        except InvalidPredicate:  # told with the place in the whole text
-            syntax(sql)
-        texts = _pieces(sql)
-    for text in texts:
+    try:
+        syntax(constants.cut(sql)[0])
+    except InvalidPredicate:  # told with the place in the whole text
+        syntax(sql)
+    for text in _pieces(sql):
         try:
             part = parse(text, schema)
             part.to_expression()
@@ -321,9 +313,6 @@ def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str
 
 def _pieces(sql: str) -> list[str]:
     """The texts that AND joins at the top. Words that are no SQL, as some predicates are told in, are one."""
-    found = plain.pieces(sql) or equal_columns.pieces(sql)
-    if found is not None:
-        return found
     from deltanb.sql.syntax import split
 
     text, lists = constants.cut(sql)

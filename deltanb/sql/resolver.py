@@ -22,11 +22,10 @@ from sqlglot import exp
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
 from deltanb.schema.types import MAX_PRECISION, TYPES, ArrayType, MapType, StructType, primitives
 from deltanb.sql import coercion as co
-from deltanb.sql import nested
-from deltanb.sql.constants import integer
+from deltanb.sql import constants, nested
 from deltanb.sql.expressions import Call, Expression, Literal, boolean, joined, like, negate
 from deltanb.sql.functions import BOOL, DOUBLE, FUNCTION_NODES, INT, LONG, STRING, Reader, reads
-from deltanb.sql.members import folded
+from deltanb.sql.members import Members, folded
 from deltanb.sql.names import resolve_column
 from deltanb.sql.operands import Operands
 from deltanb.sql.syntax import identifiers, sql_of
@@ -164,7 +163,11 @@ class Resolver(Operands):
         return operand
 
     def member(self, node: exp.In) -> Expression:
-        """``IN`` over constants; over expressions it is a chain of equalities."""
+        """``IN`` over constants; over expressions it is a chain of equalities.
+
+        Raises:
+            ValueError: a list that was cut out has more than values of the operand's type.
+        """
         if not node.expressions and not any(node.args.get(name) for name in ("query", "unnest", "field")):
             raise InvalidPredicate(f"IN () in the predicate {self.sql!r} names no value; name one at least",
                                    predicate=self.sql)
@@ -174,7 +177,10 @@ class Resolver(Operands):
         first = node.expressions[0]
         if self.lists and isinstance(first, exp.Literal) and first.this in self.lists:
             self.read(first)
-            return self.is_one_of_texts(operand, self.lists.pop(first.this))
+            values = constants.values(operand.type, self.lists.pop(first.this))
+            if values is None:
+                raise ValueError
+            return boolean("in", operand, extra=Members.of(values, operand.type))
         items = [self.value(item) for item in node.expressions]
         return self.is_one_of(operand, items)
 
@@ -327,6 +333,14 @@ class Resolver(Operands):
 
 
 # ---------------------------------------------------------------------------- helpers
+
+
+def integer(value: int) -> Literal:
+    """An integer in the smallest of Spark's literal types that holds it."""
+    for data_type in (pa.int32(), pa.int64()):
+        if -co.INTEGER_BOUNDS[data_type] <= value < co.INTEGER_BOUNDS[data_type]:
+            return Literal(value, data_type)
+    return Literal(Decimal(value), pa.decimal128(len(str(abs(value))), 0))
 
 
 def _is_unset(value: object) -> bool:

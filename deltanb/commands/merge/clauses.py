@@ -18,7 +18,6 @@ from deltanb.engines.arrow import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked
-from deltanb.sql import equal_columns
 from deltanb.text.formatting import did_you_mean
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -204,8 +203,6 @@ def settled(sql: str, now: int, *, is_condition: bool) -> str:
     >>> settled("t.at < now() AND s.day = current_date", 0, is_condition=True)
     "t.at < TIMESTAMP '1970-01-01 00:00:00.000Z' AND s.day = DATE '1970-01-01'"
     """
-    if equal_columns.names(sql) is not None:
-        return sql
     import sqlglot
     from sqlglot.tokens import TokenType
 
@@ -249,10 +246,6 @@ def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
     >>> list(references("t.a = `b c` + 1"))
     [(['t', 'a'], 0), (['b c'], 6)]
     """
-    known = equal_columns.names(sql)
-    if known is not None:
-        yield from known
-        return
     from sqlglot import exp
 
     from deltanb.sql.syntax import syntax

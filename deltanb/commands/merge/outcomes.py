@@ -22,8 +22,9 @@ from deltanb.commands.merge.sides import inner
 from deltanb.engines.arrow import assignments as assigning
 from deltanb.engines.arrow.enforce import Enforcer, differences, mismatch, nullable, refuse_lacking
 from deltanb.schema.types import DataType, StructField, StructType, to_arrow
-from deltanb.sql import equal_columns, predicates
 from deltanb.sql import expressions as ex
+from deltanb.sql import predicates
+from deltanb.sql.syntax import identifiers, syntax
 
 
 class Outcome:
@@ -145,17 +146,12 @@ def _leaves(
 
 def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
     """The path of the column that the SQL is, over :meth:`Names.schema`; None for anything else."""
-    parts = equal_columns.name(sql)
-    if parts is None:
-        from deltanb.sql.syntax import identifiers, syntax  # late: it loads the SQL parser
-
-        named = identifiers(syntax(sql))
-        if named is None:
-            return None
-        parts = [part.name for part in named]
+    named = identifiers(syntax(sql))
+    if named is None:
+        return None
     path, current = [], both
-    for part in parts:
-        field = current.get(part) if isinstance(current, StructType) else None
+    for part in named:
+        field = current.get(part.name) if isinstance(current, StructType) else None
         if field is None:
             return None
         path.append(field.name)
