@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deltanb.catalog.iceberg.tables import IcebergTables
-from deltanb.catalog.rest.server.endpoints import ENDPOINTS
+from deltanb.catalog.rest.endpoints import ICEBERG
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.service import Service
 from deltanb.catalog.rest.server.tokens import EVERYONE
@@ -32,7 +32,7 @@ def opened(url: str, lake: Path) -> Service:
 
 def asked(service: Service, name: str, body: Json, headers: dict[str, str], **params: str) -> Reply:
     """A request, answered without HTTP."""
-    endpoint = next(each for each in ENDPOINTS if each.name == name)
+    endpoint = next(each for each in ICEBERG if each.name == name)
     request = Request(service, EVERYONE, endpoint.method, "", params, {}, {
         key.lower(): value for key, value in headers.items()}, json.dumps(body).encode())
     return service.respond(endpoint, request)

@@ -15,8 +15,8 @@ pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'delt
 import httpx
 
 import deltanb as dn
+from deltanb.catalog.rest.endpoints import OWN
 from deltanb.catalog.rest.server import serve
-from deltanb.catalog.rest.server.extension_endpoints import MORE_ENDPOINTS
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.service import Service
 from deltanb.catalog.rest.server.tokens import EVERYONE
@@ -24,7 +24,7 @@ from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER
 from tests.catalog.server.test_killed import until
 
-RATIFY = next(each for each in MORE_ENDPOINTS if each.name == "ratify")
+RATIFY = next(each for each in OWN if each.name == "ratify")
 FEWEST_STEPS = 12  # of a commit of three tables
 
 

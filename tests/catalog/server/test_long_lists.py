@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from deltanb.catalog.iceberg.tables import IcebergTables
-from deltanb.catalog.rest.server.endpoints import ENDPOINTS
+from deltanb.catalog.rest.endpoints import ICEBERG
 from deltanb.catalog.rest.server.messages import Request
 from deltanb.catalog.rest.server.service import Service
 from deltanb.catalog.rest.server.tokens import EVERYONE
@@ -19,7 +19,7 @@ from deltanb.catalog.store.tables import iceberg_tables
 
 COUNT = 100_000
 MOST = 4 << 20  # bytes: a page of a thousand rows takes one to two megabytes, all rows some forty
-LIST = next(each for each in ENDPOINTS if each.name == "list_tables")
+LIST = next(each for each in ICEBERG if each.name == "list_tables")
 
 
 @pytest.fixture(scope="module")

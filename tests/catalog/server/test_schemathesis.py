@@ -19,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from deltanb.catalog.rest.endpoints import ICEBERG
 from deltanb.catalog.rest.server import Server, serve
 from deltanb.catalog.rest.server.openapi import description
 from deltanb.errors import DeltaError
@@ -29,7 +30,7 @@ from tests.examples import some_requests
 CHECKS = (
     not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
 
-schema = schemathesis.openapi.from_dict(description())
+schema = schemathesis.openapi.from_dict(description(ICEBERG))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_no_request_is_answered_by_an_error_of_the_server(case: Any, server: Ser
 
 
 def test_the_description_is_one_of_openapi() -> None:
-    paths = description()["paths"]
+    paths = description(ICEBERG)["paths"]
     assert len(paths) == 2 * 9 + 1 and "/v1/{prefix}/transactions/commit" in paths
     names = [each["operationId"] for path in paths.values() for each in path.values()]
     assert len(set(names)) == len(names) == 33

@@ -2,7 +2,8 @@
 
 What lives here: checks of JSON values, put together like the values themselves (``record`` of ``text``,
 ``array`` of ``whole(32)``). A check takes a value and its path and gives a copy that shares no list and no
-object with the request; fields that may be left out may be null, and then are left out of the copy.
+object with the request; fields that may be left out may be null, and then are left out of the copy. A check
+also knows the JSON schema of what it accepts, so that OpenAPI is derived from it (``described``).
 What it does not know: any request, and Iceberg.
 """
 
@@ -12,13 +13,14 @@ import base64
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from deltanb.errors import BadRequest
 from deltanb.text.safe_text import shown
 
-__all__ = ["Check", "Json", "array", "base64_text", "choice", "flag", "plain", "record", "refuse", "text",
-           "texts", "uuid_text", "whole"]
+__all__ = ["Check", "Json", "array", "base64_text", "choice", "deferred", "described", "flag", "mapping",
+           "maybe", "named", "plain", "record", "refuse", "shaped", "tagged", "text", "texts", "uuid_text",
+           "whole"]
 
 Json = dict[str, Any]
 Check = Callable[[Any, str], Any]
@@ -47,6 +49,58 @@ def _refuse_type(value: Any, path: str, expected: str) -> NoReturn:
     refuse(path, f"must be {expected}, found {found}{detail}")
 
 
+# -- what a check accepts, as a JSON schema ----------------------------------------------------------
+
+
+C = TypeVar("C", bound=Check)
+Describe = Callable[[Check], Json]
+
+
+def shaped(schema: Json | Check, *others: Check) -> Callable[[C], C]:
+    """Give a check its JSON schema, that of another check, or of one of several."""
+    if others:
+        return _shaped(lambda of: {"oneOf": [of(each) for each in (schema, *others) if callable(each)]})
+    return _shaped(lambda of: of(schema) if callable(schema) else schema)
+
+
+def _shaped(schema: Callable[[Describe], Json]) -> Callable[[C], C]:
+
+    def give(check: C) -> C:
+        vars(check)["schema"] = schema
+        return check
+
+    return give
+
+
+def named(name: str, check: C) -> C:
+    """Give a check's JSON schema a name, by which the schemas around it refer to it."""
+    vars(check)["name"] = name
+    return check
+
+
+def described(check: Check, components: dict[str, Json]) -> Json:
+    """The JSON schema of what a check accepts; schemas that have a name go into ``components``.
+
+    >>> described(record({"id": whole(32, least=0)}, {"tags": array(text)}), {})["properties"]["tags"]
+    {'type': 'array', 'items': {'type': 'string'}}
+    """
+    def of(each: Check) -> Json:
+        schema, name = vars(each)["schema"], vars(each).get("name")
+        if name is None:
+            inline: Json = schema(of)
+            return inline
+        if name not in components:
+            components[name] = {}
+            components[name] = schema(of)
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    return of(check)
+
+
+# -- checks ------------------------------------------------------------------------------------------
+
+
+@shaped({"type": "string"})
 def text(value: Any, path: str) -> str:
     """A string that can be written as UTF-8."""
     if not isinstance(value, str):
@@ -59,6 +113,7 @@ def text(value: Any, path: str) -> str:
     return value
 
 
+@shaped({"type": "string", "format": "uuid"})
 def uuid_text(value: Any, path: str) -> str:
     """A UUID, in its usual form whatever form it came in."""
     try:
@@ -67,6 +122,7 @@ def uuid_text(value: Any, path: str) -> str:
         refuse(path, f"is no UUID: {shown(value)}")
 
 
+@shaped(text)
 def base64_text(value: Any, path: str) -> str:
     """Bytes as base64."""
     try:
@@ -76,6 +132,7 @@ def base64_text(value: Any, path: str) -> str:
     return str(value)
 
 
+@shaped({"type": "boolean"})
 def flag(value: Any, path: str) -> bool:
     """A boolean."""
     if not isinstance(value, bool):
@@ -86,11 +143,16 @@ def flag(value: Any, path: str) -> bool:
 def whole(bits: int, least: int | None = None) -> Check:
     """The check of an integer of so many bits, and of no less than ``least``.
 
+    Its schema says how wide the integer is, and of a wide one whether it may be negative.
+
     >>> whole(32, least=0)(7, "spec-id")
     7
     """
-    low, high = -(2 ** (bits - 1)) if least is None else least, 2 ** (bits - 1) - 1
+    lowest, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    low = lowest if least is None else least
+    described_low = lowest if least is None or bits < 64 else 0
 
+    @shaped({"type": "integer", "minimum": described_low, "maximum": high})
     def check(value: Any, path: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             _refuse_type(value, path, "an integer")
@@ -104,6 +166,7 @@ def whole(bits: int, least: int | None = None) -> Check:
 def choice(*allowed: str) -> Check:
     """The check of one of a few strings."""
 
+    @shaped({"enum": list(allowed)} if len(allowed) > 1 else {"const": allowed[0]})
     def check(value: Any, path: str) -> str:
         if text(value, path) not in allowed:
             refuse(path, f"must be {' or '.join(allowed)}, found {shown(value)}")
@@ -112,16 +175,36 @@ def choice(*allowed: str) -> Check:
     return check
 
 
-def texts(value: Any, path: str) -> dict[str, str]:
-    """An object whose values are strings."""
-    if not isinstance(value, dict):
-        _refuse_type(value, path, "an object")
-    return {text(name, f"a name in {path}"): text(item, f"{path}.{name}") for name, item in value.items()}
+def mapping(item: Check) -> Check:
+    """The check of an object, every value of which passes a check."""
+
+    @_shaped(lambda of: {"type": "object", "additionalProperties": of(item)})
+    def check(value: Any, path: str) -> Json:
+        if not isinstance(value, dict):
+            _refuse_type(value, path, "an object")
+        return {text(name, f"a name in {path}"): item(each, f"{path}.{name}") for name, each in value.items()}
+
+    return check
 
 
-def array(item: Check) -> Check:
-    """The check of an array, every item of which passes a check."""
+texts = mapping(text)
+"""An object whose values are strings."""
 
+
+def maybe(item: Check) -> Check:
+    """The check of a value that may be null."""
+
+    @_shaped(lambda of: {**of(item), "type": [of(item)["type"], "null"]})
+    def check(value: Any, path: str) -> Any:
+        return None if value is None else item(value, path)
+
+    return check
+
+
+def array(item: Check, **schema: Any) -> Check:
+    """The check of an array, every item of which passes a check; ``schema`` is what its description adds."""
+
+    @_shaped(lambda of: {"type": "array", "items": of(item), **schema})
     def check(value: Any, path: str) -> list[Any]:
         if not isinstance(value, list):
             _refuse_type(value, path, "an array")
@@ -140,6 +223,9 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
     maybe = dict(optional or {})
     known = {**required, **maybe}
 
+    @_shaped(lambda of: {
+        "type": "object", "properties": {name: of(each) for name, each in known.items()},
+        "required": list(required), "additionalProperties": False})
     def check(value: Any, path: str) -> Json:
         if not isinstance(value, dict):
             _refuse_type(value, path, "an object")
@@ -157,6 +243,44 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
     return check
 
 
+def tagged(tag: str, what: str, kinds: Mapping[str, Check]) -> Check:
+    """The check of an object whose field ``tag`` says by which of several checks it has to pass.
+
+    >>> tagged("type", "kind of shape", {"circle": record({"type": text})})({"type": "square"}, "shapes[0]")
+    Traceback (most recent call last):
+    deltanb.errors.BadRequest: shapes[0].type is no kind of shape: square
+    """
+    def kind_of(of: Describe, kind: str) -> Json:
+        schema = of(kinds[kind])
+        return {**schema, "properties": {**schema["properties"], tag: {"const": kind}}}
+
+    @_shaped(lambda of: {"oneOf": [kind_of(of, kind) for kind in kinds]})
+    def check(value: Any, path: str) -> Any:
+        if not isinstance(value, dict):
+            refuse(path, "must be an object")
+        if tag not in value:
+            refuse(f"{path}.{tag}", "is missing")
+        kind = text(value[tag], f"{path}.{tag}")
+        if kind not in kinds:
+            refuse(f"{path}.{tag}", f"is no {what}: {kind:.80}")
+        return kinds[kind](value, path)
+
+    return check
+
+
+def deferred(kind: type, like: Check) -> Check:
+    """The check that a value is a ``list`` or a ``dict``: others check what is inside, as ``like`` does."""
+
+    @shaped(like)
+    def check(value: Any, path: str) -> Any:
+        if not isinstance(value, kind):
+            refuse(path, f"must be {_NAMES[kind]}")
+        return value
+
+    return check
+
+
+@shaped({"type": "object"})
 def plain(value: Any, path: str, depth: int = 0) -> Any:
     """Any JSON value: no number that JSON lacks, nested no deeper than 100 levels."""
     if depth > MAX_DEPTH:

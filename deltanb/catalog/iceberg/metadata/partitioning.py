@@ -11,7 +11,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from deltanb.catalog.iceberg.metadata.fields import Json, array, choice, record, refuse, text, whole
+from deltanb.catalog.iceberg.metadata.fields import (
+    Json,
+    array,
+    choice,
+    named,
+    record,
+    refuse,
+    shaped,
+    text,
+    whole,
+)
 from deltanb.catalog.iceberg.metadata.schemas import Column, columns_of
 
 __all__ = ["FIRST_FIELD_ID", "check_order", "check_spec", "highest_field_id", "order_field", "order_key",
@@ -36,6 +46,7 @@ _SOURCES = {
 _INT = whole(32)
 
 
+@shaped(text)
 def _transform(value: Any, path: str) -> str:
     if not _TRANSFORM.fullmatch(text(value, path)):
         refuse(path, f"is no transform that can be written: {value!r:.80}; there are identity, void, year, "
@@ -43,10 +54,10 @@ def _transform(value: Any, path: str) -> str:
     return str(value)
 
 
-spec_field = record(
+spec_field = named("PartitionSpec", record(
     {"fields": array(record({"source-id": _INT, "transform": _transform, "name": text},
                             {"field-id": whole(32, least=0)}))},
-    {"spec-id": _INT})
+    {"spec-id": _INT}))
 """The check of a partition spec in a request."""
 
 _ORDER = record(
@@ -56,6 +67,7 @@ _ORDER = record(
     {"order-id": _INT})
 
 
+@shaped(_ORDER)
 def order_field(value: Any, path: str) -> Json:
     """The check of a sort order in a request: the id 0 is the one of the order without fields.
 
@@ -66,6 +78,9 @@ def order_field(value: Any, path: str) -> Json:
     if "order-id" in order and (order["order-id"] == 0) != (not order["fields"]):
         refuse(f"{path}.order-id", "is 0 for the order without fields and for no other")
     return order
+
+
+named("SortOrder", order_field)
 
 
 def check_spec(spec: Json, schema: Json, path: str) -> None:

@@ -12,10 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.catalog.iceberg.metadata.draft import completed
-from deltanb.catalog.iceberg.metadata.fields import Check, Json, array, record, refuse, text, whole
+from deltanb.catalog.iceberg.metadata.fields import (
+    Check,
+    Json,
+    array,
+    maybe,
+    named,
+    record,
+    tagged,
+    text,
+    whole,
+)
 from deltanb.errors import CommitFailed
 
-__all__ = ["FailedRequirement", "check", "commit_failed", "parsed"]
+__all__ = ["FailedRequirement", "check", "commit_failed", "parsed", "requirement_field"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def parsed(requirements: Any, where: str = "requirements") -> list[Json]:
     Raises:
         BadRequest: a value is malformed; nothing unknown is accepted.
     """
-    stated: list[Json] = array(_requirement)(requirements, where)
+    stated: list[Json] = array(requirement_field)(requirements, where)
     return stated
 
 
@@ -88,18 +98,6 @@ def commit_failed(failed: Sequence[FailedRequirement]) -> CommitFailed:
 
 
 Failure = tuple[Json, str]  # what the table has, and a message
-
-
-def _requirement(value: Any, path: str) -> Json:
-    if not isinstance(value, dict):
-        refuse(path, "must be an object")
-    if "type" not in value:
-        refuse(f"{path}.type", "is missing")
-    kind = text(value["type"], f"{path}.type")
-    if kind not in _TYPES:
-        refuse(f"{path}.type", f"is no requirement of tables: {kind:.80}")
-    checked: Json = _TYPES[kind][1](value, path)
-    return checked
 
 
 def _is_new(stated: Json, table: Json | None) -> Failure | None:
@@ -155,7 +153,8 @@ def _number(field: str, name: str, what: str, *, absent_is_fine: bool = False) -
 _TYPES: dict[str, tuple[Callable[[Json, Json | None], Failure | None], Check]] = {
     "assert-create": (_is_new, record({"type": text})),
     "assert-table-uuid": (_is_same_table, record({"type": text, "uuid": text})),
-    "assert-ref-snapshot-id": (_ref_is_at, record({"type": text, "ref": text}, {"snapshot-id": whole(64)})),
+    "assert-ref-snapshot-id": (
+        _ref_is_at, record({"type": text, "ref": text}, {"snapshot-id": maybe(whole(64))})),
     "assert-last-assigned-field-id": _number(
         "last-assigned-field-id", "last-column-id", "last assigned field id", absent_is_fine=True),
     "assert-current-schema-id": _number("current-schema-id", "current-schema-id", "current schema"),
@@ -166,3 +165,7 @@ _TYPES: dict[str, tuple[Callable[[Json, Json | None], Failure | None], Check]] =
         "default-sort-order-id", "default-sort-order-id", "default sort order"),
 }
 """What each type asks, and the fields it has. The two about last ids hold where there is no table."""
+
+requirement_field = named("Requirement", tagged(
+    "type", "requirement of tables", {name: check for name, (_, check) in _TYPES.items()}))
+"""The check of a requirement in a request."""

@@ -17,9 +17,11 @@ from deltanb.catalog.iceberg.metadata.fields import (
     array,
     choice,
     flag,
+    named,
     plain,
     record,
     refuse,
+    shaped,
     text,
     whole,
 )
@@ -88,6 +90,7 @@ def _check_identifier(column: Column | None, its_id: int, path: str) -> None:
         refuse(path, f"names {column.name}, which is optional or lies in what is optional or repeated")
 
 
+@shaped({"anyOf": [{"type": "string"}, {"type": "object"}]})
 def _type(value: Any, path: str, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         refuse(path, f"is nested deeper than {MAX_DEPTH} levels")
@@ -106,10 +109,15 @@ def _type(value: Any, path: str, depth: int = 0) -> Any:
     return value
 
 
+@shaped({})
+def _default(value: Any, path: str) -> Any:
+    return plain(value, path)
+
+
 def _struct_fields(inner: Callable[[Any, str], Any]) -> Any:
     return array(record(
         {"id": whole(32, least=0), "name": text, "type": inner, "required": flag},
-        {"doc": text, "initial-default": plain, "write-default": plain}))
+        {"doc": text, "initial-default": _default, "write-default": _default}))
 
 
 _NESTED: dict[str, Callable[[Any], Any]] = {
@@ -123,6 +131,7 @@ _NESTED: dict[str, Callable[[Any], Any]] = {
 _SCHEMA = record(
     {"type": choice("struct"), "fields": _struct_fields(_type)},
     {"schema-id": _INT, "identifier-field-ids": array(_INT)})
+named("Schema", shaped(_SCHEMA)(schema_field))
 
 
 def columns_of(schema: Json) -> Iterator[Column]:

@@ -17,8 +17,11 @@ from deltanb.catalog.iceberg.metadata.fields import (
     array,
     base64_text,
     choice,
+    named,
+    plain,
     record,
     refuse,
+    shaped,
     text,
     texts,
     whole,
@@ -159,6 +162,8 @@ def _snapshot(value: Any, path: str) -> Json:
     return snapshot
 
 
+@shaped({"type": "object", "properties": {"operation": {"type": "string"}}, "required": ["operation"],
+         "additionalProperties": {"type": "string"}})
 def _summary(value: Any, path: str) -> dict[str, str]:
     summary = texts(value, path)
     if "operation" not in summary:
@@ -166,17 +171,21 @@ def _summary(value: Any, path: str) -> dict[str, str]:
     return summary
 
 
-_INT, _LONG, _COUNT, _SOME = whole(32), whole(64), whole(64, least=0), whole(64, least=1)
-_SNAPSHOT = record(
-    {"snapshot-id": _COUNT, "timestamp-ms": _LONG},
-    {"sequence-number": _COUNT, "parent-snapshot-id": _LONG, "manifest-list": text, "manifests": array(text),
-     "summary": _summary, "schema-id": _INT, "first-row-id": _COUNT, "added-rows": _COUNT, "key-id": text})
+_INT, _LONG, _COUNT = whole(32), whole(64), whole(64, least=0)
+_SOME = shaped(_LONG)(whole(64, least=1))
+_ALWAYS = {"snapshot-id": _COUNT, "timestamp-ms": _LONG}
+_FROM_V2 = {"manifest-list": text, "summary": _summary}
+_OPTIONAL = {"sequence-number": _COUNT, "parent-snapshot-id": _LONG, "schema-id": _INT,
+             "first-row-id": _COUNT, "added-rows": _COUNT, "key-id": text}
+_SNAPSHOT = record(_ALWAYS, {**_FROM_V2, **_OPTIONAL, "manifests": array(text)})
+named("Snapshot", shaped(record({**_ALWAYS, **_FROM_V2}, _OPTIONAL))(_snapshot))
 _BLOB = record(
     {"type": text, "snapshot-id": _LONG, "sequence-number": _LONG, "fields": array(_INT)},
     {"properties": texts})
 _STATISTICS = record(
     {"snapshot-id": _LONG, "statistics-path": text, "file-size-in-bytes": _COUNT,
-     "file-footer-size-in-bytes": _COUNT, "blob-metadata": array(_BLOB)}, {"key-metadata": base64_text})
+     "file-footer-size-in-bytes": _COUNT, "blob-metadata": shaped(array(plain))(array(_BLOB))},
+    {"key-metadata": base64_text})
 _PARTITION_STATISTICS = record(
     {"snapshot-id": _LONG, "statistics-path": text, "file-size-in-bytes": _COUNT})
 

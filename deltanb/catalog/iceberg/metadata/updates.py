@@ -17,8 +17,11 @@ from deltanb.catalog.iceberg.metadata.fields import (
     Json,
     array,
     base64_text,
+    named,
     record,
     refuse,
+    shaped,
+    tagged,
     text,
     texts,
     uuid_text,
@@ -37,7 +40,8 @@ from deltanb.catalog.iceberg.metadata.partitioning import (
 from deltanb.catalog.iceberg.metadata.schemas import check_for_version, columns_of, schema_field, schema_key
 from deltanb.catalog.iceberg.metadata.snapshots import ACTIONS as SNAPSHOT_ACTIONS
 
-__all__ = ["LAST_ADDED", "add_schema", "add_sort_order", "add_spec", "change", "parsed", "properties_field"]
+__all__ = ["LAST_ADDED", "add_schema", "add_sort_order", "add_spec", "change", "parsed", "properties_field",
+           "update_field"]
 
 LAST_ADDED = -1
 """In place of an id: the schema, spec or order that was added last, in the same request."""
@@ -49,7 +53,7 @@ def parsed(updates: Any, where: str) -> list[Json]:
     Raises:
         BadRequest: a value is malformed; nothing unknown is accepted.
     """
-    return array(_update)(updates, where)
+    return array(update_field)(updates, where)
 
 
 def change(draft: Draft, update: Json, path: str) -> None:
@@ -60,21 +64,6 @@ def change(draft: Draft, update: Json, path: str) -> None:
         CommitFailed: the update was right for an older state of the table.
     """
     _ACTIONS[update["action"]][0](draft, update, path)
-
-
-def _update(value: Any, path: str) -> Json:
-    if not isinstance(value, dict):
-        refuse(path, "must be an object")
-    if "action" not in value:
-        refuse(f"{path}.action", "is missing")
-    action = text(value["action"], f"{path}.action")
-    if action not in _ACTIONS:
-        refuse(f"{path}.action", f"is no action of tables: {action:.80}")
-    old = _OLD_NAMES.get(action)
-    if old is not None and old[0] in value:
-        value = {old[1]: value[old[0]], **{name: item for name, item in value.items() if name != old[0]}}
-    checked: Json = _ACTIONS[action][1](value, path)
-    return checked
 
 
 def _assign_uuid(draft: Draft, update: Json, path: str) -> None:
@@ -101,6 +90,7 @@ def _set(draft: Draft, name: str, value: Any) -> None:
         draft.values[name], draft.changed = value, True
 
 
+@shaped(texts)
 def properties_field(value: Any, path: str) -> dict[str, str]:
     """The check of properties in a request.
 
@@ -240,9 +230,23 @@ def _remove_encryption_key(draft: Draft, update: Json, path: str) -> None:
 
 # --- the actions ----------------------------------------------------------------------------------
 
+def _renamed(old: str, new: str, check: Check) -> Check:
+    """The check of an object of which old clients send a field by another name; the new one comes first."""
+
+    @shaped(check)
+    def renamed(value: Json, path: str) -> Any:
+        if old in value:
+            value = {new: value[old], **{name: each for name, each in value.items() if name != old}}
+        return check(value, path)
+
+    return renamed
+
+
 def _action(change_it: Callable[[Draft, Json, str], None], required: dict[str, Check],
-            optional: dict[str, Check] | None = None) -> tuple[Callable[[Draft, Json, str], None], Check]:
-    return change_it, record({"action": text, **required}, optional)
+            optional: dict[str, Check] | None = None, old_name: str | None = None) -> (
+        tuple[Callable[[Draft, Json, str], None], Check]):
+    check = record({"action": text, **required}, optional)
+    return change_it, check if old_name is None else _renamed(old_name, next(iter(required)), check)
 
 
 _INT = whole(32)
@@ -264,8 +268,8 @@ _ACTIONS: dict[str, tuple[Callable[[Draft, Json, str], None], Check]] = {
         _default_of("sort-orders", "order-id", "default-sort-order-id", "sort order"),
         {"sort-order-id": _INT}),
     "set-location": _action(_set_location, {"location": text}),
-    "set-properties": _action(_set_properties, {"updates": properties_field}),
-    "remove-properties": _action(_remove_properties, {"removals": array(text)}),
+    "set-properties": _action(_set_properties, {"updates": properties_field}, old_name="updated"),
+    "remove-properties": _action(_remove_properties, {"removals": array(text)}, old_name="removed"),
     "remove-partition-specs": _action(
         _removal_from("partition-specs", "spec-id", "default-spec-id", "spec-ids", "default partition spec"),
         {"spec-ids": array(_INT)}),
@@ -278,5 +282,6 @@ _ACTIONS: dict[str, tuple[Callable[[Draft, Json, str], None], Check]] = {
 }
 """What each action does, and the fields it has; the document's ``add-partition-spec`` is ``add-spec``."""
 
-_OLD_NAMES = {"set-properties": ("updated", "updates"), "remove-properties": ("removed", "removals")}
-"""Names that old clients send; where the present one is there too, it counts."""
+update_field = named("Update", tagged(
+    "action", "action of tables", {name: check for name, (_, check) in _ACTIONS.items()}))
+"""The check of an update in a request."""

@@ -15,8 +15,8 @@ from deltanb.catalog.iceberg.commit import Change, Committed, IcebergTable
 from deltanb.catalog.iceberg.member import IcebergMember
 from deltanb.catalog.iceberg.metadata.fields import Json, plain, record, text
 from deltanb.catalog.iceberg.tables import IcebergTables
-from deltanb.catalog.rest.client.forms import IcebergChange
 from deltanb.catalog.rest.client.store import RemoteRatified, RemoteStore, place_of_namespace
+from deltanb.catalog.rest.forms import IcebergChange
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.places import Warehouse
 from deltanb.catalog.store.ratification import Ratified, Refused

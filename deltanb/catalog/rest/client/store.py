@@ -17,16 +17,24 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from deltanb.catalog.iceberg.metadata.fields import array, base64_text, flag, plain, record, text, texts
+from deltanb.catalog.iceberg.metadata.fields import (
+    array,
+    base64_text,
+    flag,
+    mapping,
+    maybe,
+    plain,
+    record,
+    text,
+    texts,
+)
 from deltanb.catalog.overview import Overview
 from deltanb.catalog.rest.client.connection import TIMEOUT, Connection, Refusal, new_key
-from deltanb.catalog.rest.client.forms import (
+from deltanb.catalog.rest.forms import (
     VERSION,
     IcebergChange,
     assertion_value,
     entry_of,
-    mapping,
-    maybe,
     name_value,
     overview_of,
     proposal_value,

@@ -14,16 +14,17 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import msgspec
 
-from deltanb.catalog.rest.server.endpoints import ENDPOINTS, PREFIX, Endpoint
+from deltanb.catalog.iceberg.metadata.fields import Json
+from deltanb.catalog.rest.endpoint import Endpoint
+from deltanb.catalog.rest.endpoints import ENDPOINTS
 from deltanb.catalog.rest.server.etags import etag_of
-from deltanb.catalog.rest.server.extension_endpoints import MORE_ENDPOINTS
-from deltanb.catalog.rest.server.extension_openapi import whole_description
 from deltanb.catalog.rest.server.messages import Reply, Request
+from deltanb.catalog.rest.server.openapi import description
 from deltanb.catalog.rest.server.refusals import refusal, refused
 from deltanb.catalog.rest.server.service import Service, not_found
 from deltanb.catalog.rest.server.tables import is_minimal
@@ -76,18 +77,12 @@ def application(service: Service) -> Starlette:
 
 
 def _routes(door: _Door) -> list[Route]:
-    """Those without the prefix first: a catalog may be called as a namespace."""
-    own = [Route(f"/v1{each.path}", partial(door.endpoint, each), methods=[each.method])
-           for each in _heads_first()]
-    more = [Route(each.path, partial(door.endpoint, each), methods=[each.method]) for each in MORE_ENDPOINTS]
-    return more + own + [
-        Route(f"/v1{PREFIX}{each.path}", partial(door.endpoint, each), methods=[each.method])
-        for each in _heads_first() if each.has_prefix]
-
-
-def _heads_first() -> list[Endpoint]:
-    """Starlette answers HEAD by GET where it finds that first."""
-    return sorted(ENDPOINTS, key=lambda each: each.method != "HEAD")
+    """Those without a prefix first: a catalog may be called as a namespace. Then HEAD, which Starlette would
+    answer by GET."""
+    routes = [(root.count("{"), each.method != "HEAD", f"{root}{each.path}", each)
+              for each in ENDPOINTS for root in each.roots]
+    return [Route(path, partial(door.endpoint, each), methods=[each.method])
+            for _, _, path, each in sorted(routes, key=lambda route: route[:2])]
 
 
 class _Door:
@@ -175,7 +170,7 @@ class _Door:
 
     async def openapi(self, http: HttpRequest) -> Response:
         """The description of all endpoints."""
-        return Response(msgspec.json.encode(whole_description()), media_type="application/json")
+        return Response(msgspec.json.encode(_description()), media_type="application/json")
 
     async def no_route(self, http: HttpRequest, error: Exception) -> Response:
         """No such path, or not by this method."""
@@ -203,6 +198,11 @@ class _Door:
             "status": response.status_code, "ms": round((options.timer() - began) / 1e6, 3),
             "principal": principal, "request-id": response.headers["x-request-id"],
             "client": http.client.host if http.client else None}))
+
+
+@cache
+def _description() -> Json:
+    return description(ENDPOINTS)
 
 
 class _Refused(Exception):

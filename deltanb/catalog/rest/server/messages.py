@@ -1,13 +1,13 @@
 """Requests and replies as the handlers of a server see them: values, without HTTP.
 
-What lives here: what a handler is given and what it gives back, and how it reads its parameters, its body
-and its permission.
+What lives here: what a handler is given and what it gives back, how it reads its parameters and its body, and
+the permissions that endpoints need.
 What it does not know: Starlette, sockets, any one endpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from deltanb.catalog.iceberg.commit import IcebergTable
-from deltanb.catalog.iceberg.metadata.fields import Check, Json, array, refuse, text
+from deltanb.catalog.iceberg.metadata.fields import Json, array, named, record, refuse, shaped, text
 from deltanb.catalog.store.names import TableName, check_part, joined, parts_of
 from deltanb.errors import BadRequest, InvalidArgument
 from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
+    from deltanb.catalog.rest.endpoint import Endpoint
     from deltanb.catalog.rest.server.keyed import Keyed
     from deltanb.catalog.rest.server.service import Service
     from deltanb.catalog.rest.server.tokens import Principal
 
-__all__ = ["Reply", "Request", "identifier", "namespace_field", "table_field"]
-
+__all__ = ["Reply", "Request", "anyone", "identifier", "namespace_field", "readers", "readers_of",
+           "table_field", "writers", "writers_of"]
 
 
 class NoSuchCatalog(InvalidArgument):
@@ -65,6 +66,7 @@ class Request:
     content: bytes = field(repr=False)
     keyed: Keyed | None = None
     """Of a request with an idempotency key."""
+    endpoint: Endpoint | None = None
 
     @cached_property
     def namespace(self) -> tuple[str, ...]:
@@ -84,12 +86,14 @@ class Request:
         """
         return TableName.of((self.namespace, self.params["table"]))
 
-    def body(self, check: Check) -> Json:
-        """The body, read as JSON and checked.
+    @cached_property
+    def body(self) -> Any:
+        """The body, read as JSON and checked as its endpoint says.
 
         Raises:
             BadRequest: it is no JSON, or a field is missing, unknown or of another type.
         """
+        assert self.endpoint is not None and self.endpoint.body is not None
         try:
             value = msgspec.json.decode(self.content)
         except DAMAGED as error:
@@ -97,10 +101,9 @@ class Request:
         if not isinstance(value, dict):
             refuse("the body", "must be an object")
         try:
-            found: Json = check(value, "")
+            return self.endpoint.body(value, "")
         except BadRequest as error:
             raise BadRequest(error.message.lstrip("."), field=error.field.lstrip(".")) from None
-        return found
 
     def flag(self, name: str) -> bool:
         """A query parameter that is ``true`` or ``false``; false where it is not given.
@@ -140,12 +143,50 @@ class Request:
 PAGE = 1000  # rows of a page where the client leaves that to the server
 
 
+# -- who may ask what --------------------------------------------------------------------------------
+
+
+def anyone(request: Request) -> None:
+    """Everybody with a token may ask this; what is answered shows no more than the sender may see."""
+
+
+def readers(request: Request) -> None:
+    """The sender may read in the namespace that the path names."""
+    request.allow("read", request.namespace)
+
+
+def writers(request: Request) -> None:
+    """The sender may write in the namespace that the path names."""
+    request.allow("write", request.namespace)
+
+
+def readers_of(*fields: str) -> Callable[[Request], None]:
+    """The sender may read in the namespaces that these fields of the body name."""
+    return lambda request: request.allow("read", *_namespaces(request, fields))
+
+
+def writers_of(*fields: str) -> Callable[[Request], None]:
+    """The sender may write in the namespaces that these fields of the body name."""
+    return lambda request: request.allow("write", *_namespaces(request, fields))
+
+
+def _namespaces(request: Request, fields: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for field_ in fields:
+        value = request.body.get(field_, [])
+        for each in value if isinstance(value, list) else [value]:
+            yield each.namespace if isinstance(each, TableName) else each
+
+
+# -- names in a body ---------------------------------------------------------------------------------
+
+
 def _checked(parts: list[str]) -> tuple[str, ...]:
     found = parts_of(parts)
     joined(found)
     return found
 
 
+@shaped(array(text, minItems=1))
 def namespace_field(value: Any, path: str) -> tuple[str, ...]:
     """The check of a namespace in a body.
 
@@ -159,6 +200,7 @@ def namespace_field(value: Any, path: str) -> tuple[str, ...]:
         refuse(path, f"is no namespace: {error}")
 
 
+@shaped(text)
 def name_field(value: Any, path: str) -> str:
     """The check of a table's own name in a body.
 
@@ -173,6 +215,7 @@ def name_field(value: Any, path: str) -> str:
     return name
 
 
+@shaped(record({"namespace": namespace_field, "name": text}))
 def table_field(value: Any, path: str) -> TableName:
     """The check of a table's identifier in a body.
 
@@ -183,6 +226,9 @@ def table_field(value: Any, path: str) -> TableName:
         refuse(path, "must be an object of namespace and name")
     namespace = namespace_field(value["namespace"], f"{path}.namespace")
     return TableName.of((namespace, name_field(value["name"], f"{path}.name")))
+
+
+named("Identifier", table_field)
 
 
 def identifier(name: TableName) -> Json:

@@ -8,40 +8,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb.catalog.iceberg.metadata.fields import Json, array, record, text, texts
+from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.rest.server.keyed import writing
-from deltanb.catalog.rest.server.messages import SEPARATOR, Reply, Request, namespace_field
+from deltanb.catalog.rest.server.messages import SEPARATOR, Reply, Request
 from deltanb.catalog.rest.server.pages import listed
 from deltanb.catalog.rest.server.refusals import refused
 from deltanb.catalog.store.namespaces import Namespaces
 from deltanb.errors import NamespaceNotFound
 
 __all__ = ["create_namespace", "drop_namespace", "list_namespaces", "load_namespace", "namespace_exists",
-           "update_properties"]
+           "parents", "update_properties"]
 
-_CREATE = record({"namespace": namespace_field}, {"properties": texts})
-_UPDATE = record({}, {"removals": array(text), "updates": texts})
+
+def parents(request: Request) -> None:
+    """The sender may see something in the namespace around those that are listed."""
+    parent = _parent(request)
+    if parent and not request.principal.sees(parent):
+        request.allow("read", parent)
+
+
+def _parent(request: Request) -> tuple[str, ...]:
+    given = request.query.get("parent")
+    return tuple(given.split(SEPARATOR)) if given else ()
 
 
 def list_namespaces(request: Request) -> Reply:
     """The namespaces directly inside of ``parent``, or at the top, that the sender may see."""
-    given = request.query.get("parent")
-    parent = tuple(given.split(SEPARATOR)) if given else ()
-    if parent and not request.principal.sees(parent):
-        request.allow("read", parent)
     namespaces = request.service.tables.store.namespaces
 
     def value(namespace: tuple[str, ...]) -> list[str] | None:
         return list(namespace) if request.principal.sees(namespace) else None
 
     return listed(
-        request, "namespaces", lambda token, size: namespaces.children(parent, token, size), value)
+        request, "namespaces", lambda token, size: namespaces.children(_parent(request), token, size), value)
 
 
 def create_namespace(request: Request) -> Reply:
     """Make a namespace."""
-    body = request.body(_CREATE)
-    request.allow("write", body["namespace"])
+    body = request.body
     properties = body.get("properties", {})
     reply = Reply(value={"namespace": list(body["namespace"]), "properties": properties})
     _through(request, reply).create(body["namespace"], properties)
@@ -50,14 +54,12 @@ def create_namespace(request: Request) -> Reply:
 
 def load_namespace(request: Request) -> Reply:
     """A namespace's properties."""
-    request.allow("read", request.namespace)
     properties = request.service.tables.store.namespaces.properties(request.namespace)
     return Reply(value={"namespace": list(request.namespace), "properties": properties})
 
 
 def namespace_exists(request: Request) -> Reply:
     """Whether a namespace is there."""
-    request.allow("read", request.namespace)
     if not request.service.tables.store.namespaces.exists(request.namespace):
         name = ".".join(request.namespace)
         raise NamespaceNotFound(f"there is no namespace {name}", namespace=name)
@@ -66,7 +68,6 @@ def namespace_exists(request: Request) -> Reply:
 
 def drop_namespace(request: Request) -> Reply:
     """Drop a namespace that is empty."""
-    request.allow("write", request.namespace)
     reply = Reply(204)
     _through(request, reply).drop(request.namespace)
     return reply
@@ -74,8 +75,7 @@ def drop_namespace(request: Request) -> Reply:
 
 def update_properties(request: Request) -> Reply:
     """Set and remove properties of a namespace."""
-    request.allow("write", request.namespace)
-    body: Json = request.body(_UPDATE)
+    body: Json = request.body
     updates, removals = body.get("updates", {}), sorted(set(body.get("removals", [])))
     both = sorted(set(updates) & set(removals))
     if both:

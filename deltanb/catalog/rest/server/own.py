@@ -9,36 +9,24 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from deltanb.catalog.delta.tables import GRACE
 from deltanb.catalog.iceberg.metadata.fields import (
-    Check,
     Json,
-    array,
-    choice,
-    flag,
-    record,
     refuse,
-    text,
-    uuid_text,
-    whole,
 )
 from deltanb.catalog.overview import Overview
-from deltanb.catalog.rest.client.forms import (
-    VERSION,
+from deltanb.catalog.rest.forms import (
     entry_value,
     overview_value,
     row_value,
-    short,
-    table_name,
     tail_value,
 )
 from deltanb.catalog.rest.server.keyed import writing
-from deltanb.catalog.rest.server.messages import Reply, Request, namespace_field
+from deltanb.catalog.rest.server.messages import Reply, Request, writers_of
 from deltanb.catalog.rest.server.ratify import give_up
 from deltanb.catalog.store.contents import table_around
 from deltanb.catalog.store.history import Entry
@@ -52,7 +40,6 @@ from deltanb.catalog.store.tables import sa
 from deltanb.catalog.unity.server.commits import managed_table
 from deltanb.errors import Forbidden, TableNotFound
 from deltanb.options import options
-from deltanb.text.safe_text import shown
 
 __all__ = ["config", "content", "drop", "forget_places", "free", "history", "instant", "is_registered",
            "load", "names", "overview", "page", "pointers", "published", "record_places", "register",
@@ -60,36 +47,6 @@ __all__ = ["config", "content", "drop", "forget_places", "free", "history", "ins
 
 MAX_NAMES = 1000  # tables of one question
 MAX_ENTRIES = 1000  # transactions of one page of history
-_ID = re.compile(r"[A-Za-z0-9_.\-]{1,36}")
-
-
-def _its_id(value: Any, path: str) -> str:
-    """The id of a table that is being made: none by which a folder is staged for a name (``staged_id``)."""
-    if not _ID.fullmatch(text(value, path)):
-        refuse(path, f"is no id of a table, 1 to 36 letters, digits, dots and dashes: {shown(value)}")
-    return str(value)
-
-
-_IDS = record({"table-ids": array(text)})
-_VERSION = record({"table-id": text, "version": VERSION})
-_INSTANT = record({}, {"time": whole(64)})
-_POINTERS = record({"seq": VERSION, "table-ids": array(text)})
-_OVERVIEW = record({"most": whole(16, least=1)})
-_HISTORY = record({"after": VERSION, "size": whole(32, least=1)})
-_LOAD = record({"tables": array(table_name)})
-_PAGE = record({"namespace": namespace_field},
-               {"page-token": text, "page-size": whole(32, least=1), "format": choice("delta", "iceberg")})
-_REGISTER = record(
-    {"table": table_name, "location": text, "version": VERSION},
-    {"table-id": _its_id, "principal": short, "ict": whole(64), "etag": short, "protocol": text,
-     "metadata": text})
-_REGISTERED = record({"table-id": short}, {"keys": array(uuid_text)})
-_RENAME = record({"source": table_name, "destination": table_name})
-_DROP = record({"table": table_name}, {"principal": short, "published": flag, "purge": flag})
-_RECORD = record({"locations": array(text), "table-id": _its_id})
-_FORGET = record({"locations": array(text)}, {"table-id": short})
-_FREE = record({"location": text}, {"table-id": short, "table": table_name})
-
 
 def config(request: Request) -> Reply:
     """What a client asks first: the catalog's name, and where its tables are."""
@@ -102,18 +59,13 @@ def config(request: Request) -> Reply:
 
 def load(request: Request) -> Reply:
     """Tables of both formats as they were at one instant, without those that are not there."""
-    names: list[TableName] = request.body(_LOAD)["tables"]
-    _few(names, "tables")
-    for name in names:
-        request.allow("read", name.namespace)
-    found = request.service.tables.store.tables.find_many(names)
+    found = request.service.tables.store.tables.find_many(request.body["tables"])
     return Reply(value={"tables": [row_value(row) for row in found.values()]})
 
 
 def page(request: Request) -> Reply:
     """A page of the tables directly in a namespace."""
-    body = request.body(_PAGE)
-    request.allow("read", body["namespace"])
+    body = request.body
     rows, token = request.service.tables.store.tables.page(
         body["namespace"], body.get("page-token"), body.get("page-size", MAX_NAMES), body.get("format"))
     return Reply(value={"tables": list(map(row_value, rows)), "next-page-token": token})
@@ -124,8 +76,7 @@ def register(request: Request) -> Reply:
 
     What counts is its log, which is read here.
     """
-    body = request.body(_REGISTER)
-    request.allow("write", body["table"].namespace)
+    body = request.body
     tables = request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
     standing = tables.store.tables.claims_on(location)
@@ -153,27 +104,21 @@ def _require_vacant_around(request: Request, location: str) -> None:
 
 def is_registered(request: Request) -> Reply:
     """Whether there is a table with an id; the registrations that are named can make it no more."""
-    body = request.body(_REGISTERED)
-    keys = body.get("keys", [])
-    _few(keys, "keys")
-    give_up(request, [f"{request.principal.name or ''}/{key}" for key in keys])
+    body = request.body
+    give_up(request, [f"{request.principal.name or ''}/{key}" for key in body.get("keys", [])])
     is_there = request.service.tables.store.tables.is_registered(body["table-id"])
     return Reply(value={"is-registered": is_there})
 
 
 def rename(request: Request) -> Reply:
     """Give a table another name."""
-    body = request.body(_RENAME)
-    source, destination = body["source"], body["destination"]
-    request.allow("write", source.namespace, destination.namespace)
-    _through(request, lambda _: Reply(value={})).rename(source, destination)
+    _through(request, lambda _: Reply(value={})).rename(request.body["source"], request.body["destination"])
     return Reply(value={})
 
 
 def drop(request: Request) -> Reply:
     """Take a table out of the catalog; its files stay."""
-    body = request.body(_DROP)
-    request.allow("write", body["table"].namespace)
+    body = request.body
     row = _through(request, _row).drop(
         body["table"], _who(request, body), body.get("published", False),
         options.clock() if body.get("purge", False) else None, request.principal.name)
@@ -201,48 +146,48 @@ def _who(request: Request, body: Json) -> str | None:
 
 def tails(request: Request) -> Reply:
     """Delta tables with their commits that are not published."""
-    ids = request.body(_IDS)["table-ids"]
-    _few(ids, "table-ids")
-    _allowed(request, "read", ids)
-    found = request.service.tables.store.tails(ids)
+    found = request.service.tables.store.tails(request.body["table-ids"])
     return Reply(value={"tails": {table_id: tail_value(tail) for table_id, tail in found.items()}})
 
 
 def content(request: Request) -> Reply:
     """The content of an inline commit."""
-    body = request.body(_VERSION)
-    _allowed(request, "read", [body["table-id"]])
+    body = request.body
     data = request.service.tables.store.content(body["table-id"], body["version"])
     return Reply(value={"content": base64.b64encode(data).decode()})
 
 
 def published(request: Request) -> Reply:
     """All versions up to one are in the table's folder."""
-    body = request.body(_VERSION)
-    _allowed(request, "write", [body["table-id"]])
+    body = request.body
     request.service.tables.store.set_published(body["table-id"], body["version"])
     return Reply(value={})
 
 
-def _allowed(request: Request, what: str, table_ids: list[str]) -> Mapping[str, TableName]:
-    """The names of tables in whose namespaces the sender may do something.
+def readers_by_id(request: Request) -> None:
+    """The sender may read the tables of which the body has the ids."""
+    _require_by_id(request, "read")
+
+
+def writers_by_id(request: Request) -> None:
+    """The sender may write the table of which the body has the id."""
+    _require_by_id(request, "write")
+
+
+def _require_by_id(request: Request, what: str) -> None:
+    """Refuse a sender who may not do something in the namespaces of the tables.
 
     Raises:
         TableNotFound: this catalog has no table of an id.
         Forbidden: the sender may not.
     """
-    found = request.service.tables.store.names_of(table_ids)
-    names = {table_id: TableName.of(name) for table_id, name in found.items()}
+    body = request.body
+    table_ids = body["table-ids"] if "table-ids" in body else [body["table-id"]]
+    names = request.service.tables.store.names_of(table_ids)
     for table_id in table_ids:
         if table_id not in names:
             raise TableNotFound(f"the catalog has no table {table_id}", path=table_id)
-        request.allow(what, names[table_id].namespace)
-    return names
-
-
-def _few(asked: list[Any], field: str) -> None:
-    if len(asked) > MAX_NAMES:
-        refuse(field, f"are {len(asked)}, and a question may have {MAX_NAMES}")
+        request.allow(what, TableName.of(names[table_id]).namespace)
 
 
 # -- history -----------------------------------------------------------------------------------------
@@ -250,22 +195,20 @@ def _few(asked: list[Any], field: str) -> None:
 
 def instant(request: Request) -> Reply:
     """The number of the last transaction, of all or up to a time."""
-    time = request.body(_INSTANT).get("time")
+    time = request.body.get("time")
     return Reply(value={"seq": request.service.tables.store.instant(time)})
 
 
 def pointers(request: Request) -> Reply:
     """Where tables stood after a transaction."""
-    body = request.body(_POINTERS)
-    _few(body["table-ids"], "table-ids")
-    _allowed(request, "read", body["table-ids"])
+    body = request.body
     found = request.service.tables.store.pointers_at(body["seq"], body["table-ids"])
     return Reply(value={"pointers": found})
 
 
 def history(request: Request) -> Reply:
     """Transactions in their order; what the sender may not read is left out of each."""
-    body = request.body(_HISTORY)
+    body = request.body
     store = request.service.tables.store
     entries = store.history(body["after"], min(body["size"], MAX_ENTRIES))
     if not request.principal.sees_all:
@@ -276,9 +219,7 @@ def history(request: Request) -> Reply:
 
 def names(request: Request) -> Reply:
     """The names that tables have now, by id, of those that the sender may read."""
-    ids = request.body(_IDS)["table-ids"]
-    _few(ids, "table-ids")
-    return Reply(value={"names": _seen_names(request, ids)})
+    return Reply(value={"names": _seen_names(request, request.body["table-ids"])})
 
 
 def _seen_names(request: Request, table_ids: Iterable[str]) -> dict[str, str]:
@@ -289,7 +230,7 @@ def _seen_names(request: Request, table_ids: Iterable[str]) -> dict[str, str]:
 
 def overview(request: Request) -> Reply:
     """What the catalog has at a glance: what the sender may see of it."""
-    most = request.body(_OVERVIEW)["most"]
+    most = request.body["most"]
     store = request.service.tables.store
     found = store.overview(most)
     if not request.principal.sees_all:
@@ -319,15 +260,21 @@ def _seen(entry: Entry, seen: Mapping[str, str]) -> Entry:
 # -- folders of tables that are being made -----------------------------------------------------------
 
 
+def writers_somewhere(request: Request) -> None:
+    """The sender may write in some namespace, and in that of the table that is named."""
+    if not request.principal.may_write_somewhere:
+        raise Forbidden(f"{request.principal.name} may not write in any namespace")
+    writers_of("table")(request)
+
+
 def record_places(request: Request) -> Reply:
     """Note folders in which tables are about to be made: what is left of one that is not is swept.
 
     Nothing may lie in them, or it would be swept, too.
     """
-    body, places = _places(request, _RECORD)
     tables = request.service.tables
-    what = FolderNote(NEW_TABLE, body["table-id"], request.principal.name or EVERYONE)
-    for at, place in enumerate(places):
+    what = FolderNote(NEW_TABLE, request.body["table-id"], request.principal.name or EVERYONE)
+    for at, place in enumerate(_places(request)):
         tables.warehouse.vacant_location(place, f"locations[{at}]")
         tables.store.tables.note_folder(place, what, options.clock() + GRACE)
     return Reply(value={})
@@ -335,35 +282,21 @@ def record_places(request: Request) -> Reply:
 
 def forget_places(request: Request) -> Reply:
     """Take out folders, which the sender has noted, of new tables that are registered, or deleted."""
-    _, places = _places(request, _FORGET)
-    who = request.principal.name or EVERYONE
+    places, who = _places(request), request.principal.name or EVERYONE
     request.service.tables.store.database.write(
         lambda connection: forget(connection, places, who), lambda connection: 0)
     return Reply(value={})
 
 
 def free(request: Request) -> Reply:
-    """Refuse a folder that is another table's than the one with an id, and a name one may not give."""
-    _require_writer(request)
-    body = request.body(_FREE)
-    if "table" in body:
-        request.allow("write", body["table"].namespace)
-    tables = request.service.tables
+    """Refuse a folder that is another table's than the one with an id, and a name that is taken."""
+    body, tables = request.body, request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
     tables.store.tables.require_free(location, body.get("table-id"), body.get("table"))
     return Reply(value={})
 
 
-def _require_writer(request: Request) -> None:
-    if not request.principal.may_write_somewhere:
-        raise Forbidden(f"{request.principal.name} may not write in any namespace")
-
-
-def _places(request: Request, shape: Check) -> tuple[Json, list[str]]:
-    """Folders in the warehouse, from someone who may write somewhere."""
-    _require_writer(request)
-    body = request.body(shape)
-    places: list[str] = body["locations"]
-    _few(places, "locations")
-    return body, [request.service.tables.warehouse.table_location(place, f"locations[{at}]")
-                  for at, place in enumerate(places)]
+def _places(request: Request) -> list[str]:
+    """Folders in the warehouse."""
+    return [request.service.tables.warehouse.table_location(place, f"locations[{at}]")
+            for at, place in enumerate(request.body["locations"])]

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import cast
 
 from deltanb.catalog.iceberg.commit import Change, Committed, Committer, Prepared, moved_again
-from deltanb.catalog.iceberg.metadata.fields import Json, array, record, refuse, uuid_text
-from deltanb.catalog.rest.client.forms import Ratification, ratification_of, short
+from deltanb.catalog.iceberg.metadata.fields import Json, refuse
+from deltanb.catalog.rest.forms import Ratification
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.refusals import refused
 from deltanb.catalog.store.ledgers import Answer
@@ -25,22 +24,28 @@ from deltanb.catalog.store.store import Replayed
 from deltanb.errors import CommitFailed, DeltaError, IdempotencyKeyReused
 from deltanb.options import options
 
-__all__ = ["outcome", "ratify"]
+__all__ = ["outcome", "ratifiers", "ratify"]
 
 MAX_ATTEMPTS = 100  # of one transaction: a client makes some three
 RATIFYING, GIVEN_UP = "ratifying", "given up"
 
-_OUTCOME = record({"txn-id": short}, {"attempts": array(uuid_text)})
+
+def ratifiers(request: Request) -> None:
+    """The sender may write in the namespaces of the tables that move, and read in those that are asserted.
+
+    Limits, and what is wrong in itself, are checked before anything is looked up.
+    """
+    asked: Ratification = request.body
+    _check(asked, request.service.tables.committer)
+    names = [each.name for each in asked.commits] + [each.name for _, each in asked.changes]
+    request.allow("write", *(name.namespace for name in names))
+    request.allow("read", *(each.name.namespace for each in asked.assertions))
 
 
 def ratify(request: Request) -> Reply:
     """Move many tables, all or none."""
-    asked = cast(Ratification, request.body(ratification_of))
+    asked: Ratification = request.body
     committer = request.service.tables.committer
-    _check(asked, committer)
-    names = [each.name for each in asked.commits] + [each.name for _, each in asked.changes]
-    request.allow("write", *(name.namespace for name in names))
-    request.allow("read", *(each.name.namespace for each in asked.assertions))
     request.service.forget_answers()
     if asked.changes and (found := committer.store.outcome(asked.txn_id)):
         return _ratified(found.seq, ())
@@ -70,7 +75,6 @@ def _lost(asked: Ratification, prepared: Prepared, verdict: Refused) -> list[Tab
 
 
 def _check(asked: Ratification, committer: Committer) -> None:
-    """Limits and what is wrong in itself, before anything is looked up."""
     most = committer.limits.tables
     tables = len(asked.commits) + len(asked.changes) + len(asked.assertions)
     if tables > most:
@@ -164,7 +168,7 @@ def _ratified(seq: int | None, places: Sequence[str]) -> Reply:
 
 def outcome(request: Request) -> Reply:
     """Whether a transaction has landed; the attempts at it that are named can do so no more."""
-    body = request.body(_OUTCOME)
+    body = request.body
     attempts = body.get("attempts", [])
     if len(attempts) > MAX_ATTEMPTS:
         refuse("attempts", f"are {len(attempts)}, and a transaction has at most {MAX_ATTEMPTS}")

@@ -11,13 +11,30 @@ import json
 from typing import Any
 
 from deltanb import errors
-from deltanb.catalog.iceberg.metadata.fields import Json
+from deltanb.catalog.iceberg.metadata.fields import Json, named, plain, shaped
 from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply
 
-__all__ = ["MAY_BE_KEPT", "refusal", "refused"]
+__all__ = ["EXTENSION_STATUSES", "MAY_BE_KEPT", "REFUSAL", "STATUSES", "refusal", "refused", "with_kind"]
 
 MAY_BE_KEPT = frozenset({400, 404, 406, 409, 422})
 """Refusals that the same request would meet again: they are kept for its idempotency key."""
+
+STATUSES = {
+    400: "The request is malformed", 401: "No token, or an unknown one", 403: "Not allowed",
+    404: "Nothing of that name", 406: "Of a kind that is not supported", 408: "The body is late",
+    409: "In conflict with what is there", 413: "The body is too large", 415: "The body is no JSON",
+    419: "The token has expired", 422: "Set and removed at once",
+    500: "Nobody knows whether a commit landed", 503: "Nothing happened; try again"}
+"""What the statuses of refusals mean."""
+
+EXTENSION_STATUSES = {
+    **{status: text for status, text in STATUSES.items() if status not in (406, 422)},
+    400: "The request is malformed, or cannot be done", 429: "Too many commits are unpublished"}
+"""The same of what is not Iceberg's API."""
+
+REFUSAL = named("Refusal", shaped({"type": "object", "required": ["error"], "properties": {"error": {
+    "type": "object", "required": ["message", "type", "code"]}}})(lambda value, path: plain(value, path)))
+"""The body of a refusal."""
 
 RETRY_SECONDS = "1"
 

@@ -11,10 +11,10 @@ import threading
 from dataclasses import dataclass, replace
 
 from deltanb.catalog.iceberg.tables import IcebergTables
-from deltanb.catalog.rest.server.endpoints import Endpoint
+from deltanb.catalog.rest.endpoint import Endpoint
 from deltanb.catalog.rest.server.keyed import AlreadyAnswered, Keyed, replayed
 from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request
-from deltanb.catalog.rest.server.refusals import MAY_BE_KEPT, refusal, refused
+from deltanb.catalog.rest.server.refusals import MAY_BE_KEPT, refused
 from deltanb.catalog.rest.server.tokens import EVERYONE, Principal, Tokens
 from deltanb.errors import DeltaError, IdempotencyKeyReused
 from deltanb.options import options
@@ -98,9 +98,9 @@ class Service:
     def _responded(self, endpoint: Endpoint, request: Request) -> Reply:
         try:
             self.require_prefix(request.params.get("prefix"))
-            request = self._keyed(endpoint, request)
+            request = replace(request, endpoint=endpoint, keyed=self._key(endpoint, request))
         except Exception as error:
-            return refusal(error)
+            return endpoint.api.refusal(error)
         try:
             if request.keyed is not None:
                 before = self.tables.store.answers.find(request.keyed.key, request.keyed.body_hash)
@@ -112,18 +112,18 @@ class Service:
         except Exception as error:
             if not isinstance(error, DeltaError):
                 _log.exception("%s failed", endpoint.name)
-            return self._refused(request, error)
+            return self._refused(request, endpoint.api.refusal(error), error)
 
     def _done(self, endpoint: Endpoint, request: Request) -> Reply:
+        endpoint.needs(request)
         reply = endpoint.call(request)
         staged = reply.table is not None and reply.table.metadata_location is None
         if request.keyed is not None and (staged or reply.status >= 400):
             return self._kept(request.keyed, reply)  # all others were kept with what they changed
         return reply
 
-    def _refused(self, request: Request, error: Exception) -> Reply:
+    def _refused(self, request: Request, reply: Reply, error: Exception) -> Reply:
         """The refusal, or for a key whose request was answered meanwhile, that answer."""
-        reply = refusal(error)
         if request.keyed is None or isinstance(error, IdempotencyKeyReused):
             return reply
         if reply.status not in MAY_BE_KEPT:
@@ -131,7 +131,8 @@ class Service:
         try:
             return self._kept(request.keyed, reply)
         except DeltaError as failure:
-            return refusal(failure)
+            assert request.endpoint is not None
+            return request.endpoint.api.refusal(failure)
 
     def _kept(self, keyed: Keyed, reply: Reply) -> Reply:
         if reply.status >= 400 and reply.status not in MAY_BE_KEPT:
@@ -140,15 +141,15 @@ class Service:
         counts = self.tables.store.answers.keep(mine)
         return reply if counts == mine else replayed(counts, self.tables.files)
 
-    def _keyed(self, endpoint: Endpoint, request: Request) -> Request:
+    def _key(self, endpoint: Endpoint, request: Request) -> Keyed | None:
         header = request.headers.get("idempotency-key")
-        if header is None or not endpoint.changes:
-            return request
+        if header is None or not endpoint.is_keyed:
+            return None
         self.forget_answers()
         parts = {"": f"{endpoint.method} {endpoint.path}", **{f"path {name}": value for name, value in
                  request.params.items() if name != "prefix"}, **request.query}
-        return replace(request, keyed=Keyed.of(
-            header, request.principal.name, parts, request.content, self.settings.key_lifetime))
+        return Keyed.of(
+            header, request.principal.name, parts, request.content, self.settings.key_lifetime)
 
     def forget_answers(self) -> None:
         """Delete the answers that have expired, now and then."""

@@ -8,51 +8,26 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
 
 from deltanb.catalog.iceberg.commit import Change, Committed
-from deltanb.catalog.iceberg.metadata.fields import Json, flag, plain, record, refuse, text, texts
+from deltanb.catalog.iceberg.metadata.fields import Json, refuse, text
 from deltanb.catalog.rest.server.etags import etag_of, is_same
 from deltanb.catalog.rest.server.keyed import kept, unless_answered, writing
-from deltanb.catalog.rest.server.messages import Reply, Request, identifier, name_field, table_field
+from deltanb.catalog.rest.server.messages import Reply, Request, identifier
 from deltanb.catalog.rest.server.pages import listed
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import TableRow
 from deltanb.errors import InvalidArgument
 from deltanb.text.safe_text import get_logger, shown
 
-__all__ = ["commit_table", "commit_tables", "create_table", "drop_table", "list_tables", "load_table",
-           "register_table", "rename_table", "report_metrics", "table_exists"]
+__all__ = ["commit_table", "commit_tables", "committers", "create_table", "drop_table", "list_tables",
+           "load_table", "register_table", "rename_table", "report_metrics", "table_exists"]
 
 _log = get_logger("deltanb.catalog.rest.server")
 
 
-def _a_list(value: Any, path: str) -> list[Any]:
-    """A list whose items are for others to look at, after its length was."""
-    if not isinstance(value, list):
-        refuse(path, "must be an array")
-    return value
-
-
-def _an_object(value: Any, path: str) -> Json:
-    if not isinstance(value, dict):
-        refuse(path, "must be an object")
-    return value
-
-
-_CREATE = record({"name": name_field, "schema": _an_object}, {
-    "location": text, "partition-spec": _an_object, "write-order": _an_object, "stage-create": flag,
-    "properties": texts})
-_REGISTER = record({"name": name_field, "metadata-location": text}, {"overwrite": flag})
-_RENAME = record({"source": table_field, "destination": table_field})
-_COMMIT = record({"requirements": _a_list, "updates": _a_list}, {"identifier": table_field})
-_CHANGE = record({"identifier": table_field, "requirements": _a_list, "updates": _a_list})
-_COMMITS = record({"table-changes": _a_list})
-
-
 def list_tables(request: Request) -> Reply:
     """The Iceberg tables in a namespace."""
-    request.allow("read", request.namespace)
     tables = request.service.tables.store.tables
 
     def value(row: TableRow) -> Json:
@@ -65,8 +40,7 @@ def list_tables(request: Request) -> Reply:
 
 def create_table(request: Request) -> Reply:
     """Make a table, or say what it would be."""
-    request.allow("write", request.namespace)
-    body = request.body(_CREATE)
+    body = request.body
     made = request.service.tables.create(
         (request.namespace, body["name"]), body["schema"], body.get("partition-spec"),
         body.get("write-order"), body.get("location"), body.get("properties"),
@@ -80,8 +54,7 @@ def _first(done: Committed) -> Reply:
 
 def register_table(request: Request) -> Reply:
     """Make a table of a metadata file that is there and that no other table's folder has."""
-    request.allow("write", request.namespace)
-    body = request.body(_REGISTER)
+    body = request.body
     made = request.service.tables.register(
         (request.namespace, body["name"]), body["metadata-location"], body.get("overwrite", False),
         request.principal.name, kept(request, _first), partial(request.allow, "write"))
@@ -90,7 +63,6 @@ def register_table(request: Request) -> Reply:
 
 def load_table(request: Request) -> Reply:
     """A table's metadata, or that it has not changed since the client loaded it."""
-    request.allow("read", request.namespace)
     snapshots = request.query.get("snapshots") or "all"
     if snapshots not in ("all", "refs"):
         raise InvalidArgument(f"the parameter snapshots is all or refs, found {shown(snapshots)}")
@@ -105,14 +77,12 @@ def load_table(request: Request) -> Reply:
 
 def table_exists(request: Request) -> Reply:
     """Whether a table is there."""
-    request.allow("read", request.namespace)
     request.service.tables.row(request.table)
     return Reply(204)
 
 
 def drop_table(request: Request) -> Reply:
     """Drop a table; with ``purgeRequested`` its files too."""
-    request.allow("write", request.namespace)
     purge = request.flag("purgeRequested")
     request.service.tables.drop(
         request.table, purge, request.principal.name, _through(request, Reply(204)))
@@ -121,9 +91,8 @@ def drop_table(request: Request) -> Reply:
 
 def rename_table(request: Request) -> Reply:
     """Give a table another name."""
-    body = request.body(_RENAME)
+    body = request.body
     source, destination = body["source"], body["destination"]
-    request.allow("write", source.namespace, destination.namespace)
     request.service.tables.rename(source, destination, _through(request, Reply(204)))
     return Reply(204)
 
@@ -136,8 +105,7 @@ def _through(request: Request, reply: Reply) -> Registry:
 
 def report_metrics(request: Request) -> Reply:
     """Take a client's report on a scan or a commit: it is logged."""
-    request.allow("read", request.namespace)
-    report = request.body(plain)
+    report = request.body
     kind = text(report.get("report-type"), "report-type")
     request.service.tables.row(request.table)
     _log.debug("%s of %s: %s", shown(kind), request.table, shown(report))
@@ -146,8 +114,7 @@ def report_metrics(request: Request) -> Reply:
 
 def commit_table(request: Request) -> Reply:
     """Commit to one table."""
-    request.allow("write", request.namespace)
-    body = request.body(_COMMIT)
+    body = request.body
     if body.get("identifier", request.table) != request.table:
         refuse("identifier", f"is {body['identifier']}, and the path names {request.table}")
     change = Change(request.table, body["requirements"], body["updates"])
@@ -155,23 +122,23 @@ def commit_table(request: Request) -> Reply:
     return _first(unless_answered(done))
 
 
+def committers(request: Request) -> None:
+    """The sender may read in the namespaces of all tables, and write in those of the tables that change."""
+    changes = request.body["table-changes"]
+    most = request.service.tables.committer.limits.tables
+    if len(changes) > most:
+        refuse("table-changes", f"has {len(changes)} tables, and a commit may have {most}")
+    for each in changes:
+        request.allow("write" if each["updates"] else "read", each["identifier"].namespace)
+
+
 def commit_tables(request: Request) -> Reply:
     """Commit to many tables, all or none."""
-    given = request.body(_COMMITS)["table-changes"]
-    most = request.service.tables.committer.limits.tables
-    if len(given) > most:
-        refuse("table-changes", f"has {len(given)} tables, and a commit may have {most}")
-    changes = [_change(each, f"table-changes[{at}]") for at, each in enumerate(given)]
-    for change in changes:
-        request.allow("write" if change.updates else "read", change.name.namespace)
+    changes = [Change(each["identifier"], each["requirements"], each["updates"], f"table-changes[{at}]")
+               for at, each in enumerate(request.body["table-changes"])]
     done = request.service.tables.commit(
         changes, request.principal.name, kept(request, _all), "transaction")
     return _all(unless_answered(done))
-
-
-def _change(value: Any, path: str) -> Change:
-    change = _CHANGE(value, path)
-    return Change(change["identifier"], change["requirements"], change["updates"], path)
 
 
 def _all(done: Committed) -> Reply:

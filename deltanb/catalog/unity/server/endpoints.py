@@ -12,21 +12,28 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from deltanb.catalog.delta.tables import GRACE
 from deltanb.catalog.iceberg.metadata.fields import (
+    Check,
     Json,
     array,
     choice,
+    described,
+    named,
     plain,
     record,
     refuse,
+    shaped,
     text,
     texts,
     uuid_text,
 )
 from deltanb.catalog.limits import unlimited
-from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request, name_field
+from deltanb.catalog.rest.endpoint import Api, Endpoint
+from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request, anyone, name_field
+from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES, REFUSAL
 from deltanb.catalog.store.names import TableName, parts_of
 from deltanb.catalog.store.ownership import EVERYONE, STAGED, FolderNote, key_of
 from deltanb.catalog.store.rows import TableRow
@@ -42,7 +49,7 @@ from deltanb.catalog.unity.server.forms import (
     protocol_of,
     uniform_of,
 )
-from deltanb.catalog.unity.server.refusals import NotDelta, in_its_words
+from deltanb.catalog.unity.server.refusals import NotDelta, unity_refusal
 from deltanb.catalog.unity.server.updates import Update, update_of, updated
 from deltanb.errors import (
     InvalidArgument,
@@ -67,16 +74,6 @@ PROTOCOL = {"min-reader-version": 3, "min-writer-version": 7, "reader-features":
             "writer-features": ["catalogManaged", "inCommitTimestamp"]}
 """What the first commit of a table has to ask for."""
 
-_STAGING = record({"name": name_field})
-_CREATE = record(
-    {"name": name_field, "location": text, "table-type": choice("MANAGED", "EXTERNAL"), "columns": columns_of,
-     "protocol": protocol_of, "properties": texts, "last-commit-timestamp-ms": COUNT},
-    {"comment": text, "partition-columns": array(text), "domain-metadata": domains_of, "uniform": uniform_of})
-_RENAME = record({"new-name": name_field})
-_METRICS = record({"table-id": uuid_text}, {"report": plain})
-
-
-@in_its_words
 def get_config(request: Request) -> Reply:
     """Which endpoints there are, in the newest version that both sides know."""
     _require_catalog(request, request.query.get("catalog"))
@@ -86,18 +83,16 @@ def get_config(request: Request) -> Reply:
     if not any(each.startswith("1.") for each in versions.split(",")):
         raise InvalidArgument(f"protocol-versions: this server knows {VERSION}")
     return Reply(value={"protocol-version": VERSION, "endpoints": [
-        f"{method} /v1{path}" for method, path, call in ENDPOINTS if call is not get_config]})
+        f"{each.method} /v1{each.path}" for each in ENDPOINTS if each.call is not get_config]})
 
 
 # -- the life of a table -----------------------------------------------------------------------------
 
 
-@in_its_words
 def staging_table(request: Request) -> Reply:
     """Give an id and a folder to a table that is to be made."""
     space = _schema(request)
-    request.allow("write", space)
-    name = TableName.of((space, request.body(_STAGING)["name"]))
+    name = TableName.of((space, request.body["name"]))
     tables = request.service.tables
     if not tables.store.namespaces.exists(space):
         raise NamespaceNotFound(f"there is no schema {'.'.join(space)}", namespace=".".join(space))
@@ -134,13 +129,10 @@ def _is_made(request: Request, table_id: str, place: str) -> bool:
         lambda connection: connection.execute(query).first() is not None)
 
 
-@in_its_words
 def create_table(request: Request) -> Reply:
     """Make a table of a staging table whose first version is written."""
-    space = _schema(request)
-    request.allow("write", space)
-    body = request.body(_CREATE)
-    name = TableName.of((space, body["name"]))
+    body = request.body
+    name = TableName.of((_schema(request), body["name"]))
     if body["table-type"] != "MANAGED" or "uniform" in body:
         raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
     store, place = request.service.tables.store, _staging_place(request, body)
@@ -190,20 +182,15 @@ def _as_updates(body: Json) -> dict[str, Json]:
     return found
 
 
-@in_its_words
 def load_table(request: Request) -> Reply:
     """A table, with its commits that are not published."""
-    name = _table(request)
-    request.allow("read", name.namespace)
-    return _answer(request, name)
+    return _answer(request, _table(request))
 
 
-@in_its_words
 def update_table(request: Request) -> Reply:
     """Propose a commit, say what is published, change what the catalog keeps."""
     name = _table(request)
-    request.allow("write", name.namespace)
-    update: Update = request.body(update_of)  # type: ignore[assignment]
+    update: Update = request.body
     row, tail = _loaded(request, name)
     assert row.delta is not None
     tables = request.service.tables
@@ -212,11 +199,9 @@ def update_table(request: Request) -> Reply:
     return _done(request, name)
 
 
-@in_its_words
 def delete_table(request: Request) -> Reply:
     """Take a table out of the catalog; a day later its files are swept."""
     name = _table(request)
-    request.allow("write", name.namespace)
     _row(request, name)
     request.service.tables.store.tables.drop(
         name, request.principal.name, purged_from=options.clock() + GRACE,
@@ -224,39 +209,27 @@ def delete_table(request: Request) -> Reply:
     return Reply(204)
 
 
-@in_its_words
 def table_exists(request: Request) -> Reply:
     """Whether there is a table."""
-    name = _table(request)
-    request.allow("read", name.namespace)
-    _row(request, name)
+    _row(request, _table(request))
     return Reply(204)
 
 
-@in_its_words
 def rename_table(request: Request) -> Reply:
     """Give a table another name in its schema."""
     name = _table(request)
-    request.allow("write", name.namespace)
-    new = TableName.of((name.namespace, request.body(_RENAME)["new-name"]))
+    new = TableName.of((name.namespace, request.body["new-name"]))
     _row(request, name)
     request.service.tables.store.tables.rename(name, new)
     return Reply(204)
 
 
-@in_its_words
 def table_credentials(request: Request) -> Reply:
     """That the sender may read or write a table's files: there is no secret to it."""
-    name = _table(request)
-    operation = request.query.get("operation")
-    if operation not in ("READ", "READ_WRITE"):
-        refuse("operation", f"is READ or READ_WRITE, found {shown(operation)}")
-    request.allow("read" if operation == "READ" else "write", name.namespace)
-    row = _row(request, name)
-    return Reply(value={"storage-credentials": [_credential(_location(row), operation)]})
+    location = _location(_row(request, _table(request)))
+    return Reply(value={"storage-credentials": [_credential(location, request.query["operation"])]})
 
 
-@in_its_words
 def staging_credentials(request: Request) -> Reply:
     """The same of a staging table, by its id."""
     table_id = uuid_text(request.params["table_id"], "table_id")
@@ -267,17 +240,37 @@ def staging_credentials(request: Request) -> Reply:
         "storage-credentials": [_credential(uri_of(place), "READ_WRITE") for place in places]})
 
 
-@in_its_words
 def report_metrics(request: Request) -> Reply:
     """Take a client's report on a commit: it is logged."""
-    name = _table(request)
-    request.allow("read", name.namespace)
-    body = request.body(_METRICS)
+    name, body = _table(request), request.body
     row = _row(request, name)
     if body["table-id"] != row.table_id:
         raise InvalidArgument(f"table-id: {name} has the id {row.table_id}")
     _log.debug("metrics of %s: %s", name, shown(body.get("report")))
     return Reply(204)
+
+
+# -- who may ask what --------------------------------------------------------------------------------
+
+
+def _readers(request: Request) -> None:
+    request.allow("read", _table(request).namespace)
+
+
+def _writers(request: Request) -> None:
+    request.allow("write", _table(request).namespace)
+
+
+def _makers(request: Request) -> None:
+    request.allow("write", _schema(request))
+
+
+def _users(request: Request) -> None:
+    """Who may read, or with another operation write."""
+    name, operation = _table(request), request.query.get("operation")
+    if operation not in ("READ", "READ_WRITE"):
+        refuse("operation", f"is READ or READ_WRITE, found {shown(operation)}")
+    request.allow("read" if operation == "READ" else "write", name.namespace)
 
 
 # -- what is asked of a request ----------------------------------------------------------------------
@@ -346,21 +339,48 @@ def _credential(location: str, operation: str) -> Json:
             "expiration-time-ms": options.clock() + CREDENTIAL_LIFETIME}
 
 
+UNITY = Api(
+    roots={"/delta/v1": "delta_{}", "/api/2.1/unity-catalog/delta/v1": "unity_{}"},
+    refusal=unity_refusal, statuses=EXTENSION_STATUSES, error=REFUSAL)
+"""Below the server's root, and where Unity Catalog's own server has it."""
+
+
+def _endpoint(method: str, path: str, call: Callable[[Request], Reply], needs: Callable[[Request], None],
+              body: Check | None = None, query: tuple[Json, ...] = ()) -> Endpoint:
+    return Endpoint(UNITY, method, path, call, needs, str(call.__doc__), body=body, answer=plain, query=query,
+                    more={204: "Done"})
+
+
+def _required(name: str, check: Check) -> Json:
+    return {"name": name, "in": "query", "required": True, "schema": described(check, {})}
+
+
 _SCHEMA = "/catalogs/{catalog}/schemas/{schema}"
 _TABLES = f"{_SCHEMA}/tables"
 _TABLE = f"{_TABLES}/{{table}}"
+_CREATE = {
+    "name": name_field, "location": text,
+    "table-type": shaped({"enum": ["MANAGED"]})(choice("MANAGED", "EXTERNAL")), "columns": columns_of,
+    "protocol": protocol_of, "properties": texts, "last-commit-timestamp-ms": COUNT}
+_CREATE_MORE = {"comment": text, "partition-columns": array(text), "domain-metadata": domains_of}
 
 ENDPOINTS = (
-    ("GET", "/config", get_config),
-    ("POST", f"{_SCHEMA}/staging-tables", staging_table),
-    ("POST", _TABLES, create_table),
-    ("HEAD", _TABLE, table_exists),
-    ("GET", _TABLE, load_table),
-    ("POST", _TABLE, update_table),
-    ("DELETE", _TABLE, delete_table),
-    ("POST", f"{_TABLE}/rename", rename_table),
-    ("GET", f"{_TABLE}/credentials", table_credentials),
-    ("POST", f"{_TABLE}/metrics", report_metrics),
-    ("GET", "/staging-tables/{table_id}/credentials", staging_credentials),
+    _endpoint("GET", "/config", get_config, anyone,
+              query=(_required("catalog", text), _required("protocol-versions", text))),
+    _endpoint("POST", f"{_SCHEMA}/staging-tables", staging_table, _makers,
+              named("StagingTable", record({"name": name_field}))),
+    _endpoint("POST", _TABLES, create_table, _makers, named("NewTable", shaped(record(_CREATE, _CREATE_MORE))(
+        record(_CREATE, {**_CREATE_MORE, "uniform": uniform_of})))),
+    _endpoint("HEAD", _TABLE, table_exists, _readers),
+    _endpoint("GET", _TABLE, load_table, _readers),
+    _endpoint("POST", _TABLE, update_table, _writers, named("UpdateTable", update_of)),
+    _endpoint("DELETE", _TABLE, delete_table, _writers),
+    _endpoint("POST", f"{_TABLE}/rename", rename_table, _writers,
+              named("NewName", record({"new-name": name_field}))),
+    _endpoint("GET", f"{_TABLE}/credentials", table_credentials, _users,
+              query=(_required("operation", choice("READ", "READ_WRITE")),)),
+    _endpoint("POST", f"{_TABLE}/metrics", report_metrics, _readers,
+              named("CommitMetrics", record({"table-id": uuid_text}, {"report": plain}))),
+    _endpoint("GET", "/staging-tables/{table_id}/credentials", staging_credentials, anyone),
 )
-"""Method, path and function of each; HEAD before GET, which would answer it."""
+"""The rows of the table; HEAD before GET, which would answer it."""

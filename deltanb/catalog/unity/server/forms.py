@@ -11,8 +11,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from deltanb.catalog.iceberg.metadata.fields import Json, array, flag, plain, record, refuse, text, whole
-from deltanb.catalog.rest.client.forms import is_staged_name
+from deltanb.catalog.iceberg.metadata.fields import (
+    Json,
+    array,
+    choice,
+    flag,
+    plain,
+    record,
+    refuse,
+    shaped,
+    text,
+    whole,
+)
+from deltanb.catalog.rest.forms import is_staged_name
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import Commit, Tail
 from deltanb.schema.protocol import FEATURE_PREFIX
@@ -49,9 +60,16 @@ def columns_value(kind: Any) -> Any:
         here: columns_value(kind[there]) for there, here in _PARTS[kind["type"]]}}
 
 
-_FIELD = record({"name": text, "type": lambda value, path: value, "nullable": flag, "metadata": plain})
+@shaped({"type": ["string", "object"]})
+def _some_type(value: Any, path: str) -> Any:
+    return value
 
 
+_FIELD = record({"name": text, "type": _some_type, "nullable": flag, "metadata": plain})
+_STRUCT = record({"type": choice("struct"), "fields": array(_FIELD)})
+
+
+@shaped(_STRUCT)
 def columns_of(value: Any, path: str) -> Json:
     """The check of columns, as Delta's schema JSON."""
     found = _type(value, path, 0)
@@ -95,10 +113,12 @@ def bare(kind: Any) -> Any:
 # -- protocols, domains, commits ---------------------------------------------------------------------
 
 
-_PROTOCOL = record({"min-reader-version": whole(32, least=1), "min-writer-version": whole(32, least=1)},
+_AT_LEAST_1 = shaped(COUNT)(whole(32, least=1))
+_PROTOCOL = record({"min-reader-version": _AT_LEAST_1, "min-writer-version": _AT_LEAST_1},
                    {"reader-features": array(text), "writer-features": array(text)})
 
 
+@shaped(_PROTOCOL)
 def protocol_of(value: Any, path: str) -> Json:
     """The check of a protocol, as the log's action."""
     found = _PROTOCOL(value, path)
@@ -109,18 +129,19 @@ def protocol_of(value: Any, path: str) -> Json:
 
 domains_of = record({}, {
     "delta.clustering": record({"clusteringColumns": array(array(text))}),
-    "delta.rowTracking": record({"rowIdHighWaterMark": whole(64)})})
+    "delta.rowTracking": record({"rowIdHighWaterMark": shaped(COUNT)(whole(64))})})
 """The check of domain metadata: what is set of each domain."""
 
-uniform_of = record({"iceberg": record({}, {
+uniform_of = record({"iceberg": shaped(plain)(record({}, {
     "metadata-location": text, "converted-delta-version": COUNT, "converted-delta-timestamp": COUNT,
-    "base-converted-delta-version": COUNT})})
+    "base-converted-delta-version": COUNT}))})
 """The check of what is said of a table's conversion to Iceberg."""
 
 _COMMIT = record({"version": _POSITIVE, "timestamp": _POSITIVE, "file-name": text, "file-size": _POSITIVE,
                   "file-modification-timestamp": _POSITIVE})
 
 
+@shaped(_COMMIT)
 def commit_of(value: Any, path: str) -> Commit:
     """The check of a commit that is proposed."""
     found = _COMMIT(value, path)

@@ -6,13 +6,11 @@ What it does not know: what was asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from deltanb import errors
-from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request
-from deltanb.catalog.rest.server.refusals import refused, with_kind
+from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply
+from deltanb.catalog.rest.server.refusals import refusal, refused, with_kind
 
-__all__ = ["NotDelta", "RequirementConflict", "TooManyUnpublished", "VersionConflict", "in_its_words"]
+__all__ = ["NotDelta", "RequirementConflict", "TooManyUnpublished", "VersionConflict", "unity_refusal"]
 
 
 class VersionConflict(errors.CommitFailed):
@@ -55,17 +53,9 @@ _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 
 
-def in_its_words(call: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
-    """An endpoint whose errors are told in this API's names."""
-
-    def told(request: Request) -> Reply:
-        try:
-            return call(request)
-        except errors.DeltaError as error:
-            for kind, status, name in _STATUSES:
-                if isinstance(error, kind):
-                    return with_kind(refused(status, name, str(error)), error)
-            raise
-
-    told.__name__, told.__doc__ = call.__name__, call.__doc__
-    return told
+def unity_refusal(error: Exception) -> Reply:
+    """The answer to a request that an error ended, with this API's name for the error."""
+    for kind, status, name in _STATUSES:
+        if isinstance(error, kind):
+            return with_kind(refused(status, name, str(error)), error)
+    return refusal(error)

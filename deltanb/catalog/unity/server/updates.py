@@ -16,7 +16,18 @@ from typing import Any
 
 from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.delta.managed import summary_of
-from deltanb.catalog.iceberg.metadata.fields import Check, Json, array, record, refuse, text, texts, uuid_text
+from deltanb.catalog.iceberg.metadata.fields import (
+    Check,
+    Json,
+    array,
+    record,
+    refuse,
+    shaped,
+    tagged,
+    text,
+    texts,
+    uuid_text,
+)
 from deltanb.catalog.limits import unlimited
 from deltanb.catalog.store.ratification import DeltaCommit, Refused
 from deltanb.catalog.store.rows import TableRow
@@ -83,6 +94,7 @@ class Update:
 def _one_of(kinds: Mapping[str, Check], tag: str) -> Check:
     """The check of an array of objects that their field ``tag`` tells apart, each kind at most once."""
 
+    @shaped(array(tagged(tag, "", kinds)))
     def check(value: Any, path: str) -> dict[str, Json]:
         found: dict[str, Json] = {}
         for at, each in enumerate(array(lambda each, _: each)(value, path)):
@@ -101,6 +113,7 @@ def _one_of(kinds: Mapping[str, Check], tag: str) -> Check:
 _REQUEST = record({"requirements": _one_of(_REQUIREMENTS, "type"), "updates": _one_of(_UPDATES, "action")})
 
 
+@shaped(_REQUEST)
 def update_of(value: Any, path: str) -> Update:
     """The check of a request to change a table.
 

@@ -21,12 +21,18 @@ from deltanb.catalog.iceberg.metadata.fields import (
     array,
     base64_text,
     choice,
+    deferred,
+    mapping,
+    maybe,
     record,
     refuse,
+    shaped,
     text,
     uuid_text,
     whole,
 )
+from deltanb.catalog.iceberg.metadata.requirements import requirement_field
+from deltanb.catalog.iceberg.metadata.updates import update_field
 from deltanb.catalog.overview import Overview
 from deltanb.catalog.store.history import Entry
 from deltanb.catalog.store.names import TableName, parts_of
@@ -34,12 +40,15 @@ from deltanb.catalog.store.ratification import Asserted, DeltaCommit
 from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import Commit, Tail
 from deltanb.errors import InvalidArgument
+from deltanb.text.safe_text import shown
 
 __all__ = ["IcebergChange", "Ratification", "assertion_value", "commit_value", "entry_of", "entry_value",
            "mapping", "name_value", "overview_of", "overview_value", "proposal_value", "ratification_of",
            "row_of", "row_value", "short", "table_name", "tail_of", "tail_value"]
 
 VERSION = whole(64, least=0)
+MAX_ASKED = 1000  # names or ids of one question
+_TABLE_ID = re.compile(r"[A-Za-z0-9_.\-]{1,36}")
 _STAGED = re.compile(r"(\d{20})\.[A-Za-z0-9_-]{1,200}\.json")
 
 
@@ -74,24 +83,25 @@ class Ratification:
     summary: str | None
 
 
-def mapping(item: Check) -> Check:
-    """The check of an object of which every value passes a check."""
+def few(items: Check) -> Check:
+    """The check of an array that is not too long for one question."""
 
-    def check(value: Any, path: str) -> Json:
-        if not isinstance(value, dict):
-            refuse(path, "must be an object")
-        return {text(name, f"a name in {path}"): item(each, f"{path}.{name}") for name, each in value.items()}
+    @shaped(items)
+    def check(value: Any, path: str) -> Any:
+        checked = items(value, path)
+        if len(checked) > MAX_ASKED:
+            refuse(path, f"are {len(checked)}, and a question may have {MAX_ASKED}")
+        return checked
 
     return check
 
 
-def maybe(item: Check) -> Check:
-    """The check of a value that may be null."""
-    return lambda value, path: None if value is None else item(value, path)
-
-
-def _whatever(value: Any, path: str) -> Any:
-    return value
+@shaped(text)
+def table_id_field(value: Any, path: str) -> str:
+    """The id of a table that is being made: none by which a folder is staged for a name (``staged_id``)."""
+    if not _TABLE_ID.fullmatch(text(value, path)):
+        refuse(path, f"is no id of a table, 1 to 36 letters, digits, dots and dashes: {shown(value)}")
+    return str(value)
 
 
 # -- names and tables --------------------------------------------------------------------------------
@@ -105,6 +115,7 @@ def name_value(name: TableName) -> Json:
 _NAME = record({"namespace": array(text), "name": text})
 
 
+@shaped(_NAME)
 def table_name(value: Any, path: str) -> TableName:
     """The check of a table's name.
 
@@ -140,6 +151,7 @@ _ROW = record(
     {"table-id": text, "metadata-location": text, "delta": _DELTA})
 
 
+@shaped(_ROW)
 def row_of(value: Any, path: str) -> TableRow:
     """The check of a table's row."""
     found = _ROW(value, path)
@@ -162,6 +174,7 @@ _COMMIT = record({"version": VERSION, "txn_id": text}, {
 _TAIL = record({"latest": VERSION, "published": VERSION, "commits": array(_COMMIT)})
 
 
+@shaped(_TAIL)
 def tail_of(value: Any, path: str) -> Tail:
     """The check of such a tail."""
     found = _TAIL(value, path)
@@ -198,6 +211,7 @@ _KEPT: Mapping[str, Check] = {
 _DELTA_COMMIT = record({"table": table_name, "table-id": text, "version": VERSION}, _KEPT)
 
 
+@shaped(_DELTA_COMMIT)
 def _commit_of(value: Any, path: str) -> DeltaCommit:
     found = _DELTA_COMMIT(value, path)
     name, version = found.get("file-name"), found["version"]
@@ -221,19 +235,22 @@ def is_staged_name(name: str, version: int) -> bool:
     return found is not None and int(found[1]) == version
 
 
-_CHANGE = record({"table": table_name, "requirements": _whatever, "updates": _whatever}, {"table-id": text})
+_CHANGE = record({"table": table_name, "requirements": deferred(list, array(requirement_field)),
+                  "updates": deferred(list, array(update_field))}, {"table-id": text})
 
 
+@shaped(_CHANGE)
 def _change_of(value: Any, path: str) -> IcebergChange:
     found = _CHANGE(value, path)
-    for name in ("requirements", "updates"):
-        if not isinstance(found[name], list):
-            refuse(f"{path}.{name}", "must be an array")
     return IcebergChange(found.get("table-id"), found["table"], found["requirements"], found["updates"])
 
 
+_KINDS = {"delta": _commit_of, "iceberg": _change_of}
+
+
+@shaped(*(record({kind: check}) for kind, check in _KINDS.items()))
 def _proposal_of(value: Any, path: str) -> tuple[str, DeltaCommit | IcebergChange]:
-    found = record({}, {"delta": _commit_of, "iceberg": _change_of})(value, path)
+    found = record({}, _KINDS)(value, path)
     if len(found) != 1:
         refuse(path, "is either delta or iceberg")
     ((kind, proposal),) = found.items()
@@ -245,6 +262,7 @@ def assertion_value(asserted: Asserted) -> Json:
     return {"table": name_value(asserted.name), "table-id": asserted.table_id, "pointer": asserted.pointer}
 
 
+@shaped({"type": ["integer", "string"]})
 def _pointer(value: Any, path: str) -> int | str:
     return text(value, path) if isinstance(value, str) else VERSION(value, path)  # type: ignore[no-any-return]
 
@@ -252,6 +270,7 @@ def _pointer(value: Any, path: str) -> int | str:
 _ASSERTION = record({"table": table_name, "table-id": text, "pointer": _pointer})
 
 
+@shaped(_ASSERTION)
 def _assertion_of(value: Any, path: str) -> Asserted:
     found = _ASSERTION(value, path)
     return Asserted(found["table-id"], found["table"], found["pointer"])
@@ -260,6 +279,7 @@ def _assertion_of(value: Any, path: str) -> Asserted:
 MAX_SUMMARY = 100_000  # characters: the names of some hundred tables and what was done to them
 
 
+@shaped(text)
 def short(value: Any, path: str) -> str:
     """The id or the name of something, not of any length."""
     if not 0 < len(text(value, path)) <= 200 or not value.isprintable():
@@ -267,6 +287,7 @@ def short(value: Any, path: str) -> str:
     return str(value)
 
 
+@shaped(text)
 def _summary(value: Any, path: str) -> str:
     if len(text(value, path)) > MAX_SUMMARY:
         refuse(path, f"has more than {MAX_SUMMARY} characters")
@@ -278,6 +299,7 @@ _RATIFICATION = record(
     {"assertions": array(_assertion_of), "principal": short, "summary": _summary})
 
 
+@shaped(_RATIFICATION)
 def ratification_of(value: Any, path: str) -> Ratification:
     """The check of a request to ratify."""
     found = _RATIFICATION(value, path)
@@ -301,9 +323,7 @@ def overview_value(overview: Overview) -> Json:
 
 def overview_of(value: Any, path: str) -> Overview:
     """The check of such a glance."""
-    found = record({
-        "namespaces": array(text), "num_namespaces": VERSION, "tables": array(row_of), "num_tables": VERSION,
-        "last": array(entry_of), "num_transactions": VERSION, "names": mapping(text)})(value, path)
+    found = _OVERVIEW(value, path)
     lists = {name: tuple(found[name]) for name in ("namespaces", "tables", "last")}
     return Overview(**{**found, **lists})
 
@@ -321,9 +341,15 @@ _ENTRY = record({"seq": VERSION, "txn-id": text, "time": whole(64), "changes": m
                 {"principal": text, "summary": text})
 
 
+@shaped(_ENTRY)
 def entry_of(value: Any, path: str) -> Entry:
     """The check of one."""
     found = _ENTRY(value, path)
     changes = {name: tuple(each) for name, each in found["changes"].items()}
     return Entry(found["seq"], found["txn-id"], found["time"], found.get("principal"), found.get("summary"),
                  MappingProxyType(changes))  # type: ignore[arg-type]
+
+
+_OVERVIEW = record({
+    "namespaces": array(text), "num_namespaces": VERSION, "tables": array(row_of), "num_tables": VERSION,
+    "last": array(entry_of), "num_transactions": VERSION, "names": mapping(text)})

@@ -1,0 +1,78 @@
+"""One endpoint of a server, as the table has it: from this its route, permission, OpenAPI and client derive.
+
+What lives here: the row (:class:`Endpoint`) and what the endpoints of one API share (:class:`Api`).
+What it does not know: any endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from deltanb.catalog.iceberg.metadata.fields import Check, Json
+
+if TYPE_CHECKING:
+    from deltanb.catalog.rest.server.messages import Reply, Request
+
+__all__ = ["Api", "Endpoint", "query"]
+
+
+@dataclass(frozen=True)
+class Api:
+    """Endpoints that share where they are, and how they refuse."""
+
+    roots: Mapping[str, str]
+    """What comes before each path -> the operation's id in OpenAPI; each root has all endpoints."""
+    refusal: Callable[[Exception], Reply] = field(repr=False)
+    """The answer to a request that an error ended."""
+    statuses: Mapping[int, str]
+    """The statuses of refusals, with what each means."""
+    error: Check
+    """The body of a refusal."""
+    parameters: Mapping[str, str] | None = None
+    """What a part of a path means, where its name does not say it; None: OpenAPI describes no parameters."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One endpoint of an API."""
+
+    api: Api
+    method: str
+    path: str
+    call: Callable[[Request], Reply]
+    needs: Callable[[Request], None]
+    """Refuses a sender who may not ask this."""
+    summary: str
+    status: int = 200
+    body: Check | None = None
+    answer: Check | None = None
+    query: tuple[Json, ...] = ()
+    """Its parameters, as OpenAPI has them."""
+    is_keyed: bool = False
+    """Whether it is done once for an idempotency key; asking the others twice does no more than once."""
+    more: Mapping[int, str] = field(default_factory=dict)
+    """Further statuses of success."""
+    prefixed: bool = True
+    """Whether it is also below the roots that have parameters."""
+
+    @property
+    def name(self) -> str:
+        """Its name in descriptions and in the log: that of the function."""
+        return self.call.__name__
+
+    @property
+    def paths(self) -> list[str]:
+        """Its whole paths."""
+        return [f"{root}{self.path}" for root in self.roots]
+
+    @property
+    def roots(self) -> list[str]:
+        """What comes before its path."""
+        return [root for root in self.api.roots if self.prefixed or "{" not in root]
+
+
+def query(name: str, schema: Json, text: str) -> Json:
+    """A parameter that may be left out."""
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": text}
