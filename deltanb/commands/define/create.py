@@ -93,6 +93,9 @@ def create(
         raise InvalidArgument(
             f"{log.path} is not a place for a table: it is a file, or lies in one. Give another path",
             path=log.path) from None
+    except BaseException as error:  # an interrupt may come behind the commit, while its note is removed
+        txn.note_outcome(error)
+        raise
     return log
 
 
