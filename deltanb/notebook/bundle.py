@@ -1,13 +1,12 @@
 """One MIME bundle for every object, and what a notebook shows of a failed commit.
 
-What lives here: which forms go out, and the promise that showing never raises: of what cannot be
-shown, the reason is.
+What lives here: which forms go out, and the promise that showing never raises: where an object cannot
+be shown, the reason is.
 What it does not know: what is in a view (``views``), or how it is drawn (``text``, ``html``).
 
-An error in a notebook: the traceback ends at the caller's line. A failed commit: the conflict's
-picture is published as an output of its own, above the error. The text form of that output is one
-sentence without times or file names, so that comparing the text of two runs compares what was decided;
-the error stays the line it says.
+The traceback of an error ends at the caller's line. The conflict of a failed commit is published as an
+output of its own, above the error. The text form of that output is one sentence without times or file
+names, so that two runs with the same outcome have the same text.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def line(obj: Any) -> str:
 
 
 def note(conflict: Any) -> str:
-    """The text of a conflict where a traceback ends with it: as :func:`text`, with all of the advice."""
+    """The text of a conflict at the end of a traceback: :func:`text` with all of the advice."""
     try:
         return conflict_forms.to_note(views.fields(conflict))  # type: ignore[arg-type]
     except Exception as error:
@@ -101,8 +100,8 @@ def drawing(obj: Any, name: str) -> Any:
 def page(title: str, parts: Sequence[tuple[str, Any]]) -> str:
     """A page of its own, without its first line, with a heading and a picture for each part.
 
-    A part is an object that has a view, pairs of names and values, or text. Whatever the settings, pictures
-    are drawn: a page is for a browser.
+    A part is an object that has a view, pairs of names and values, or text. Pictures are drawn whatever the
+    settings say, because a page is for a browser.
     """
     return pages.page(title, [(heading, _drawn(part)) for heading, part in parts])
 
@@ -120,14 +119,14 @@ def _drawn(part: Any) -> Markup:
 
 
 def save(obj: Any, path: Any) -> Path:
-    """Write the picture of an object to a file, as its ending says; where it was written."""
+    """Write the picture of an object to a file in the form its ending names; returns the path."""
     from deltanb.notebook import saving
 
     return saving.save(obj, path)
 
 
 def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """What a notebook gets of an object: its forms, and its buttons where it has some."""
+    """What a notebook shows of an object: its forms, and its buttons if it has some."""
     entry = views.entry_of(obj)
     forms = mimebundle(obj, include, exclude)
     if not entry.widget or options.display == "text" or (include and WIDGET not in include) or (
@@ -145,9 +144,9 @@ def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
 def render_traceback(error: BaseException) -> list[str]:
     """IPython's lines for an error of this library; never raises.
 
-    The picture of its conflict or deadlock, if it carries one, is published as well in a notebook, once a
-    cell: IPython asks for the lines twice, for the screen and for its history. Elsewhere, and where only text
-    is wanted, the text form of the picture ends the traceback.
+    If the error carries a conflict or a deadlock, a notebook also gets its picture, once per cell: IPython
+    asks for the lines twice, for the screen and for its history. Outside of notebooks, and where text is all
+    that is shown, the text form of the picture ends the traceback.
     """
     try:
         shell = _shell()
@@ -187,10 +186,10 @@ def _shell() -> Any:
 
 
 def _user_traceback(error: BaseException, shell: Any) -> list[str]:
-    """The traceback down to the caller's last line: how a commit is made is not what went wrong.
+    """The traceback down to the caller's last line, without the library's own frames.
 
-    Nor is what the library met before it said what it says, so causes are left out, too. And the note that
-    has a conflict as text: its picture, or its text, stands beside the traceback.
+    Causes are left out, too, and so is the note that holds the conflict as text: the picture or the text is
+    shown beside the traceback.
     """
     frames = without_own_frames(error.__traceback__)
     hidden = error.__cause__, error.__suppress_context__
@@ -205,7 +204,7 @@ def _user_traceback(error: BaseException, shell: Any) -> list[str]:
 
 @contextmanager
 def _without_picture(error: Any) -> Iterator[None]:
-    """For the block, the error without the note that says what its picture says."""
+    """Within the block, the error lacks the note that repeats its picture."""
     if getattr(error, "conflict", None) is None:
         yield
         return
@@ -218,7 +217,7 @@ def _without_picture(error: Any) -> Iterator[None]:
 
 
 def without_own_frames(frames: TracebackType | None) -> TracebackType | None:
-    """A copy of the traceback without the frames of this package, and of what it calls, at its end.
+    """A copy of the traceback without the last frames, those of this package and of what it calls.
 
     The error's own traceback stays whole: ``traceback.print_exception(error)`` and ``%debug`` have
     every frame.

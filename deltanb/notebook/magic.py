@@ -1,4 +1,4 @@
-"""``%sql`` and ``%%sql``: queries in a notebook's cells, over tables that are named by variables or paths.
+"""``%sql`` and ``%%sql``: queries in a notebook's cells, over tables named by variables or paths.
 
 What lives here: :class:`SqlMagic`, its options, and what ``%load_ext deltanb`` does.
 What it does not know: how a query runs (``query/run``), how its result looks (``views/query``).
@@ -74,7 +74,7 @@ def parse(line: str, cell: str | None = None) -> CellRequest:
     CellRequest(sql='SELECT 1', spark=False, output='found', quiet=True)
 
     Raises:
-        InvalidArgument: an option that there is not, or no query.
+        InvalidArgument: an unknown option, or no query.
     """
     arguments: dict[str, Any] = {}
     assignment = _ASSIGNMENT.match(line)

@@ -1,6 +1,6 @@
 """Pictures as files: a page, an SVG, a PNG.
 
-What lives here: which ending asks for which form, and the converters that make a PNG of an SVG.
+What lives here: the form that each ending stands for, and the converters from SVG to PNG.
 What it does not know: how anything is drawn (``views``, ``drawing``).
 """
 
@@ -82,7 +82,7 @@ def _by_resvg(module: Any, svg: str) -> bytes:
 
 
 def _by_cairosvg(module: Any, svg: str) -> bytes:
-    svg = re.sub(r"</?tspan[^>]*>", "", svg)  # it sets words that end at a place one after the other
+    svg = re.sub(r"</?tspan[^>]*>", "", svg)  # it draws end-anchored spans one after the other
     return bytes(module.svg2png(bytestring=svg.encode(), scale=PNG_SCALE))
 
 

@@ -1,4 +1,4 @@
-"""What the timeline of a catalog shows, and where: that of a table, with a lane a table and with ties.
+"""What the timeline of a catalog shows, and where: a lane for each table, ties between tables.
 
 What lives here: the words of a catalog's timeline, and which signs are tied.
 What it does not know: Vega-Lite, SVG, how a lane is packed (``timeline_scene``, ``layout``).
@@ -69,7 +69,7 @@ class CatalogScene(Scene):
 
     @property
     def num_failed(self) -> int:
-        """How many transactions committed nothing, of however many tables."""
+        """How many transactions committed nothing."""
         return len({track.txn_id for track in self.failed})
 
     @property
@@ -82,11 +82,11 @@ class CatalogScene(Scene):
         return f"transaction {at}"
 
     def tick(self, at: int) -> str:
-        """Its number alone."""
+        """The transaction's number alone."""
         return str(at)
 
     def winner(self, track: Track, at: int) -> Track | None:
-        """What the transaction that won did to the same table."""
+        """What the winning transaction did to the same table."""
         return self._by_place.get((at, track.writer))
 
     @cached_property
@@ -94,12 +94,12 @@ class CatalogScene(Scene):
         return {(track.version, track.writer): track for track in self.commits}
 
     def whose(self, track: Track) -> str:
-        """Which table it moved, and by whom."""
+        """Which table the transaction moved, and who made it."""
         assert isinstance(track, CatalogTrack)
         return " ".join(filter(None, ("on", track.writer, track.pointer, f"by {track.who}")))
 
     def tip(self, track: Track) -> dict[str, str]:
-        """What its tooltip says of a table in a transaction."""
+        """The tooltip of a table in a transaction."""
         assert isinstance(track, CatalogTrack)
         read = "not recorded" if track.read_version is None else str(track.read_version)
         return {
@@ -146,7 +146,7 @@ class CatalogScene(Scene):
 
     @property
     def ties(self) -> list[list[Track]]:
-        """The tables of each transaction that has several, among those that have a place in the lanes."""
+        """For each transaction of several tables, those of its tables that are in the lanes."""
         shown = set(map(id, self.shown))
         tied = ([track for track in group if id(track) in shown] for group in self.groups)
         return [list(group) for group in tied if len(group) > 1]

@@ -3,9 +3,9 @@
 What lives here: the forms a chart goes out in, the colours it is drawn in, and the few marks an SVG needs.
 What it does not know: what a chart shows.
 
-There is no HTML among the forms: hosts prefer it to the chart. Altair's own output needs the network
-or a version of Vega-Lite that JupyterLab does not have. Where the chart is not drawn, as on static
-pages, the SVG is; where that is not, the text is, and it has the whole meaning.
+There is no HTML among the forms, since hosts would prefer it to the chart. Altair's own output needs the
+network or a version of Vega-Lite that JupyterLab does not have. Where the chart cannot be drawn, as on
+static pages, the SVG is shown; where that cannot, the text, which has the whole meaning.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def chart_bundle(
             or None.
         svg: the same picture as SVG, a function that makes it, or None.
         text: the same in words.
-        include, exclude: MIME types wanted, or not.
+        include, exclude: MIME types to produce, or to leave out.
 
     >>> sorted(chart_bundle({"mark": "bar"}, "<svg/>", "one bar"))
     ['application/vnd.vegalite.v5+json', 'image/svg+xml', 'text/plain']
@@ -63,7 +63,7 @@ def chart_bundle(
 
 
 def offline(chart: Any) -> dict[str, Any]:
-    """The specification of a chart, in the version that JupyterLab draws by itself, on its own ground.
+    """The specification of a chart, in the version of Vega-Lite that JupyterLab has, without a background.
 
     >>> offline({"mark": "bar"})["config"]
     {'background': 'transparent'}
@@ -107,7 +107,7 @@ def _palette() -> dict[str, str]:
 
 
 def color(name: str) -> str:
-    """A colour of the stylesheet that stands out on white and on black, or grey if none are wanted.
+    """A colour of the stylesheet that stands out on white and on black; grey if colours are off.
 
     >>> color("append"), color("lost") != color("delete")
     ('#568de0', True)
@@ -117,9 +117,9 @@ def color(name: str) -> str:
 
 # -- SVG ---------------------------------------------------------------------------------------
 
-# No grey has 4.5:1 on white and on black, and a picture cannot know what it is laid on: it brings its
-# ground. Attributes give the light scheme where styles are taken away; the sheet gives the dark one, as
-# an image of its own by the system's scheme, inside of a page by the page's.
+# No grey has a contrast of 4.5:1 on both white and black, and a picture cannot know what it lies on, so it
+# brings its own background. Attributes give the light scheme where styles are stripped; the stylesheet gives
+# the dark one, by the system's scheme in a file of its own, by the page's scheme inside a page.
 _DARK = "--g:#111;--t:#e6e6e6;--m:#a0a0a0;--x:#ff8f4a;--l:#444"
 _LIGHT = "--g:#fff;--t:#1f2328;--m:#57606a;--x:#a33f00;--l:#d0d7de"
 _STYLE = (
@@ -167,9 +167,9 @@ def line(points: str, **attributes: Any) -> str:
 
 
 def picture(width: float, height: float, sentence: str, parts: Iterable[str]) -> str:
-    """A whole SVG on its own ground; the sentence is its name for those who cannot see it.
+    """A whole SVG on its own background; the sentence is its accessible name.
 
-    Whoever calls this shows the sentence as well.
+    The caller has to show the sentence as well.
     """
     ground = element("rect", x=.5, y=.5, width=width - 1, height=height - 1, rx=6, cls="g l",
                      fill=LIGHT_FILL["g"], stroke="#d0d7de")

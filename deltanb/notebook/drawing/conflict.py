@@ -2,7 +2,7 @@
 
 What lives here: the two forms of a :class:`~deltanb.notebook.views.conflict.ConflictView`, with the same
 parts in the same order.
-What it does not know: conflicts; what is to be said has been said in ``conflict``.
+What it does not know: conflicts. ``views/conflict`` has chosen the words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTE_LINES = 30  # all advice there is, and no more than a screen
 def to_text(view: ConflictView) -> str:
     """The text form: the sentence, both sides in columns, checks, overlap, advice.
 
-    Sentence and sides take eight lines at most; what is left of the others is said by a count.
+    Sentence and sides take eight lines at most; what has no room below them is counted.
     """
     lines = _upper_text(view)
     if view.rows:
@@ -37,7 +37,7 @@ def to_text(view: ConflictView) -> str:
 
 
 def to_note(view: ConflictView) -> str:
-    """The text form as it ends a traceback: all of the advice, and some more rows of the overlap."""
+    """The text form at the end of a traceback: all of the advice, and more rows of the overlap."""
     lines = _upper_text(view)
     if view.rows:
         lines += _rows_text(view, NOTE_OVERLAPS)
@@ -61,7 +61,7 @@ def _upper_text(view: ConflictView) -> list[str]:
 
 
 def _checks_text(view: ConflictView) -> str:
-    """The check that failed, and the others as the HTML counts them; in fewer words where room is short."""
+    """The check that failed and a count of the others, as in the HTML; shorter where there is little room."""
     failed = [plain(list(spans(line))[:1]) for state, line in view.checks if state == "failed"]
     others = other_checks(view)
     line = "  ".join([*failed, *([others] if others else [])])
@@ -70,7 +70,7 @@ def _checks_text(view: ConflictView) -> str:
 
 
 def other_checks(view: ConflictView) -> str:
-    """What became of the checks that did not fail: ``5 others passed or do not apply, 3 not reached``."""
+    """How the checks ended that did not fail: ``5 others passed or do not apply, 3 not reached``."""
     states = Counter(state for state, _ in view.checks)
     passed, idle = states["passed"], states["does not apply"]
     others = units.count(passed + idle, "other")
@@ -95,7 +95,7 @@ def _rows_text(view: ConflictView, room: int) -> list[str]:
 
 
 def to_html(view: ConflictView, as_text: str) -> str:
-    """The HTML form: as the text, with every check and up to ``max_rows`` rows of the overlap."""
+    """The HTML form: like the text, with every check and up to ``max_rows`` rows of the overlap."""
     return html.within_limit(
         lambda share: html.document(html.join(head(view), body(view, share)), as_text)
     )
@@ -125,7 +125,7 @@ def body(view: ConflictView, share: float) -> html.Markup:
 
 
 def _checks(view: ConflictView) -> html.Markup:
-    """The check that failed; below it all of them, in their order, once somebody unfolds them."""
+    """The check that failed; all checks, in their order, unfold below it."""
     t, inline = html.tag, html.inline
     failed = [t("p", inline(line)) for state, line in view.checks if state == "failed"]
     others = other_checks(view)
@@ -166,7 +166,7 @@ def _overlap_table(view: ConflictView, share: float) -> html.Markup:
 
 
 def _left_out(view: ConflictView, shown: Sequence[Row]) -> str:
-    """``and 312 more in conflict, and 8 others``; empty when all rows are there."""
+    """``and 312 more in conflict, and 8 others``; empty when all rows are shown."""
     shown_met = sum(row.is_met for row in shown)
     left = {"more in conflict": view.met - shown_met,
             "others": view.total - len(shown) - (view.met - shown_met)}

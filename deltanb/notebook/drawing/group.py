@@ -1,8 +1,8 @@
-"""A commit of several tables drawn: tables by phases, and under the row that failed why it did.
+"""A commit of several tables drawn: tables by phases, and below a failed row why it failed.
 
 What lives here: the two forms of a :class:`~deltanb.notebook.views.group.GroupView`. As text it is drawn like
 any other view, and the reason has as many lines as are left; in HTML the failed row unfolds to its conflict.
-What it does not know: how a grid comes about, what is said of it (``views/group``).
+What it does not know: how a grid is made, and its words (``views/group``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def to_html(view: View, as_text: str) -> str:
 
 
 def body(view: View, share: float) -> html.Markup:
-    """The rich form: the heading, the grid, what else there is to unfold."""
+    """The rich form: the heading, the grid, the other sections."""
     assert isinstance(view, GroupView)
     if view.culprit is None or not view.why:
         return html.body(view, share)
@@ -44,7 +44,7 @@ def body(view: View, share: float) -> html.Markup:
 
 
 def grid(view: GroupView, section: Section, why: Section | None, share: float) -> html.Markup:
-    """The tables by phases; below the row that failed stands why, where that is given."""
+    """The tables by phases, with the reason below the row that failed, if there is one."""
     t, table = html.tag, section.table
     assert table is not None
     shown = table.rows[: max(1 + max(table.marked, default=0), html.limit_of(share, table.limit))]

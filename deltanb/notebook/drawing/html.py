@@ -1,11 +1,11 @@
 """Views as HTML: a builder that escapes, the stylesheet, and what untrusted notebooks show.
 
-What lives here: markup. No ids, no script, nothing from the network; every output carries the same
-small stylesheet, so it looks the same alone, in a saved file and after a restart.
+What lives here: markup. No ids, no scripts, nothing from the network; every output carries the same
+small stylesheet, so it looks the same on its own, in a saved file and after a restart.
 What it does not know: the objects shown (``views``), the two-sided conflict (``conflict``).
 
-A notebook that is not trusted loses ``<style>`` but keeps ``style=``: the rich part is hidden by
-its attribute and shown by the sheet, the plain text the other way round.
+An untrusted notebook loses ``<style>`` but keeps ``style=``: an attribute hides the rich part and the
+stylesheet shows it; for the plain text it is the other way round.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ def inline(line: Inline) -> Markup:
 
 
 def part(*children: Child | Iterable[Child], cls: str = "") -> Markup:
-    """A block of an output, set apart by a line."""
+    """A block of an output, with a line before it."""
     return tag("div", *children, cls=f"dnb-part {cls}".rstrip())
 
 
 def document(rich: Markup, text: str, sheets: Iterable[str] = ()) -> str:
-    """One output: stylesheet, the text for those who see no stylesheet, the rich form.
+    """One output: stylesheet, the text for hosts that strip stylesheets, the rich form.
 
-    ``sheets`` are the names of stylesheets that it needs beside the common one.
+    ``sheets`` names the stylesheets it needs in addition to the common one.
     """
     plain = " dnb-plain" if options.colors == "plain" else ""
     return tag(
@@ -113,12 +113,12 @@ def document(rich: Markup, text: str, sheets: Iterable[str] = ()) -> str:
 
 
 def render(view: View, text: str) -> str:
-    """The view as HTML of at most ``MAX_BYTES``: tables give up rows, and say so, until it fits."""
+    """The view as HTML of at most ``MAX_BYTES``: tables drop rows, and say so, until it fits."""
     return within_limit(lambda share: document(body(view, share), text))
 
 
 def pictured(view: View, drawn: str, text: str) -> str:
-    """The view as HTML with a drawing below its heading; it may be scrolled, and may be empty."""
+    """The view as HTML with a drawing below its heading; the drawing scrolls, and may be empty."""
     head = View(view.kind, view.name, view.marks, view.lines, title=view.title)
     shown = part(Markup(drawn), cls="dnb-scroll") if drawn else None
     return within_limit(lambda share: document(
@@ -126,7 +126,7 @@ def pictured(view: View, drawn: str, text: str) -> str:
 
 
 def within_limit(draw: Callable[[float], str]) -> str:
-    """``draw(share)`` with the share of its rows, 1 or less, that fits into ``MAX_BYTES``."""
+    """``draw(share)`` with the largest share of its rows, at most 1, that fits into ``MAX_BYTES``."""
     share = 1.0
     while True:
         drawn = draw(share)
@@ -136,7 +136,7 @@ def within_limit(draw: Callable[[float], str]) -> str:
 
 
 def limit_of(share: float, limit: int | None = None) -> int:
-    """The number of rows that this share of a limit is; the limit is ``options.max_rows`` unless given."""
+    """This share of a limit, in rows; the default limit is ``options.max_rows``."""
     return int((options.max_rows if limit is None else limit) * share)
 
 
@@ -154,7 +154,7 @@ def body(view: View, share: float) -> Markup:
 
 
 def sections(parts: Iterable[Section], share: float) -> Markup:
-    """The sections of a view, each set apart by a line."""
+    """The sections of a view, separated by lines."""
     return join([part(_section(section, share)) for section in parts])
 
 
@@ -218,7 +218,7 @@ def _row(
 
 @lru_cache(maxsize=4)
 def stylesheet(name: str = COMMON) -> str:
-    """A stylesheet without its comments and spare spaces: outputs carry it. The common one is in all."""
+    """A stylesheet without comments and spare spaces, as outputs carry it; all outputs have the common one."""
     css = files("deltanb.notebook").joinpath(name).read_text(encoding="utf-8")
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
     css = re.sub(r"\s+", " ", css)

@@ -1,4 +1,4 @@
-"""Where things stand in a picture of commits: rows that do not overlap, lanes, bins.
+"""Positions in a picture of commits: rows that do not overlap, lanes, bins.
 
 What lives here: pure functions from numbers to places. The chart and the SVG draw the same places.
 What it does not know: colours, markup, logs.
@@ -20,10 +20,10 @@ WINDOW = 60  # versions in view at first: their dots still stand apart
 
 
 def pack(intervals: Sequence[tuple[float, float]]) -> list[int]:
-    """A row for each interval, so that no two in a row overlap, with as few rows as can be.
+    """A row for each interval, so that no two in a row overlap, in as few rows as possible.
 
-    An interval may begin where another one ends: one transaction after the other is a chain. Two that
-    end at the same place never share a row, since that is where their signs stand.
+    An interval may begin where another one ends: successive transactions form a chain. Two that end at the
+    same place never share a row, because their signs are drawn there.
 
     >>> pack([(0, 2), (1, 3), (2, 4), (4, 4)])
     [0, 1, 0, 1]
@@ -43,7 +43,7 @@ def pack(intervals: Sequence[tuple[float, float]]) -> list[int]:
 
 @dataclass(frozen=True)
 class Span:
-    """What is placed in lanes: whose it is, and from where to where it reaches."""
+    """What is placed in lanes: its owner, its start and its end."""
 
     owner: str
     start: float
@@ -73,13 +73,13 @@ class Lanes:
 
     @property
     def height(self) -> int:
-        """Rows in all."""
+        """The number of rows."""
         return sum(lane.height for lane in self.lanes)
 
 
 def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = ()) -> Lanes:
-    """The spans in lanes by owner: ``owners`` as they stand, then whoever's first span ends first; beyond
-    ``most``, those with fewest spans share the last lane.
+    """The spans in lanes by owner: first ``owners`` in their order, then the others by the end of their first
+    span; beyond ``most``, those with the fewest spans share the last lane.
 
     >>> placed = lanes([Span("b", 0, 2), Span("a", 1, 3), Span("a", 2, 4)])
     >>> placed.rows, [lane.name for lane in placed.lanes]
@@ -116,7 +116,7 @@ def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = 
 
 @dataclass(frozen=True)
 class Count:
-    """What one place of a strip counts: upwards, downwards, and of which kind."""
+    """What is counted at one place of a strip: upwards, downwards, and of which kind."""
 
     at: int
     kind: str
@@ -136,7 +136,7 @@ class Bar:
 
 
 def bin_width(first: int, last: int, most: int = MAX_BINS) -> int:
-    """How many places a bar stands for, so that there are at most ``most`` bars.
+    """How many places each bar covers, so that there are at most ``most`` bars.
 
     >>> bin_width(0, 399), bin_width(0, 400), bin_width(0, 9_999)
     (1, 2, 25)
@@ -145,7 +145,7 @@ def bin_width(first: int, last: int, most: int = MAX_BINS) -> int:
 
 
 def bars(counts: Iterable[Count], first: int, width: int, kinds: Sequence[str]) -> list[Bar]:
-    """Sums by bin and kind, stacked away from zero in the order of ``kinds``; nothing counted is a dot.
+    """Sums by bin and kind, stacked away from zero in the order of ``kinds``; a bin without counts is a dot.
 
     >>> bars([Count(0, "a", 2, 0), Count(1, "b", 1, 3)], first=0, width=2, kinds=("a", "b"))
     [Bar(first=0, last=1, kind='a', low=0, high=2), Bar(first=0, last=1, kind='b', low=2, high=3), \
@@ -184,7 +184,7 @@ def bins(places: Iterable[int], first: int, width: int) -> list[tuple[int, int, 
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """Counts as a line of bars, by the order of their size; nothing is a dot.
+    """Counts as a line of bars on a logarithmic scale; zero is a dot.
 
     >>> sparkline([0, 1, 3, 9, 27])
     '·▂▄▆█'

@@ -1,7 +1,7 @@
 """What a timeline of locks shows, and where: a lane for each transaction, with its scopes and locks as bands.
 
-What lives here: bands made of events, which transactions and locks have room, and a lane as a line of text.
-What it does not know: SVG (``lock_lanes_svg``), words of the whole (``views``), how events come about.
+What lives here: how events become bands, which transactions and locks fit, and a lane as a line of text.
+What it does not know: SVG (``lock_lanes_svg``), the words around it (``views``), where events come from.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LETTERS = " sux"
 
 @dataclass(frozen=True)
 class Band:
-    """Something that lasts: a mode in which a lock is held, or :data:`WAITS`."""
+    """A span of time: a mode in which a lock is held, or :data:`WAITS`."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Mark:
-    """How a wait or a scope ended: what, and where."""
+    """How and where a wait or a scope ended."""
 
     at: float
     what: str
@@ -59,11 +59,11 @@ class Line:
 
     @property
     def title(self) -> str:
-        """What the lock is called, or how many they are."""
+        """The lock's name, or the number of locks that share the line."""
         return label(self.names[0]) if len(self.names) == 1 else f"{len(self.names)}{self.more} locks"
 
     def is_waited_for_in(self, held: Band) -> bool:
-        """Whether a band of what is held lies under a wait."""
+        """Whether a held band lies under a wait."""
         return any(band.mode == WAITS and band.start < held.end and held.start < band.end
                    for band in self.bands)
 
@@ -103,8 +103,8 @@ class Lane:
         return 1 + max((scope.level for scope in self.scopes), default=0)
 
     def strip(self, first: float, last: float) -> str:
-        """Its locks as letters: ``w`` waits, ``s``, ``u``, ``x`` for the strongest mode held, ``i`` for an
-        intention alone, ``·`` for nothing."""
+        """Its locks as letters: ``w`` for a wait, ``s``, ``u``, ``x`` for the strongest mode held, ``i`` for
+        intentions only, ``·`` for none."""
         width = (last - first) / STRIP or 1.0
         cells = ["·" if self._overlaps(first + at * width, first + (at + 1) * width) else " "
                  for at in range(STRIP)]
@@ -130,7 +130,7 @@ def _letter(mode: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes of a timeline, from ``first`` to ``last``: nanoseconds, or events where the clock stands."""
+    """The lanes of a timeline, from ``first`` to ``last``: nanoseconds, or event numbers if the clock stood."""
 
     lanes: tuple[Lane, ...]
     total: int
@@ -148,7 +148,7 @@ class Lanes:
 
 
 def laned(rows: Sequence[Row], now: int, names: Mapping[int, str] = MappingProxyType({})) -> Lanes:
-    """The lanes of the newest transactions that events are about; ``names`` are what they are known by."""
+    """The lanes of the newest transactions in the events; ``names`` has the transactions' names."""
     times = {row[0] for row in rows}
     is_counted = len(times) < 2
     places: Sequence[float] = range(1, len(rows) + 1) if is_counted else [float(row[0]) for row in rows]
@@ -173,7 +173,7 @@ def laned(rows: Sequence[Row], now: int, names: Mapping[int, str] = MappingProxy
 
 
 def _cut(lane: Lane, lanes: Sequence[Lane]) -> bool:
-    """Keep the newest of very many bands; whether there were more."""
+    """Keep the newest bands; returns whether some were dropped."""
     most = max(2, ALL_BANDS // sum(max(1, len(one.lines)) for one in lanes))
     total = sum(len(line.bands) + len(line.marks) for line in lane.lines) + len(lane.scopes)
     for line in lane.lines:
@@ -185,7 +185,7 @@ def _cut(lane: Lane, lanes: Sequence[Lane]) -> bool:
 
 
 def _lane(transaction: int, own: Sequence[Event], first: float, last: float, most: int) -> Lane:
-    """The lane of a transaction, with so many rows of locks at most."""
+    """The lane of a transaction, with ``most`` rows of locks at most."""
     ended = next((row[2] for _, row in reversed(own) if row[2] in OUTERMOST_ENDS and not row[6]
                   and row[3] is None), "")
     still = {row[3]: row[5] for _, row in own if row[3] is not None}
@@ -201,7 +201,7 @@ def _lane(transaction: int, own: Sequence[Event], first: float, last: float, mos
 
 
 def _waits(own: Iterable[Event], last: float) -> tuple[float, tuple[str, ...]]:
-    """For how long a transaction waited, and in vain for what; it waits for one lock at a time."""
+    """How long a transaction waited, and for what in vain; it waits for one lock at a time."""
     total = 0.0
     since: float | None = None
     vain: dict[str, None] = {}
@@ -216,7 +216,7 @@ def _waits(own: Iterable[Event], last: float) -> tuple[float, tuple[str, ...]]:
 
 
 def _lines(own: Iterable[Event], lane: Lane, names: list[Any], most: int) -> list[Line]:
-    """The rows of locks: those waited for before others, where not all have room; the rest shares one."""
+    """The rows of locks; where not all fit, those waited for come first and the rest share one row."""
     waited = {row[3] for _, row in own if row[2] == "waits"}
     shown = names
     if len(names) > most:
@@ -235,8 +235,7 @@ def _lines(own: Iterable[Event], lane: Lane, names: list[Any], most: int) -> lis
 
 
 def _line(names: list[Name], events: Iterable[Event], lane: Lane) -> Line:
-    """The bands of one lock; of several, the strongest mode in which one of them is held at each moment.
-    A wait lies over what is held meanwhile."""
+    """The bands of one lock; for several locks, the strongest mode held at each moment. Waits lie on top."""
     line, held, since = Line(names), Counter[int](), lane.start
     known: dict[Name, int] = {}
     waiting: float | None = None
@@ -261,7 +260,7 @@ def _line(names: list[Name], events: Iterable[Event], lane: Lane) -> Line:
 
 
 def _extend(line: Line, held: Counter[int], start: float, end: float, is_under_a_wait: bool) -> None:
-    """Go on with the last band, where it is in the same mode, or begin another."""
+    """Extend the last band if it has the same mode, or begin another."""
     modes = [mode for mode, count in held.items() if count and mode != NONE]
     if not modes or end <= start:
         return
@@ -274,7 +273,7 @@ def _extend(line: Line, held: Counter[int], start: float, end: float, is_under_a
 
 
 def _scopes(own: Iterable[Event], lane: Lane) -> list[ScopeBand]:
-    """The scopes, the outermost first; one whose beginning is not kept begins with the lane."""
+    """The scopes, the outermost first; one whose beginning was dropped begins with the lane."""
     bands: list[ScopeBand] = []
     starts: dict[int, float] = {0: lane.start}
     marks: dict[int, list[Mark]] = {0: []}

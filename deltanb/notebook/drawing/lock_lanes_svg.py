@@ -1,7 +1,7 @@
 """The timeline of locks as SVG: lanes of transactions, scopes as thin bars, modes as bands, waits dashed.
 
-What lives here: how lanes are drawn, and what a tooltip says. Each mode has a colour, a strength of its tint
-and a word or a letter.
+What lives here: how lanes are drawn, and their tooltips. Each mode has a colour, a strength of tint and a
+word or a letter.
 What it does not know: where bands begin and end (``lock_lanes``).
 """
 

@@ -1,8 +1,8 @@
-"""Transactions and locks as boxes, holds and waits as arrows: what is drawn of locks, and where it stands.
+"""Transactions and locks as boxes, holds and waits as arrows, and the positions of both.
 
 What lives here: the net of boxes and arrows, and two ways to lay it out: a circle of waits as a ring,
-anything else in columns, where all that is waited for stands to the right of who waits.
-What it does not know: colours and markup (``lock_svg``), what is said of the boxes (``views``).
+anything else in columns, with a lock to the right of those who wait for it.
+What it does not know: colours and markup (``lock_svg``), the words in the boxes (``views``).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Box:
 
     @property
     def height(self) -> float:
-        """How high it is drawn."""
+        """The height in pixels."""
         return HIGH if self.note else FLAT
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """From who waits to the lock, from the lock to who holds it, or to who is ahead in its queue."""
+    """From a waiting transaction to a lock, or from a lock to its holder or to who is ahead in its queue."""
 
     start: Key
     end: Key
@@ -60,7 +60,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Net:
-    """Boxes and arrows, and how large the whole is once it is laid out."""
+    """Boxes and arrows, and the size of the picture once it is laid out."""
 
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
@@ -71,12 +71,12 @@ class Net:
     is_ring: bool = False
 
     def box(self, key: Key) -> Box:
-        """The box of something."""
+        """The box with this key."""
         return next(box for box in self.boxes if box.key == key)
 
 
 def laid_out(net: Net) -> Net:
-    """The same net with places: a ring where it is nothing but one circle, else columns."""
+    """The same net with positions: a ring if it is a single circle, else columns."""
     wide = _between(LOCKS, [len(box.title) * LETTER + 18 for box in net.boxes if box.key[0] == "lock"])
     boxes = tuple(replace(box, width=wide if box.key[0] == "lock" else WIDE) for box in net.boxes)
     long = _between(ARROWS, [len(arrow.words) * SMALL + 10 for arrow in net.arrows])
@@ -90,7 +90,7 @@ def _between(limits: tuple[int, int], sizes: Sequence[float]) -> float:
 
 
 def _round(net: Net) -> list[Key]:
-    """The boxes in the order of the arrows, if each has one arrow to the next one and there is no other."""
+    """The boxes in the order of the arrows, if each has exactly one arrow, to the next one."""
     following = {arrow.start: arrow.end for arrow in net.arrows}
     if len(net.boxes) < 4 or not len(net.arrows) == len(following) == len(net.boxes):
         return []
@@ -123,7 +123,7 @@ def in_ring(net: Net, order: Sequence[Key]) -> Net:
 
 
 def in_columns(net: Net) -> Net:
-    """The boxes in columns: a lock stands to the right of those who wait for it, its holders right of it."""
+    """The boxes in columns: a lock is right of those who wait for it, its holders are right of the lock."""
     ranks = _ranks(net)
     deepest = max(ranks.values(), default=0)
     columns: list[list[Box]] = [[] for _ in range(deepest + 1)]
@@ -138,7 +138,7 @@ def in_columns(net: Net) -> Net:
 
 
 def _ranks(net: Net) -> dict[Key, int]:
-    """How many columns a box stands left of the last one: even for transactions, odd for locks."""
+    """How many columns each box is left of the last one: even for transactions, odd for locks."""
     wants = {arrow.start: arrow.end for arrow in net.arrows if arrow.kind == "waits"}
     beyond: dict[Key, list[Key]] = {}
     for arrow in net.arrows:
@@ -173,7 +173,7 @@ def _ranks(net: Net) -> dict[Key, int]:
 
 
 def _rows(net: Net, columns: list[list[Box]]) -> dict[Key, float]:
-    """How far down each box stands: near to what its arrows lead to, and clear of the others."""
+    """The vertical position of each box: near the boxes it has arrows to, and clear of the others."""
     y: dict[Key, float] = {}
     near: dict[Key, list[Key]] = {}
     for arrow in net.arrows:

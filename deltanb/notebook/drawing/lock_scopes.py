@@ -1,8 +1,8 @@
 """The scopes of a transaction as an indented list: how each reads and waits, what it locked and changed.
 
-What lives here: the two forms of a :class:`ScopesView`. Where not all has room, the scopes around the current
-one give way: first they are a line each, then a count.
-What it does not know: what is said of a scope (``views/locks``).
+What lives here: the two forms of a :class:`ScopesView`. Where not all fits, the scopes around the current one
+are shortened: first to a line each, then to a count.
+What it does not know: the words about a scope (``views/locks``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = 9  # columns of "locks" and "changes"
 
 @dataclass(frozen=True)
 class ScopeLines:
-    """What is said of a scope."""
+    """The lines of a scope."""
 
     level: int
     head: Inline
@@ -56,7 +56,7 @@ def to_text(view: View) -> str:
 
 
 def _fitting(scopes: tuple[ScopeLines, ...], room: int) -> list[str]:
-    """The scopes on so many lines: all of the current one, of those around it as much as has room."""
+    """The scopes on ``room`` lines: the current one in full, those around it as far as they fit."""
     blocks = [list(_full(scope)) for scope in scopes]
     at = 0
     while sum(map(len, blocks)) > room and at < len(scopes) - 1:
@@ -78,7 +78,7 @@ def _full(scope: ScopeLines) -> Iterator[str]:
 
 
 def room_of(level: int) -> int:
-    """How many columns of text there are for what is said of a scope."""
+    """How many columns of text the lines of a scope have."""
     return units.MAX_COLUMNS - len(_indent(level)) - NAMES - 3
 
 

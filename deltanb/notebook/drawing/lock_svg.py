@@ -1,7 +1,7 @@
 """Transactions and locks drawn as SVG: boxes, and arrows between them.
 
-What lives here: how a box and an arrow look. Whatever a colour says, a word, a dash or a sign says, too.
-What it does not know: where they stand (``lock_net``), what is said of them (``views``).
+What lives here: how a box and an arrow look. Whatever a colour says, a word, a dash or a sign says as well.
+What it does not know: their positions (``lock_net``), their words (``views``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Point = tuple[float, float]
 
 
 def draw(net: Net, sentence: str, more: str = "") -> str:
-    """The picture of a net; the sentence is its name, ``more`` says what is not in it."""
+    """The picture of a net; ``sentence`` is its accessible name, ``more`` says what it leaves out."""
     net = laid_out(net)
     bottom = net.height
     if any(_is_back(net, arrow) for arrow in net.arrows):
@@ -58,7 +58,7 @@ def _box(box: Box) -> Iterator[str]:
 
 
 def _is_back(net: Net, arrow: Arrow) -> bool:
-    """Whether an arrow leads to the left, over other columns: it goes round below them."""
+    """Whether an arrow leads left across other columns and therefore goes round below them."""
     start, end = net.box(arrow.start), net.box(arrow.end)
     return not net.is_ring and start.x - end.x > (start.width + end.width) / 2 + 100
 
@@ -80,7 +80,7 @@ def _arrow(net: Net, arrow: Arrow, bottom: float) -> Iterator[str]:
 
 
 def _course(net: Net, arrow: Arrow, start: Box, end: Box, bottom: float) -> tuple[str, Point, Point, Point]:
-    """The path of an arrow, where its tip is, which way that looks, and where words stand."""
+    """The path of an arrow, its tip, the tip's direction, and the place of its words."""
     if _is_back(net, arrow):
         y = bottom - 8
         a, b = (start.x, start.y + start.height / 2), (end.x, end.y + end.height / 2)

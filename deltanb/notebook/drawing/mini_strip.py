@@ -1,6 +1,6 @@
-"""A timeline in miniature, to stand above a slider: a bar for each of its stops, where the handle goes.
+"""A timeline in miniature above a slider: a bar at each of its stops.
 
-What lives here: the markup of the bars: files that came upwards, files that went downwards.
+What lives here: the markup of the bars: files added upwards, files removed downwards.
 What it does not know: the slider, how commits are read.
 """
 
@@ -21,7 +21,7 @@ HALO = "color-mix(in srgb, var(--dnb-fg) 14%, transparent)"
 
 
 def draw(stops: Sequence[int], tracks: Iterable[Track], at: Collection[int]) -> str:
-    """The bars of the stops, those of the versions ``at`` on a ground; empty where there is one stop or none.
+    """The bars of the stops, those of the versions ``at`` on a tint; empty for fewer than two stops.
 
     >>> draw([3], [], [3])
     ''

@@ -1,7 +1,7 @@
 """A page of its own: pictures of objects in a file that a browser opens, wherever it is.
 
-What lives here: the frame around them. There is no script in it, and nothing comes from the network: the page
-forbids both to itself. It is light or dark as the system is.
+What lives here: the frame around them. It has no scripts and loads nothing from the network: its own policy
+forbids both. It is light or dark as the system is.
 What it does not know: what is shown on it.
 """
 
@@ -28,9 +28,9 @@ _STYLE = (
 
 
 def page(title: str, parts: Iterable[tuple[str, Markup]], is_headed: bool = True) -> str:
-    """A whole HTML document without its first line: the title, and what stands below each heading.
+    """A whole HTML document without its first line: the title, and the parts below their headings.
 
-    ``is_headed``: the title stands above all; it is in any case what a browser calls the page.
+    ``is_headed``: the title is also the first heading.
 
     >>> "<h1>a &lt; b</h1>" in page("a < b", [("", Markup("<p>c</p>"))])
     True
@@ -46,7 +46,7 @@ def page(title: str, parts: Iterable[tuple[str, Markup]], is_headed: bool = True
 
 
 def facts(pairs: Mapping[str, str]) -> Markup:
-    """Names and values, one below the other."""
+    """Names and values as a list."""
     return tag("dl", [join(tag("dt", clean(key)), tag("dd", clean(value))) for key, value in pairs.items()],
                cls="facts")
 

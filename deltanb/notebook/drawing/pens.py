@@ -1,7 +1,7 @@
 """Two ways to draw one picture: as wide as its cell, or of a width of its own.
 
-What lives here: where shares of a width become places: percentages in a page, which its own width turns into
-pixels; pixels in a file. How wide words are, as far as that can be known without setting them.
+What lives here: how shares of a width become places: percentages in a page, pixels in a file. How wide words
+are, estimated without setting them.
 What it does not know: what is drawn.
 """
 
@@ -29,18 +29,18 @@ class Pen(Protocol):
         """A shape that keeps its form, around a place."""
 
     def look(self, tone: str) -> dict[str, Any]:
-        """What gives a mark its colour: that of a kind, ``lost``, ``failed`` or ``again``."""
+        """The attributes that colour a mark: those of a kind, ``lost``, ``failed`` or ``again``."""
 
     def tone(self, name: str) -> dict[str, Any]:
-        """The same of what has no kind: "" for words, ``m`` for muted ones, ``x`` for bad news, ``g`` for the
-        ground within a sign, ``h`` for what is not seen and answers the mouse."""
+        """The same for marks without a kind: "" for words, ``m`` for muted ones, ``x`` for bad news, ``g``
+        for the background within a sign, ``h`` for invisible marks that react to the mouse."""
 
     def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
-        """Upright bars: (place, from, to), each of the same share of the width."""
+        """Upright bars (place, from, to), all of the same width."""
 
 
 class Fluid:
-    """As wide as the element it is in."""
+    """A pen for a picture as wide as the element it is in."""
 
     def x(self, share: float) -> str:
         """A percentage.
@@ -51,11 +51,11 @@ class Fluid:
         return _number(100 * share) + "%"
 
     def sign(self, share: float, y: float, path: str, **attributes: Any) -> str:
-        """A drawing of its own, whose middle is at the place."""
+        """A nested drawing with its middle at the place."""
         return element("svg", element("path", d=path, **attributes), x=self.x(share), y=y or None)
 
     def look(self, tone: str) -> dict[str, Any]:
-        """A class of the stylesheet, by which a colour is that of the page's theme."""
+        """A class of the stylesheet, so that the colour follows the page's theme."""
         return {"cls": f"k-{tone}"}
 
     def tone(self, name: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Fluid:
 
 
 class Fixed:
-    """Of so many pixels."""
+    """A pen for a picture of a fixed width in pixels."""
 
     def __init__(self, width: float) -> None:
         self.width = width

@@ -1,4 +1,4 @@
-"""The files of a scan drawn: a bar for each step, as long as what it left, paler for what it spared.
+"""The files of a scan drawn: a bar for each step, solid for the files it left, paler for those it spared.
 
 What lives here: the HTML of a view that has counts (:class:`~deltanb.notebook.views.scan.Bars`) or scans to
 unfold (:class:`~deltanb.notebook.views.query.Scanned`) among its sections. As text it is drawn like others.
@@ -53,7 +53,7 @@ def _drawn(section: Bars) -> Markup:
 
 
 def _bar(bar: Bar, total: int) -> Markup:
-    """One step: its words, what it left and what it spared, and the count."""
+    """One step: its words, the files it left and spared, and the count."""
     spared = tag("i", cls="dnb-spared", style=f"width:{_percent(bar.spared, total)}%") if bar.spared else None
     left = tag("i", cls="dnb-left", style=f"width:{_percent(bar.files, total)}%") if bar.files else None
     count = f"{units.count(bar.files, 'file')}, {units.size(bar.size)}"

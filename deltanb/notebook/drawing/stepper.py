@@ -1,10 +1,10 @@
 """A frame of a stepped commit drawn: as text, and as HTML with the algorithm beside the log or the grid.
 
-What lives here: the view of a frame and its two forms: the algorithm with an arrow at the line it stands
-at; of one table the versions of the log as boxes and a row an attempt, of several the tables by phases; what
-happened so far, and why it failed.
-What it does not know: how frames come about (``observe/frames.py``), what moves them
-(``observe/stepper.py``), what is said of a grid (``views/group.py``).
+What lives here: the view of a frame and its two forms. Both show the algorithm with an arrow at its current
+line; the versions of the log as boxes with a row per attempt, or several tables by phases; what happened so
+far, and why it failed.
+What it does not know: how frames are made (``observe/frames.py``), what moves them (``observe/stepper.py``),
+the words of a grid (``views/group.py``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GAP = "⋯"
 
 @dataclass(frozen=True)
 class StepView(GroupView):
-    """The view of a frame: its heading, and the frame for what is drawn rather than said."""
+    """The view of a frame: its heading, and the frame itself for what is drawn."""
 
     frame: StepFrame | None = None
 
@@ -50,7 +50,7 @@ class StepView(GroupView):
 
 
 def stepper(stepper: Stepper) -> StepView:
-    """The view of a :class:`~deltanb.observe.stepper.Stepper`: of the frame it shows."""
+    """The view of a :class:`~deltanb.observe.stepper.Stepper`, which is that of its current frame."""
     return frame(stepper.frame)
 
 
@@ -86,8 +86,8 @@ def _grid(view: StepView) -> tuple[Section, Section | None]:
 
 
 def to_text(view: StepView) -> str:
-    """The text form: the heading, the algorithm in one line, the log with the attempts or the grid, the last
-    event, why it failed."""
+    """The text form: the heading, the algorithm on one line, the log with its attempts or the grid, the last
+    event, why the commit failed."""
     assert view.frame is not None
     shown = view.frame
     indent = len(LOG if shown.grid is None else ALGORITHM) + 2
@@ -113,7 +113,7 @@ def to_text(view: StepView) -> str:
 
 
 def _boxes_text(frame: StepFrame, width: int) -> str:
-    """The log in one line; where that is too long, others' versions stand without their names."""
+    """The log on one line; where that is too long, without the names of other writers."""
     columns, line = _columns(frame.boxes), ""
     for notes in (("read", "other", "yours"), ("read", "yours")):
         line = "  ".join(
@@ -143,7 +143,7 @@ def _left_out(n: int) -> str:
 
 
 def _fate_of(attempt: Try) -> list[str]:
-    """What became of an attempt, line by line: who has the version, and what that means."""
+    """How an attempt ended, line by line: who has the version, and what follows."""
     lines = []
     if attempt.outcome == "lost":
         lines.append(f"lost: {attempt.winner}")
@@ -156,7 +156,7 @@ def _fate_of(attempt: Try) -> list[str]:
 
 
 def to_html(view: StepView, as_text: str) -> str:
-    """The HTML form; the conflict of a failed commit stands below."""
+    """The HTML form, with the conflict of a failed commit below."""
     return html.within_limit(lambda share: html.document(body(view, share), as_text))
 
 
@@ -189,7 +189,7 @@ def _conflict(view: StepView, share: float) -> list[html.Markup]:
 
 
 def algorithm(frame: StepFrame) -> html.Markup:
-    """The algorithm line by line, with an arrow at the one it stands at."""
+    """The algorithm line by line, with an arrow at the current line."""
     items = []
     for place, (_, line) in enumerate(frame.algorithm):
         is_here = place == frame.at
@@ -199,7 +199,7 @@ def algorithm(frame: StepFrame) -> html.Markup:
 
 
 def _log(frame: StepFrame) -> html.Markup:
-    """Boxes and attempts on one grid: two columns a version, that a line can end in its middle."""
+    """Boxes and attempts on one grid, with two columns per version so that a line can end in its middle."""
     columns = _columns(frame.boxes)
     empty = max(1, LEAST_BOXES - len(columns))
     place = {box.version: 2 * at + 2 for at, box in enumerate(columns) if box is not None}
@@ -260,7 +260,7 @@ def _tone(attempt: Try, line: str) -> str:
 
 
 def _columns(boxes: Sequence[Box]) -> list[Box | None]:
-    """The boxes with None between two that are not neighbours."""
+    """The boxes, with None between two whose versions are not consecutive."""
     if len(boxes) > MAX_BOXES:
         boxes = [box for box in boxes if box.kind != "past"]
     columns: list[Box | None] = []

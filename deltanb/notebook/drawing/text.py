@@ -1,7 +1,7 @@
 """Views as plain text: the first form, 12 lines of 88 columns at most.
 
-What lives here: the layout of a view in a terminal, in a notebook that is not trusted, in nbval and
-for readers that see no HTML.
+What lives here: the layout of a view in a terminal, in an untrusted notebook, in nbval and wherever there is
+no HTML.
 What it does not know: the objects shown (``views``), the two-sided conflict (``conflict``).
 """
 
@@ -36,7 +36,7 @@ def render(view: View, max_lines: int = MAX_LINES) -> str:
 
 
 def clamp(lines: Iterable[str], max_lines: int = MAX_LINES) -> str:
-    """Lines cut to the width, and to the height with a count of what is left out.
+    """Lines cut to the width and the height, with a count of the lines left out.
 
     >>> clamp(["a", "b", "c"], max_lines=2)
     'a\\n… 2 more lines'
@@ -76,7 +76,7 @@ def rows(table: Table, room: int) -> list[str]:
 
 
 def places(table: Table) -> list[int]:
-    """Where the columns of the text form are; a second one of the same name is the next of that name."""
+    """The indices of the text form's columns; a name that is repeated means the next column of that name."""
     at: list[int] = []
     for name in table.text_columns or table.columns:
         at.append(next(i for i, known in enumerate(table.columns) if known == name and i not in at))
@@ -86,7 +86,7 @@ def places(table: Table) -> list[int]:
 def columns(
     cells: Sequence[Sequence[str]], max_width: int = MAX_COLUMNS, cut_last: Sequence[bool] = ()
 ) -> list[str]:
-    """Cells as aligned columns; the widest columns give way until the line fits, those in ``cut_last`` last.
+    """Cells as aligned columns; the widest columns are cut until the line fits, those in ``cut_last`` last.
 
     >>> columns([["a", "b"], ["ccc", "d"]])
     ['a    b', 'ccc  d']

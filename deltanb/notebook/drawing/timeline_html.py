@@ -1,12 +1,12 @@
 """The timeline as HTML: as wide as its cell, in the page's font and colours.
 
-What lives here: what stands around the lanes (heading, legend, writers' names, the strip on which windows of
-a long history are chosen), and how much of it fits into an output.
-What it does not know: where lines stand (``timeline_lanes``), which words are said (``timeline_scene``).
+What lives here: what is around the lanes (heading, legend, writers' names, the strip on which windows of a
+long history are chosen), and how much of it fits into an output.
+What it does not know: positions of lines (``timeline_lanes``), the words (``timeline_scene``).
 
-There is no script. A long history is drawn in windows, each behind a radio button that lies over its part
-of the strip: the one that is chosen shows. Of a small one there are two drawings, and the page shows the one
-that its width has room for.
+There is no script. A long history is drawn in windows, each behind a radio button that covers its part of the
+strip; the chosen one is shown. A short history has two drawings, and the page shows the one that fits its
+width.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NARROW_NAMES = 110  # in a narrow cell
 
 @dataclass(frozen=True)
 class Window:
-    """Some transactions, and the places that they are drawn over."""
+    """Some transactions, and the places they are drawn over."""
 
     tracks: Sequence[Track]
     low: float
@@ -48,7 +48,7 @@ class Window:
 
 
 def windows(scene: Scene) -> list[Window]:
-    """The parts of a history that are drawn one at a time, oldest first."""
+    """The parts of a history that are shown one at a time, oldest first."""
     shown = scene.shown
     start, last = min(track.start for track in shown), scene.last
     if scene.is_small:
@@ -63,7 +63,7 @@ def windows(scene: Scene) -> list[Window]:
 
 
 def render(scene: Scene, text: str) -> str:
-    """The timeline as an output; of a long history the newest windows, as many as fit."""
+    """The timeline as an output; for a long history, as many of the newest windows as fit."""
     names = min(NAMES[1], max(NAMES[0], *(
         width_of(units.fit(name, MAX_WRITER), NAME) + 6 for name in {track.writer for track in scene.shown})))
     strip = Markup("") if scene.is_small else _strip(scene, names)
@@ -91,7 +91,7 @@ def render(scene: Scene, text: str) -> str:
 
 
 def _fitting(scene: Scene, window: Window, names: float, room: int | None) -> tuple[Window, Markup]:
-    """A window drawn; with fewer transactions where there is no room for all."""
+    """A window drawn, with fewer transactions if not all fit."""
     drawn = html.join(_drawings(scene, window, names))
     while room is not None and _bytes(drawn) > room and len(window.tracks) > 1:
         window = replace(window, tracks=window.tracks[len(window.tracks) // 2 :])
@@ -161,7 +161,7 @@ def _strip(scene: Scene, names: float) -> Markup:
 
 
 def _choice(scene: Scene, window: Window) -> Markup:
-    """The button that shows a window: it lies over its part of the strip."""
+    """The button that shows a window; it covers its part of the strip."""
     low, high = scene.first - 0.5, scene.last + 0.5
     start, wide = (window.low - low) / (high - low), (window.high - window.low) / (high - low)
     words = window.words(scene)

@@ -1,10 +1,10 @@
 """The lanes of a timeline drawn: a band for each writer, and in it a line for each transaction.
 
-What lives here: where lines and words stand in a given width, so that none lies on another, and their marks:
-a filled sign is a commit, a small dot the version it read, dotted up to a hollow circle a race that was lost
-before it went on, dashed up to a bold ✕ a transaction that failed, a pale band a wait before it read; a thin
-line leads from an attempt that failed to the next one at the same work.
-What it does not know: which words are said (``timeline_scene``), what is around the lanes.
+What lives here: the positions of lines and words in a given width, so that none overlap, and their marks: a
+filled sign is a commit, a small dot the version it read, a dotted line up to a hollow circle a lost race, a
+dashed line up to a bold ✕ a failed transaction, a pale band a wait before the read. A thin line runs from a
+failed attempt to the next one at the same work.
+What it does not know: the words (``timeline_scene``), what is around the lanes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Parts = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Words:
-    """Words at a place, and from where to where they reach in pixels."""
+    """Words at a place, and their extent in pixels."""
 
     parts: Parts
     at: float
@@ -75,7 +75,7 @@ class Band:
 
 
 class Lanes:
-    """Transactions of a scene, over the places from ``low`` to ``high``, for a width of so many pixels."""
+    """Transactions of a scene, over the places from ``low`` to ``high``, for a width in pixels."""
 
     def __init__(self, scene: Scene, tracks: Sequence[Track], low: float, high: float, width: float) -> None:
         self.scene, self.low, self.high, self.width = scene, low, high, width
@@ -92,7 +92,7 @@ class Lanes:
         self.height = sum(band.height for band in self.bands)
 
     def share(self, at: float) -> float:
-        """Where a place is, from 0 to 1; what lies before is at 0."""
+        """A place as a share of the width, from 0 to 1; earlier places are at 0."""
         return 0.5 if self.high == self.low else max(0.0, (at - self.low) / (self.high - self.low))
 
     # -- places ----------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Lanes:
         return [*notes, (f"{mark.sign} {mark.words}", "")] if mark is not None else notes
 
     def _beside(self, notes: Parts, start: float, end: float) -> Words | None:
-        """Right of its sign; where there is no room and no line of words above, left of its beginning."""
+        """Right of its sign; if there is no room and no words above, left of its beginning."""
         if not notes:
             return None
         x, width = end * self.width + BESIDE, _width(notes)
@@ -131,8 +131,8 @@ class Lanes:
         return Words(notes, start, "end", x - width, x, -BESIDE)
 
     def _above(self, parts: Parts, spare: Parts, end: float) -> Words:
-        """Up to its sign where there is room to the left, else from it on, else from the edge; ``spare`` is
-        what can go where there is no room at all, in this order."""
+        """Left of its sign if there is room, else right of it, else from the edge; ``spare`` are the parts
+        that are dropped, in this order, if there is no room at all."""
         parts = [part for part in parts if part[0]]
         while len(parts) > 1 and _width(parts) > self.width:
             left = [part for part in spare if part in parts]
@@ -154,7 +154,7 @@ class Lanes:
         return layout.Span(line.track.writer, start, end)
 
     def _waited(self, line: Line) -> float | None:
-        """Where a transaction began to wait before it read; None where it did not, or not for long."""
+        """Where a transaction began to wait before it read; None if it waited briefly or not at all."""
         mark = self.scene.mark(line.track)
         if mark is None or mark.since is None or self.share(mark.since) >= line.start:
             return None
@@ -197,7 +197,7 @@ class Lanes:
                               **pen.look("lost" if is_whole else "failed"))
 
     def _again(self, pen: Pen) -> Iterator[str]:
-        """From the end of each attempt to where the next one at the same work begins."""
+        """Lines from the end of each attempt to the beginning of the next one at the same work."""
         places = {id(line.track): (line, self._y(row))
                   for line, row in zip(self.lines, self.rows.rows, strict=True)}
         links = [(places[id(one)], places[id(other)]) for one, other in self.scene.again
@@ -220,7 +220,7 @@ class Lanes:
             + "".join(words)
 
     def _path(self, pen: Pen, line: Line) -> Iterator[str]:
-        """From the version read to its end, by way of the races it lost."""
+        """The line from the version read to its end, through the races it lost."""
         track = line.track
         waited = self._waited(line)
         if waited is not None:

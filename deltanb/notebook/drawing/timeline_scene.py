@@ -1,6 +1,6 @@
 """What a timeline shows, and where: the same for the chart, the SVG and the text.
 
-What lives here: the strip, the lanes, the window, and every word of them.
+What lives here: the strip, the lanes, the window, and all of their words.
 What it does not know: Vega-Lite, SVG, logs.
 """
 
@@ -68,12 +68,12 @@ class Scene:
 
     @cached_property
     def races(self) -> list[int]:
-        """The versions that some transaction tried to commit, lost to another, and then committed another."""
+        """The versions that a transaction lost to another one before it committed a later version."""
         return [version for track in self.commits for version in track.lost or ()]
 
     @cached_property
     def order(self) -> list[str]:
-        """Whose lanes come first, from top to bottom: those asked for, then by the first commit."""
+        """The owners of lanes, from top to bottom: those asked for, then by first commit."""
         firsts = {track.writer: track.version for track in reversed(self.tracks)}
         firsts |= {track.writer: track.version for track in reversed(self.commits)}
         return [*self.writers, *sorted(firsts.keys() - set(self.writers), key=lambda name: (
@@ -81,7 +81,7 @@ class Scene:
 
     @property
     def is_small(self) -> bool:
-        """Whether all of it is seen at one glance."""
+        """Whether it is small enough to be shown without a strip."""
         return len(self.tracks) <= SMALL
 
     @property
@@ -94,14 +94,14 @@ class Scene:
 
     @property
     def headline(self) -> str:
-        """How many commits, of whom."""
+        """How many commits there are, and by whom."""
         writers = {track.writer for track in self.commits}
         by = f"by {next(iter(writers))}" if len(writers) == 1 else f"by {len(writers)} writers"
         return f"{units.count(len(self.commits), 'commit')} {by}, {self.versions}"
 
     @property
     def losses(self) -> str:
-        """What went wrong on the way, as far as this process knows; empty if nothing did."""
+        """Lost races and failures, as far as this process knows; empty if there were none."""
         parts = []
         if self.races:
             parts.append(units.count(len(self.races), "race") + " lost on the way")
@@ -116,7 +116,7 @@ class Scene:
 
     @cached_property
     def runs(self) -> dict[int, list[Track]]:
-        """What belongs to work that was done again, by the number of the work, in the order of its runs."""
+        """The transactions of work that was repeated, by the number of the work, in the order of its runs."""
         by_work: dict[int, list[Track]] = {}
         for track in self.tracks:
             if track.run is not None:
@@ -125,13 +125,13 @@ class Scene:
                 for work, its in by_work.items() if max(map(_run_of, its)) > 1}
 
     def attempt(self, track: Track) -> str:
-        """Which attempt at its work a transaction was part of; empty where that was not done again."""
+        """The attempt at its work that a transaction belongs to; empty if the work was not repeated."""
         its = () if track.run is None else self.runs.get(track.run.work, ())
         return f"attempt {_run_of(track)} of {_run_of(its[-1])}" if its else ""
 
     @property
     def again(self) -> list[tuple[Track, Track]]:
-        """A transaction that ended an attempt, and the next attempt at its work in the same lane."""
+        """Pairs of a transaction that ended an attempt and the next attempt at its work in the same lane."""
         shown, pairs = set(map(id, self.shown)), []
         for its in self.runs.values():
             for lane in dict.fromkeys(track.writer for track in its):
@@ -147,7 +147,7 @@ class Scene:
 
     @property
     def mistakes(self) -> list[str]:
-        """What went wrong beside the transactions, each with the sign of what failed."""
+        """Errors outside the transactions, each with the sign of a failure."""
         return [f"✕ {units.clean(error)}" for error in self.errors]
 
     @property
@@ -190,7 +190,7 @@ class Scene:
         return f"v{at}"
 
     def tip(self, track: Track) -> dict[str, str]:
-        """What its tooltip says of a transaction."""
+        """The tooltip of a transaction."""
         read = "not recorded" if track.read_version is None else f"v{track.read_version}"
         return {
             "version": f"v{track.version}", "read version": read, "operation": track.operation,
@@ -200,7 +200,7 @@ class Scene:
         }
 
     def describe(self, track: Track) -> list[str]:
-        """All of a transaction, in a few lines of words."""
+        """Everything about a transaction, in a few lines."""
         who = f"{track.operation} {self.whose(track)}"
         read = "" if track.read_version is None else f", read {self.place(track.read_version)}"
         if track.is_committed:
@@ -223,22 +223,22 @@ class Scene:
                           for failure in track.hook_failures)]
 
     def _end_of(self, track: Track) -> str:
-        """Where the work of an attempt that failed was committed in the end."""
+        """Where the work of a failed attempt was committed in the end."""
         assert track.run is not None
         last = self.runs[track.run.work][-1]
         landed = last.is_committed and not track.is_committed
         return f", committed as {self.place(last.version)}" if landed else ""
 
     def whose(self, track: Track) -> str:
-        """By whom a transaction is."""
+        """Who made a transaction."""
         return f"by {track.writer}"
 
     def lost_to(self, track: Track) -> list[str]:
-        """The last races that a transaction lost, each with who won it."""
+        """The last races that a transaction lost, each with its winner."""
         return [f"{self.place(at)}{self._won_by(track, at)}" for at in track.crosses[-MAX_LOST:]]
 
     def failure(self, track: Track) -> str:
-        """Why a transaction failed, and whose commit it met."""
+        """Why a transaction failed, and which commit it conflicted with."""
         winner = self.winner(track, track.version)
         end = reason(track) or track.outcome
         return f"{end} {self.whose(winner)}" if winner is not None and track.reason else end
@@ -256,7 +256,7 @@ class Scene:
         return "" if winner is None else f" to {winner.operation} {self.whose(winner)}"
 
     def note(self, track: Track) -> str:
-        """The races that a transaction lost, and why it failed; empty where there is neither."""
+        """The races that a transaction lost, and why it failed; empty if it did neither."""
         races = track.lost or ()
         lost = ", ".join(f"v{version}" for version in races)
         if len(races) > MAX_LOST:
@@ -295,7 +295,7 @@ class Scene:
 
     @cached_property
     def is_log(self) -> bool:
-        """Whether the strip's bars grow by the order of their size."""
+        """Whether the strip has a logarithmic scale."""
         ends = sorted(max(bar.high, -bar.low) for bar in self.bars if bar.low != bar.high)
         return bool(ends) and ends[-1] > LOG_FROM * ends[len(ends) // 2]
 
@@ -306,7 +306,7 @@ class Scene:
 
     @cached_property
     def ends(self) -> list[tuple[int, int, int]]:
-        """The strip's ✕: (first version, last version, transactions that failed there, or would have)."""
+        """The strip's ✕: (first version, last version, failed transactions that aimed at one of them)."""
         failed = [track.version for track in self.failed]
         failed += [at for at, mark in self.marks.items() if mark.sign == "✕" and isinstance(at, int)]
         return self._binned(failed)
@@ -322,8 +322,8 @@ class Scene:
 
     @cached_property
     def domain(self) -> tuple[float, float]:
-        """From the first version any line starts at to the last one, with half a version around, and as
-        much more at the end as the words of remarks take."""
+        """From the first version that a line starts at to the last one, with half a version on either side
+        and room for the remarks at the end."""
         low = min(self.first, *(track.start for track in self.shown)) - 0.5
         high = self.last + 0.5
         for track in self.shown:
@@ -347,7 +347,7 @@ class Scene:
 
     @property
     def older(self) -> str:
-        """Which versions have no lanes, and how to see theirs; empty if all have."""
+        """Which versions have no lanes, and how to see them; empty if all have."""
         if len(self.shown) == len(self.tracks):
             return ""
         return (f"lanes hold the newest {len(self.shown)} transactions, from v{self.shown[0].version}; "
@@ -360,26 +360,26 @@ class Scene:
 
     @property
     def clearance(self) -> float:
-        """Of a row's height, how far a line between lanes keeps off the words above the row below it."""
+        """The distance of a line between lanes from the words below it, as a share of a row's height."""
         return CLEARANCE if self.has_labels else 0.0
 
     @property
     def has_words(self) -> bool:
-        """Whether the words of remarks stand beside their signs, and not in the text alone."""
+        """Whether remarks are written beside their signs, not only in the text form."""
         return len(self.marks) <= MAX_LABELLED
 
     @cached_property
     def lanes(self) -> layout.Lanes:
-        """Where the transactions stand in the lanes."""
+        """The positions of the transactions in the lanes."""
         return layout.lanes([self.span(track) for track in self.shown], owners=self.order)
 
     @property
     def ties(self) -> list[list[Track]]:
-        """Transactions that are one: their signs are tied by a line."""
+        """Groups of tracks that are one transaction: a line ties their signs."""
         return []
 
     def span(self, track: Track) -> layout.Span:
-        """What a transaction takes of its row: its line, and the words beside it."""
+        """The part of a row that a transaction takes: its line, and the words beside it."""
         low, high = self.window
         unit = (high - low) * LABEL_SHARE
         start, end = float(track.start), float(track.version)
@@ -395,7 +395,7 @@ class Scene:
         return layout.Span(track.writer, start, end)
 
     def is_label_right(self, track: Track) -> bool:
-        """Whether the words above its line have room only to the right of its end."""
+        """Whether the words above its line fit only to the right of its end."""
         low, high = self.window
         return track.version - len(self.label(track)) * (high - low) * LABEL_SHARE < low
 
@@ -408,11 +408,11 @@ class Scene:
         return track.crosses[-self._most_crosses :]
 
     def remark(self, mark: Mark) -> str:
-        """What stands beside a commit: the sign of the remark, and its words where there is room."""
+        """The remark beside a commit: its sign, and its words if there is room."""
         return f"{mark.sign} {mark.words}" if self.has_words else mark.sign
 
     def mark(self, track: Track) -> Mark | None:
-        """The remark on a commit, or on one that failed."""
+        """The remark on a transaction, committed or failed."""
         return self.marks.get(track.version if track.is_committed else track.txn_id)
 
     def label(self, track: Track) -> str:
@@ -429,18 +429,18 @@ class Scene:
         return " ".join(f"{sign}{units.number(n)}" for sign, n in counts if n)
 
     def condition(self, track: Track) -> str:
-        """Its condition, as far as there is room for one in a picture."""
+        """Its condition, cut to what a picture has room for."""
         return "" if track.predicate == WHOLE_TABLE else units.fit(track.predicate, MAX_CONDITION)
 
     @cached_property
     def kinds(self) -> list[str]:
-        """The kinds there are, in the order of the legend."""
+        """The kinds that occur, in the order of the legend."""
         kinds = {track.kind for track in self.commits}
         return [kind for kind in KINDS if kind in kinds]
 
     @property
     def legend(self) -> dict[str, str]:
-        """The signs there are, and what they mean."""
+        """The signs that occur, and their meanings."""
         meanings = {kind: kind for kind in self.kinds}
         meanings |= {"lost": "race lost, went on"} if self.races else {}
         meanings |= {"failed": "failed"} if self.failed else {}
@@ -463,7 +463,7 @@ def _run_of(track: Track) -> int:
 
 
 def retries(track: Track) -> str:
-    """How many races it lost, as far as anybody saw.
+    """How many races it lost, as far as this process saw.
 
     >>> retries(Track(1, 0, "DELETE", "analyst", "delete"))
     'not seen'

@@ -24,7 +24,7 @@ LEAST = 3  # pixels of a bar that counts anything
 
 
 class Strip:
-    """All commits of a scene, over the places from ``low`` to ``high``, for a width of so many pixels."""
+    """All commits of a scene, over the places from ``low`` to ``high``, for a width in pixels."""
 
     height = HEIGHT + SIGNS
 
@@ -37,18 +37,18 @@ class Strip:
 
     @property
     def zero(self) -> float:
-        """Where nothing is counted, in pixels from the top."""
+        """The zero line, in pixels from the top."""
         return SIGNS + self._y(0)
 
     @property
     def words(self) -> list[tuple[float, str]]:
-        """What stands beside it, and where: the largest counts, and how they grow."""
+        """The labels beside it with their positions: the largest counts."""
         labels: list[tuple[float, str]] = [(SIGNS + 8, f"+{units.number(self.most)}")] if self.most else []
         labels += [(SIGNS + HEIGHT, f"−{units.number(-self.least)}")] if self.least else []
         return labels
 
     def share(self, at: float) -> float:
-        """Where a place is, from 0 to 1."""
+        """A place as a share of the width, from 0 to 1."""
         return (at - self.low) / (self.high - self.low)
 
     def _y(self, files: float) -> float:
@@ -59,7 +59,7 @@ class Strip:
         return math.copysign(math.log1p(abs(files)), files) if self.scene.is_log else files
 
     def draw(self, pen: Pen) -> Iterator[str]:
-        """The bars, the line that they stand on, the signs above."""
+        """The bars, their zero line, the signs above."""
         bars = []
         for kind in self.scene.kinds:
             marks = [self._bar(bar) for bar in self.scene.bars if bar.kind == kind]

@@ -1,7 +1,7 @@
 """The timeline as SVG: a file of its own, for documents and static pages.
 
 What lives here: heading, legend, names, strip and the newest lanes, one below the other, on 960 pixels.
-What it does not know: where lines stand (``timeline_lanes``, ``timeline_strip``), which words are said
+What it does not know: positions of lines (``timeline_lanes``, ``timeline_strip``), the words
 (``timeline_scene``).
 """
 

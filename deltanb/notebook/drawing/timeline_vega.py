@@ -1,11 +1,11 @@
 """The timeline as Vega-Lite, with its tooltips.
 
-What lives here: the specification of the chart, as a value. Building it from Altair's objects would take
-more than the 50 ms a picture may take, and Altair itself; it is a valid chart of Altair all the same.
-What it does not know: where anything stands, which words are said (``timeline_scene``).
+What lives here: the specification of the chart, as a value. Building it from Altair's objects would need
+Altair and more than the 50 ms a picture may take; it is a valid Altair chart all the same.
+What it does not know: positions and words (``timeline_scene``).
 
-All layers of the lanes have the same scale on x, whose domain is the window: a single one without it,
-and Vega-Lite drops the window for all.
+All layers of the lanes have the same scale on x, whose domain is the window. If a single layer lacked it,
+Vega-Lite would drop the window for all.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _color(scene: Scene) -> dict[str, Any]:
 
 
 def _versions(scene: Scene) -> dict[str, Any]:
-    """The axis of versions: what is beyond the last one is room for words, and no version."""
+    """The axis of versions; beyond the last one there is room for words."""
     if scene.domain[1] < scene.last + 1:
         return WHOLE
     none = f"datum.value % 1 || datum.value > {scene.last}"
@@ -107,7 +107,7 @@ def _strip(scene: Scene) -> dict[str, Any]:
 
 
 def _unpacked(scene: Scene) -> list[dict[str, str]]:
-    """From where to where a bar reaches: with a gap where there is room for one, and never very wide."""
+    """The extent of a bar: with a gap if there is room for one, and never very wide."""
     low, high = scene.domain
     pixel = (high - low) / WIDTH
     wide = min(scene.bin * (0.8 if scene.bin > 2 * pixel else 1), BAR * pixel)
@@ -188,7 +188,7 @@ def _those(is_failed: bool) -> dict[str, str]:
 
 
 def _tie(layer: Callable[..., dict[str, Any]], x: dict[str, Any], is_lost: bool) -> dict[str, Any]:
-    """Lines between what is one transaction: dashed where that came to nothing."""
+    """Lines between the tracks of one transaction, dashed if it failed."""
     mark = {"type": "rule", "strokeWidth": 2, "color": color("lost") if is_lost else NEUTRAL,
             **({"strokeDash": [2, 3], "xOffset": BESIDE} if is_lost else {})}
     return {**layer("ties", mark, x=x, y2={"field": "to"}),
@@ -237,7 +237,7 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
 
 
 def _bars(scene: Scene) -> list[dict[str, Any]]:
-    """As few characters as can be: there may be some thousands."""
+    """The bars in as few characters as possible: there may be thousands."""
     return [{"v": bar.first, "y": bar.low, "z": bar.high, "k": KINDS.index(bar.kind)} for bar in scene.bars]
 
 
@@ -248,7 +248,7 @@ def _line(scene: Scene, track: Track) -> dict[str, Any]:
 
 
 def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
-    """From the top to the bottom of what is one transaction; no data where there is none."""
+    """Lines from the top to the bottom track of a transaction; empty if there are none."""
     row = dict(zip(map(id, scene.shown), scene.lanes.rows, strict=True))
     ties = [(tied[0], [row[id(track)] for track in tied]) for tied in scene.ties]
     return {"ties": [{"v": one.version, "y": min(rows), "to": max(rows), "lost": not one.is_committed}
@@ -256,7 +256,7 @@ def _ties(scene: Scene) -> dict[str, list[dict[str, Any]]]:
 
 
 def _again(scene: Scene) -> dict[str, list[dict[str, Any]]]:
-    """From the end of an attempt to where the next one at the same work begins; no data where none is."""
+    """Lines from the end of an attempt to the next one at the same work; empty if there are none."""
     row = dict(zip(map(id, scene.shown), scene.lanes.rows, strict=True))
     links = [{"v": one.version, "y": row[id(one)], "to": other.start, "y2": row[id(other)]}
              for one, other in scene.again]
@@ -264,7 +264,7 @@ def _again(scene: Scene) -> dict[str, list[dict[str, Any]]]:
 
 
 def _lost(scene: Scene, track: Track, version: int) -> str:
-    """What the tooltip says of a race lost, or of a transaction that failed: all that is known of it."""
+    """The tooltip of a lost race, or of a failed transaction with all that is known about it."""
     if track.is_committed or version != track.version:
         winner = scene.winner(track, version)
         return scene.place(version) + (f" to {winner.operation} {scene.whose(winner)}" if winner else "")

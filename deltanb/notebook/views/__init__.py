@@ -1,1 +1,1 @@
-"""What is shown of each object: headings, lines and sections, as values."""
+"""The views of all objects: headings, lines and sections, as values."""

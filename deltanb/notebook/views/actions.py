@@ -60,7 +60,7 @@ def _fields_section(key: str, content: dict[str, Any]) -> Section:
 
 
 def _statistics(stats: Any) -> tuple[Section, ...]:
-    """Statistics by column; text that is not JSON is shown as it is."""
+    """Statistics by column; text that is not JSON is shown unchanged."""
     if not stats:
         return ()
     parsed = units.parsed(stats)
@@ -72,8 +72,8 @@ def _statistics(stats: Any) -> tuple[Section, ...]:
 
 
 def statistics(stats: Any, limit: int | None = None) -> Table:
-    """Least and largest value and the NULLs of each column of a file; without rows where the statistics say
-    nothing or are not readable. Of more than ``limit`` columns the last line says how many there are.
+    """Minimum, maximum and NULLs of each column of a file; no rows if the statistics are missing or not
+    readable. Beyond ``limit`` columns, the last line says how many there are.
 
     >>> statistics('{"numRecords":3,"minValues":{"day":1},"maxValues":{"day":9}}').total
     1

@@ -1,8 +1,8 @@
-"""Catalogs: what they have, what happened in them, and their tables at one instant.
+"""Catalogs: their tables, their transactions, and their tables at one instant.
 
 What lives here: the views of ``Catalog``, ``CatalogSnapshot`` and ``CatalogHistory``.
-What it does not know: the database. A catalog is asked for its first rows and its counts, in a few
-statements; a snapshot and a history have what they show.
+What it does not know: the database. A catalog answers with its first rows and its counts, in a few
+statements; a snapshot and a history hold what they show.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def catalog(catalog: Any) -> View:
 
 
 def place_of(url: str) -> str:
-    """Where a database is: a file by its name alone, a server by its address; never with a password.
+    """The place of a database: a file by its name, a server by its address; never with a password.
 
     >>> place_of("sqlite:////lake/shop.db"), place_of("postgresql+psycopg://ada:***@db.example/lake")
     ('sqlite shop.db', 'postgresql ada@db.example/lake')
@@ -70,7 +70,7 @@ def _tables(rows: Sequence[Any], total: int) -> Section:
 
 
 def _versions(row: Any) -> tuple[Inline, Inline]:
-    """The newest version, and whether those who read the folder alone see it, too."""
+    """The newest version, and whether readers of the folder see it, too."""
     if row.delta is None:
         return iceberg.pointer(row.metadata_location), muted("–")
     behind = row.delta.latest - row.delta.published
@@ -115,7 +115,7 @@ def _row(entry: Any, names: Mapping[str, str]) -> tuple[Inline, ...]:
 
 
 def moved(changes: Mapping[str, Any], names: Mapping[str, str]) -> list[Inline]:
-    """What a transaction moved: each table by its name of now, from where to where.
+    """What a transaction moved: each table by its current name, from one version to another.
 
     >>> from deltanb.notebook.views.model import plain
     >>> plain(moved({"a": ("3", "4"), "b": (None, "0"), "0123456789": ("7", None)}, {"a": "shop.orders"}))
@@ -136,7 +136,7 @@ def moved(changes: Mapping[str, Any], names: Mapping[str, str]) -> list[Inline]:
 
 
 def snapshot(snapshot: Any) -> View:
-    """The view of a :class:`~deltanb.catalog.snapshot.CatalogSnapshot`: the tables asked for so far."""
+    """The view of a :class:`~deltanb.catalog.snapshot.CatalogSnapshot`: the tables loaded so far."""
     loaded = snapshot.loaded
     marks = (f"after transaction {snapshot.seq}", units.count(len(loaded), "table"))
     if not loaded:

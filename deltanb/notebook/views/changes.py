@@ -1,7 +1,8 @@
-"""The change data feed: rows that came, went and changed, commit by commit; changed ones as before → after.
+"""The change data feed: inserted, deleted and updated rows, commit by commit, updates as before → after.
 
 What lives here: the view of ``ChangeFeed``.
-What it does not know: where changes are read, how two rows are known to be one (``commands/read/feed``).
+What it does not know: where changes are read, how the two images of a row are paired
+(``commands/read/feed``).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _rows(feed: Any, commits: Sequence[dict[str, Any]]) -> Section:
 
 
 def _count(commit: dict[str, Any], kind: str) -> int:
-    """Rows of a kind; an updated row is in the feed twice, and writers may have left one of the two out."""
+    """Rows of a kind; an updated row is in the feed twice, unless its writer left out one image."""
     return max(commit.get(kind, 0), commit.get(BEFORE, 0) if kind == AFTER else 0)
 
 
@@ -67,9 +68,9 @@ def _cells(old: dict[str, Any] | None, new: dict[str, Any], names: Sequence[str]
 
 
 def _shown(feed: Any, commits: Sequence[dict[str, Any]]) -> tuple[list[Row], list[str]]:
-    """Some rows of each commit, updated ones first, and the columns by which pairs were found.
+    """Some rows of each commit, updated ones first, and the columns by which images were paired.
 
-    Text has room for few rows: what was before → what is after comes ahead of the rest.
+    Text has room for few rows, so before → after comes first.
     """
     sizes = {str(one["version"]): sum(_count(one, kind) for kind, _ in KINDS)
              for one in commits[: options.max_rows]}

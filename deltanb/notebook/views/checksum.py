@@ -1,4 +1,4 @@
-"""A version beside what its checksum file says: one row per field, differences first.
+"""A version compared to its checksum file: one row per field, differences first.
 
 What lives here: the view of ``ChecksumVerification``.
 What it does not know: how anything is compared.

@@ -1,8 +1,8 @@
 """One commit: its actions in groups, files with their statistics, the lines of the log to unfold.
 
 What lives here: the view of a commit of the history.
-What it does not know: where commits are read. Of one that was not read, what it says of itself is shown, and
-how to see the rest.
+What it does not know: where commits are read. For a commit that was not read, its commitInfo is shown and how
+to see the rest.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _partition(file: FileAction) -> Inline:
 
 
 def _masked(content: CommitContent, share: int) -> Section:
-    """Files of which rows were deleted, or came back, in place."""
+    """Files whose deletion vectors changed."""
     shown = content.masked[: options.max_rows]
     rows = tuple((*_file(now)[:2], _rows(was, now), _deleted(now), *_file(now)[-1:]) for was, now in shown)
     table = Table(MASKED_COLUMNS, rows, len(content.masked), "file", MASKED_COLUMNS[:-1],
@@ -103,7 +103,7 @@ def _masked(content: CommitContent, share: int) -> Section:
 
 
 def _rows(was: FileAction, now: FileAction) -> Inline:
-    """How many rows there were and are; a removal need not say how many there were in the file."""
+    """How many rows there were and are; a removal may lack the number of rows in its file."""
     after, gone = live_rows(now), 0 if was.deletion_vector is None else was.deletion_vector.cardinality
     if now.num_records is None:
         return units.number(after)
@@ -135,7 +135,7 @@ def _others(content: CommitContent) -> Iterable[Section]:
 
 
 def _unnamed(line: list[Any], heading: str) -> list[Any]:
-    """The line without its first word where the heading says it already."""
+    """The line without its first word if the heading has it already."""
     first, *rest = line
     if isinstance(first, str) and first.lower().startswith(heading.lower()):
         return [first[len(heading):].lstrip(), *rest]
@@ -145,7 +145,7 @@ def _unnamed(line: list[Any], heading: str) -> list[Any]:
 def _columns(metadata: Any) -> Table | None:
     try:
         fields = metadata.schema.fields
-    except Exception:  # a schema that cannot be read is said on the line
+    except Exception:  # the line already says that the schema cannot be read
         return None
     rows = tuple((code(f.name), code(f.type), "yes" if f.nullable else "not null") for f in fields)
     return Table(("column", "type", "null"), rows, len(rows), "column")
@@ -165,7 +165,7 @@ def _lines(content: CommitContent) -> Section:
 
 
 def room_of(lengths: Sequence[int], most: int) -> int:
-    """The length to which texts are cut so that all of them together are no longer than ``most``.
+    """The length to cut texts to so that together they are no longer than ``most``.
 
     >>> room_of([10, 200, 300], 210), room_of([10, 20], 100)
     (100, 20)

@@ -1,9 +1,9 @@
-"""The conflict, seen from both sides: who won, which check said no, and what met what.
+"""The conflict, seen from both sides: who won, which check failed, and where the two overlap.
 
-What lives here: the fields of a conflict, in the order in which both forms show them: a sentence, two
-sides with the same rows, the checks, the overlap, what you can do.
-What it does not know: the rules (``transaction.rules``), for a conflict brings its checks; and how a
-conflict is drawn (``drawing/conflict.py``).
+What lives here: the fields of a conflict, in the order in which both forms show them: a sentence, two sides
+with the same rows, the checks, the overlap, what you can do.
+What it does not know: the rules (``transaction.rules``), since a conflict brings its checks; how a conflict
+is drawn (``drawing/conflict.py``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATE_TONES = {"passed": "ok", "failed": "warn"}
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: its name, what became of it, and the same rows as the other side."""
+    """One side: its name, its outcome, and the same rows as the other side."""
 
     name: str
     note: Inline
@@ -117,7 +117,7 @@ def _sentence(conflict: Any) -> Inline:
 
 
 def what_happened(conflict: Any) -> list[str | Span]:
-    """The conflict in one sentence, whether it has happened or would."""
+    """The conflict in one sentence, whether it happened or is predicted."""
     kind, n = exception_name(conflict), len(conflict.files)
     you, winner = f"your {_operation(conflict)}", f"version {conflict.version}"
     files = units.count(n, "file")
@@ -173,7 +173,7 @@ def _what_was_written(conflict: Any, you: str) -> list[str | Span]:
 
 
 def _transactions(conflict: Any) -> list[Any]:
-    """The winner's transaction ids that are in conflict: those the failed check names, or all."""
+    """The winner's conflicting transaction ids: those that the failed check names, or all."""
     transactions = [a for a in conflict.winner_actions if type(a).__name__ == "SetTransaction"]
     note = next((check.note for check in conflict.checks if check.state == "failed"), "")
     named = [action for action in transactions if note.endswith(action.app_id)]
@@ -255,7 +255,7 @@ def _either(predicate: str) -> Inline:
 
 
 def _condition(sql: str) -> Span:
-    """A condition; a MERGE has lists of its source's values in it, which nobody reads to their end."""
+    """A condition, cut: that of a MERGE can list all values of its source."""
     return code(units.with_short_lists(sql))
 
 
@@ -307,7 +307,7 @@ def _value(value: Any) -> Inline:
 
 
 def _rows(conflict: Any, limit: int) -> tuple[list[Row], int, int]:
-    """What met first, then the rest of both sides: ``limit`` rows, how many there are, how many met."""
+    """The overlap, then the rest of both sides: ``limit`` rows, the number of all, how many overlap."""
     met = _met_actions(conflict)[:MAX_LOOK]
     met_keys = {_key(action) for action in met}
     met_files = {path for name, path in met_keys if name == "RemoveFile"}
@@ -343,7 +343,7 @@ def _met_actions(conflict: Any) -> Sequence[Any]:
 
 
 def _once(rows: list[Row]) -> list[Row]:
-    """The rows, each predicate said once, in the first row that it met."""
+    """The rows, with each predicate only in its first row."""
     previous, cleared = "", []
     for row in rows:
         yours = plain(row.cells[0])
@@ -373,7 +373,7 @@ def _met(conflict: Any, action: Any, read: Collection[str], removed: Collection[
 
 
 def _names_partition(predicate: str, partition: str | None) -> bool:
-    """Whether the predicate speaks of a partition column: only those decide whether a file is met.
+    """Whether the predicate names a partition column: only these decide whether it covers a file.
 
     >>> _names_partition("day = 1 AND x < 0", "[day=1]"), _names_partition("x < 0", "[day=1]")
     (True, False)
@@ -413,7 +413,7 @@ def _not_looked_at(conflict: Any) -> int:
 
 
 def action_line(action: Any) -> Inline:
-    """What an action did, as far as the overlap tells it: sign, file and partition."""
+    """What an action did, as the overlap shows it: sign, file and partition."""
     name = type(action).__name__
     if name not in actions.SIGNS:
         return actions.line(action)

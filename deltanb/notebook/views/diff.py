@@ -1,4 +1,4 @@
-"""What two versions of a table differ in: rows first, then files, schema, properties, protocol, commits.
+"""How two versions of a table differ: rows first, then files, schema, properties, protocol, commits.
 
 What lives here: the view of ``TableDiff``, and how a changed row is written: ``before → after`` in the cells
 that changed.
@@ -83,7 +83,7 @@ def _by_log(files: Any) -> Inline:
 
 
 def _counts(rows: Any) -> Iterable[Span | str]:
-    """How many of each kind, in words with their signs."""
+    """The count of each kind, in words with signs."""
     if not rows.is_exact:
         come, gone = (units.number(n) for n in (rows.num_added, rows.num_removed))
         yield f"at most {come} added, {gone} removed"
@@ -98,7 +98,7 @@ def _counts(rows: Any) -> Iterable[Span | str]:
 
 
 def _how(rows: Any) -> Iterable[Span]:
-    """By what a row is known to be the same one, and what was left out of the comparison."""
+    """How rows were matched, and what was left out of the comparison."""
     words = ", ".join(rows.key)
     if rows.matched_by == "keys":
         yield muted(f"; matched by {words}")
@@ -127,12 +127,12 @@ def changed_columns(rows: Any, limit: int) -> list[str]:
 
 
 def same(one: Any, two: Any) -> bool:
-    """Whether two values are equal as the comparison sees it: NaN is NaN."""
+    """Whether two values are equal; NaN equals NaN, as in the comparison."""
     return one == two or (one != one and two != two)
 
 
 def _first_columns(diff: Any) -> list[str]:
-    """Those asked for; else keys, columns that differ, those that conditions of commits name, the others."""
+    """The columns asked for; else keys, columns that differ, columns in commits' conditions, the others."""
     rows = diff.rows
     if diff.columns is not None:
         return list(diff.columns)
@@ -144,7 +144,7 @@ def _first_columns(diff: Any) -> list[str]:
 
 
 def fitting(table: Table) -> Table:
-    """The table with the columns that fit into ``MAX_WIDTH`` side by side, those of the text in any case.
+    """The table with the columns that fit into ``MAX_WIDTH``; those of the text form always stay.
 
     >>> row = ("1", "x" * 60, "y" * 60, "2")
     >>> fitting(Table(("identity", "a", "b", "c"), (row,), 1, text_columns=("identity", "c"))).columns
@@ -167,7 +167,7 @@ def fitting(table: Table) -> Table:
 
 
 def _text_columns(rows: Any, names: Sequence[str]) -> list[str]:
-    """Of the columns shown, those that the text has room for: however long the key, one that changed."""
+    """The shown columns that fit into text; a changed one is always among them, however long the key."""
     first = names[:MAX_TEXT_COLUMNS]
     changed = [name for name in changed_columns(rows, options.max_rows) if name in names]
     if not changed or not {*first}.isdisjoint(changed):
@@ -189,7 +189,7 @@ def row_cells(rows: Any, names: Sequence[str]) -> Iterable[tuple[Inline, ...]]:
 
 
 def shares(counts: dict[str, int], limit: int) -> dict[str, int]:
-    """How many of each kind fit into a limit: what one kind does not need the others get.
+    """How many of each kind fit into a limit; what one kind does not need goes to the others.
 
     >>> shares({"changed": 50, "added": 2, "removed": 0}, 20)
     {'changed': 18, 'added': 2, 'removed': 0}
@@ -205,7 +205,7 @@ def shares(counts: dict[str, int], limit: int) -> dict[str, int]:
 
 
 def cell(before: Any, after: Any) -> Inline:
-    """A value that may have changed: what it was → what it is."""
+    """A value that may have changed: before → after."""
     if same(before, after):
         return shown(after)
     return Span(f"{shown(before).text} → {shown(after).text}", "changed")

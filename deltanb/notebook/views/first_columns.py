@@ -1,4 +1,4 @@
-"""Which columns come first where there is no room for all: those that a commit's conditions name.
+"""Which columns come first if not all fit: those that a commit's conditions name.
 
 What lives here: names of columns found in the parameters of an operation, and the order of columns.
 What it does not know: commits, tables, rows.

@@ -1,8 +1,8 @@
 """Several tables, one commit: how far each is, and why it failed, if it did.
 
 What lives here: the views of ``GroupCommit``, a grid of tables by phases, and of ``CatalogTransaction``: what
-it has read and done as long as it is open, and from then on the grid of its commit.
-What it does not know: how a grid comes about (``catalog/progress``), how it is drawn (``drawing/group``).
+it read and did while it is open, the grid of its commit afterwards.
+What it does not know: how a grid is made (``catalog/progress``) and drawn (``drawing/group``).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _pairs(value: Any) -> Inline:
 
 
 def _state(grid: GroupCommit) -> list[Inline]:
-    """What became of it, in words: all of the tables, or none."""
+    """The outcome in words: all of the tables, or none."""
     tables = units.count(len(grid.rows), "table")
     if grid.state == "committed":
         return [ok(f"✓ committed as transaction {grid.seq}"), f"all of {tables}"]
@@ -120,7 +120,7 @@ def _error(error: BaseException) -> Inline:
 
 
 def _id(txn: Any) -> tuple[Section, ...]:
-    """The id that all commits of the transaction carry: by it the catalog is asked what became of it."""
+    """The id that all commits of the transaction carry; the catalog knows the outcome by it."""
     is_open = txn.group is not None and txn.group.state == "unknown"
     row: tuple[Inline, ...] = (code(txn.txn_id),)
     return (Section("txnId", code(txn.txn_id) if is_open else muted("in every commit"),

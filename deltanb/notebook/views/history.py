@@ -1,8 +1,8 @@
-"""The history of a table: one line per commit, the newest first; all else of it unfolds.
+"""The history of a table: one line per commit, the newest first; the other fields unfold.
 
-What lives here: the view of commits: when, who, which operation and what came of it in words, and the fields
-of one commit as ``DESCRIBE HISTORY`` names them.
-What it does not know: where commits are read, what is in one of them (``commit``).
+What lives here: the view of commits: when, who, which operation and its outcome in words, and the fields of
+one commit as ``DESCRIBE HISTORY`` names them.
+What it does not know: where commits are read, what a commit contains (``commit``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def row(commit: Any) -> tuple[Inline, ...]:
 
 
 def fields(commit: Any) -> Table:
-    """All that a commit says of itself, as a table of fields and values."""
+    """Everything in a commit's commitInfo, as a table of fields and values."""
     known = {name: getattr(commit, ours) for name, ours in FIELDS.items()}
     known |= {name: value for name, value in commit.extra.items() if name not in known}
     rows: tuple[tuple[Inline, ...], ...] = tuple(
@@ -63,14 +63,14 @@ def fields(commit: Any) -> Table:
 
 
 def _done(commit: Any) -> str:
-    """What a commit did: by its metrics, else by its files where they were counted anyway."""
+    """What a commit did: by its metrics, else by its files if they were counted."""
     added, removed = commit.known_files
     return in_words(commit.operation_metrics) or in_words(
         {"numAddedFiles": added, "numRemovedFiles": removed})
 
 
 def _who(commit: Any) -> Inline:
-    """The user; of a writer that names none, the engine."""
+    """The user, or the engine if the writer names no user."""
     if commit.user_name:
         return units.fit(units.clean(commit.user_name), MAX_WHO)
     return muted(units.fit(writer_of(None, commit.engine_info), MAX_WHO) if commit.engine_info else "–")

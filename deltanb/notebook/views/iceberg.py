@@ -1,7 +1,7 @@
 """Iceberg tables: columns, snapshots and properties, as their metadata has them.
 
 What lives here: the view of ``IcebergTable``, and its line among other tables.
-What it does not know: rows and data files, which PyIceberg reads; counts are those that each snapshot says.
+What it does not know: rows and data files, which PyIceberg reads; counts come from the snapshots.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def table_row(name: str, table: Any) -> tuple[Inline, ...]:
 
 
 def pointer(where: str | None) -> str:
-    """Where a table stands: a version, or the number of its metadata file.
+    """The state of a table: a version, or the number of its metadata file.
 
     >>> pointer("4"), pointer("file:///lake/t/metadata/00003-5ec0a000.metadata.json"), pointer("s3://b/m.json")
     ('v4', 'm3', 'm.json')
@@ -64,7 +64,7 @@ def _current(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _counts(snapshot: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Files and bytes as a snapshot's summary has them; empty where it does not say."""
+    """Files and bytes from a snapshot's summary; empty if it has none."""
     summary = (snapshot or {}).get("summary") or {}
     files, size = str(summary.get("total-data-files")), str(summary.get("total-files-size"))
     return (units.number(int(files)) if files.isdigit() else "",
@@ -93,7 +93,7 @@ def _schema(columns: list[Mapping[str, Any]]) -> Section:
 
 
 def _type(value: Any) -> str:
-    """A type by its first word where it is nested."""
+    """A type, by its first word if it is nested."""
     return str(value.get("type", "?")) if isinstance(value, Mapping) else str(value)
 
 

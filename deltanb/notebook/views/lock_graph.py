@@ -1,8 +1,8 @@
 """Who waits for whom: the graph of a manager's locks, and the circle of a deadlock.
 
 What lives here: the views of ``LockGraph`` and of ``Cycle``, as text, as tables, and as boxes and arrows.
-What it does not know: where these stand (``drawing/lock_net``), how they look (``drawing/lock_svg``). No
-clock is read: how long somebody has waited is in the values.
+What it does not know: positions (``drawing/lock_net``), looks (``drawing/lock_svg``). No clock is read: how
+long someone has waited is in the values.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ def net_of(graph: Any) -> Net:
 
 
 def _idle(graph: Any) -> set[tuple[int, bytes]]:
-    """Where somebody waits: the locks that nobody waits for and that are held with intentions alone. Whoever
-    holds a part of a table holds one, so their arrows would lie across all others and say nothing."""
+    """If anybody waits: the locks without waiters that are held only with intentions. Whoever holds a part of
+    a table holds one, so their arrows would cross all others and say nothing."""
     waited_for = {_name(wait) for wait in graph.waits}
     loud = {_name(hold) for hold in graph.holds if not hold.mode.startswith("intention")}
     return {name for name in graph.locks if waited_for and name not in waited_for | loud}
@@ -222,7 +222,7 @@ def cycle(deadlock: Any) -> NetView:
 
 
 def sentence(view: View) -> str:
-    """What the circle is, without times: the text beside its picture."""
+    """The circle in words, without times: the text beside its picture."""
     table = view.sections[1].table
     assert table is not None
     waits = [f"transaction {plain(row[0])} waits for {plain(row[1])}" for row in table.rows[:MAX_BOXES]]
@@ -264,7 +264,7 @@ def _note(deadlock: Any, wait: Any) -> str:
 
 
 def _mode_of(wait: Any, name: tuple[int, bytes]) -> str:
-    """What a transaction of the circle holds of one of its locks; empty where it is only ahead of another."""
+    """The mode in which a transaction holds a lock of the circle; empty if it is only ahead of another."""
     if _name(wait) == name:
         return "" if wait.has == UNLOCKED else str(wait.has)
     return next((mode for index_id, key, mode in wait.holds if (index_id, key) == name), "")
@@ -278,7 +278,7 @@ def _who(txn: int, attachment: Any) -> Inline:
 
 
 def _all_held(wait: Any) -> Inline:
-    """What it holds of the circle's locks, that which it wants to have in another mode included."""
+    """The circle's locks that it holds, including the one it wants in another mode."""
     held = wait.holds
     if wait.has != UNLOCKED:
         held = ((wait.index_id, wait.key, wait.has), *held)

@@ -1,7 +1,7 @@
 """The timeline of locks: who waited, who held what, and how it ended.
 
 What lives here: the view of a ``LockTimeline``, a row for each of the newest transactions, and its picture.
-What it does not know: where bands stand (``drawing/lock_lanes``), how they look (``drawing/lock_lanes_svg``).
+What it does not know: positions of bands (``drawing/lock_lanes``), their looks (``drawing/lock_lanes_svg``).
 """
 
 from __future__ import annotations

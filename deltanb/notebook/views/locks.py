@@ -89,7 +89,7 @@ def transaction(txn: Any) -> ScopesView:
 
 
 def _scope(level: int, scope: Any, before: int) -> ScopeLines:
-    """What is said of a scope; ``before`` is how many changes those around it have made."""
+    """The lines of a scope; ``before`` is the number of changes made in the scopes around it."""
     point = f"  savepoint after {units.count(before, 'change')}" if level else ""
     head: list[object] = [Span(str(level), strong=True), f"  {scope.lock_mode.name}  waits "
                           f"{_seconds(scope.lock_timeout)}", muted(point)]
@@ -110,13 +110,13 @@ def _scope(level: int, scope: Any, before: int) -> ScopeLines:
 
 
 def _once(groups: Sequence[Any]) -> list[Any]:
-    """The groups of a scope; locks that it has upgraded are there again, and stand where they were last."""
+    """The groups of a scope; a lock that it upgraded is listed once, at its last place."""
     latest = {tuple(name for name, _ in group): group for group in reversed(groups)}
     return list(latest.values())[::-1]
 
 
 def _last(items: Sequence[str], before: int, room: int) -> Inline:
-    """The last of several things, as many as have room; the others are counted, and ``before`` more."""
+    """The last items, as many as fit; the others are counted, together with ``before`` earlier ones."""
     few = list(items[-MAX_NAMED:])
     while len(few) > 1 and len(", ".join(few)) + (BEFORE if before or len(few) < len(items) else 0) > room:
         few.pop(0)

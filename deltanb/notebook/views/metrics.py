@@ -1,4 +1,4 @@
-"""The metrics of a commit in words: how many files came and went, what happened to how many rows.
+"""The metrics of a commit in words: files added and removed, and what happened to how many rows.
 
 What lives here: the names that writers give their metrics, and what they mean to a reader.
 What it does not know: where a commit is read, how a line is drawn.
@@ -12,7 +12,7 @@ from typing import Any
 from deltanb.log.history import whole_number
 from deltanb.text import formatting as units
 
-# Names without case and underscores, the first one there counts: Delta Spark writes numAddedFiles, delta-rs
+# Names without case and underscores; the first one present counts. Delta Spark writes numAddedFiles, delta-rs
 # num_added_files or numFilesAdded.
 ADDED = ("numtargetfilesadded", "numaddedfiles", "numfilesadded", "numfiles", "numrestoredfiles",
          "numconvertedfiles", "numcopiedfiles")  # fmt: skip
@@ -28,7 +28,7 @@ TO_GO = ("numfilestodelete",)
 
 
 def in_words(metrics: Any) -> str:
-    """What a commit did, as far as its metrics tell; empty where they tell nothing.
+    """What a commit did according to its metrics; empty if they say nothing.
 
     >>> in_words({"numAddedFiles": "5", "numRemovedFiles": "7", "numOutputRows": "18"})
     '+5 −7 files, 18 rows written'
@@ -42,7 +42,7 @@ def in_words(metrics: Any) -> str:
     known = {str(name).lower().replace("_", ""): whole_number(value) for name, value in metrics.items()}
     rows = [(verb, _first(known, names)) for verb, names in ROWS]
     if not any(count for _, count in rows):
-        # A MERGE or an UPDATE writes again what it did not change: then this counts no change.
+        # A MERGE or an UPDATE rewrites rows it did not change, so this does not count changes.
         rows = [("written", _first(known, WRITTEN))]
     parts = [_files(_first(known, ADDED), _first(known, REMOVED))]
     parts += [f"{units.count(count, 'row')} {verb}" for verb, count in rows if count]

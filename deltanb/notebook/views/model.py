@@ -80,16 +80,16 @@ def warn(text: object) -> Span:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under column names; ``total`` counts all there are, ``rows`` are those at hand."""
+    """Rows under column names; ``total`` is the number of all rows, ``rows`` has those at hand."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Inline, ...], ...]
     total: int
     noun: str = "row"
     text_columns: tuple[str, ...] = ()
-    """Columns of the text form, where not all have room; the last one takes what is left."""
+    """Columns of the text form, if not all fit; the last one takes the remaining width."""
     cut_last: tuple[str, ...] = ()
-    """Columns that the text form cuts last, where not all have room."""
+    """Columns that the text form cuts last."""
     limit: int | None = None
     """Rows shown at most; None leaves it to ``options.max_rows``."""
     marked: frozenset[int] = frozenset()

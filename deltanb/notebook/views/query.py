@@ -1,4 +1,4 @@
-"""The result of a query: its first rows, and for each table which files were opened and why not the others.
+"""The result of a query: its first rows, and which files of each table were opened and why.
 
 What lives here: the view of ``QueryResult``, and :class:`Scanned`, a section that unfolds to a scan.
 What it does not know: engines, SQL; nothing is read.
@@ -15,13 +15,13 @@ from deltanb.notebook.views.model import Inline, Section, Table, View, code, mut
 from deltanb.options import options
 from deltanb.text import formatting as units
 
-MAX_SCANS = 20  # tables of a query that are told of
-MAX_TEXT_ROWS = 6  # rows in the text form: a word on the files has to stand below them
+MAX_SCANS = 20  # tables of a query that are listed
+MAX_TEXT_ROWS = 6  # rows in the text form: the files need a line below them
 
 
 @dataclass(frozen=True)
 class Scanned(Section):
-    """A line on a table, that unfolds to which files were opened of it."""
+    """A line about a table; it unfolds to the files that were opened."""
 
     parts: tuple[Section, ...] = ()
 

@@ -1,11 +1,11 @@
-"""What is shown of each object: one list of fields, read by the text, the HTML and the tests.
+"""The view of each class: one list of fields, read by the text, the HTML and the tests.
 
 What lives here: the registry from class names to views.
-What it does not know: how a view is drawn. Classes are found by name: the core need not know that
-it is looked at, and looking at one thing does not load all others.
+What it does not know: how a view is drawn. Classes are looked up by name, so that the core need not know its
+views and showing one object does not load all others.
 
-Rules for every view: only what is in memory is read, or what a snapshot counts anyway; a list is
-shown by its head with the number of all; a path by its last part, a time in UTC.
+Rules for every view: it reads only what is in memory or what a snapshot counts anyway. Lists show their first
+items and the number of all, paths their last part, times UTC.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Entry:
 
 
 def register(name: str, entry: Entry) -> None:
-    """Say how objects of the class with this name are shown."""
+    """Register how objects of the class with this name are shown."""
     _ENTRIES[name] = entry
 
 

@@ -24,7 +24,7 @@ SIZES = ("Bytes", "Size", "sizeOf", "files-size")  # what the name of a metric o
 def view(result: Any) -> View:
     """The view of a :class:`~deltanb.commands.result.CommandResult`.
 
-    Times stand apart and only in the HTML: two runs of one command have the same text.
+    Times are listed separately, and only in the HTML, so that two runs of a command have the same text.
     """
     title, where = Span(result.operation, strong=True), ENGINES.get(result.engine, result.engine)
     if result.version is None:
@@ -51,7 +51,7 @@ def _table(metrics: dict[str, int]) -> Table:
 
 
 def measure(name: str, value: int) -> str:
-    """The value of a metric with the unit that its name tells.
+    """The value of a metric with the unit implied by its name.
 
     >>> measure("numRemovedBytes", 4100), measure("executionTimeMs", 1500), measure("numFiles", 3)
     ('4.1 kB', '1.5 s', '3')

@@ -1,7 +1,7 @@
-"""Which files a scan opens and why not the others: counts by step, conditions, a few files by name.
+"""Which files a scan opens, and why it skips the others: counts by step, conditions, a few files by name.
 
 What lives here: the view of ``ScanExplanation``, and :class:`Bars`, the counts as lengths.
-What it does not know: statistics, partition values; every count has been made before.
+What it does not know: statistics and partition values; all counts come with the explanation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_SQL = 200  # characters of a condition: generated columns imply long ones
 
 @dataclass(frozen=True)
 class Bar:
-    """Files after one step, of all, with what the step spared."""
+    """The files left after a step, and those the step spared."""
 
     words: str
     files: int
@@ -52,7 +52,7 @@ def opens(explanation: Any) -> Inline:
 
 
 def sections(explanation: Any) -> list[Section]:
-    """What is told of a scan, in its order."""
+    """The sections of a scan, in order."""
     parts: list[Section] = [_steps(explanation)]
     if explanation.conditions:
         parts.append(_conditions(explanation.conditions))

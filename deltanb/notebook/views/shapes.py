@@ -1,7 +1,7 @@
-"""What a table is and which files a scan found: the schema as a tree, the row of DESCRIBE DETAIL, files.
+"""Shapes of a table: the schema as a tree, the row of DESCRIBE DETAIL, the files of a scan.
 
 What lives here: the views of ``StructType``, ``TableDetail`` and ``FileScan``.
-What it does not know: how a file is found.
+What it does not know: how files are selected.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def _lines(state: Any) -> list[Inline]:
 
 
 def _counted(counts: Sequence[int | None], way: str, all_of_them: int) -> str:
-    """Rows that went one way, and in how many batches where that is not known of all; empty if of none.
+    """Rows in or out; if not all batches have a count, how many do; empty if none has.
 
     >>> _counted([2, 2], "in", 2), _counted([2, None], "in", 2), _counted([None], "out", 2)
     ('4 rows in', '2 rows in (1 batch)', '')

@@ -1,8 +1,8 @@
 """Tables and snapshots: name, version, counts, schema, properties, features, the largest files.
 
 What lives here: the views of ``DeltaTable``, ``Snapshot`` and ``DeltaLog``.
-What it does not know: how a snapshot is made. It reads metadata, protocol and counts; the list of
-files only where it is short: a picture of a large table reads no checkpoint.
+What it does not know: how a snapshot is made. It reads metadata, protocol and counts, and the list of files
+only if it is short: a picture of a large table reads no checkpoint.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _view(kind: str, snapshot: Any, pinned: bool) -> View:
 
 
 def newest_known(log: Any) -> Any:
-    """The snapshot the log holds; None if it has read none so far. Nothing is read for it."""
+    """The snapshot the log holds in memory; None if it has read none yet."""
     return None if log._held is None else log._held[0]
 
 
@@ -90,9 +90,9 @@ def _lines(snapshot: Any) -> Iterable[Inline]:
 
 
 def _rows(snapshot: Any, files: int | None) -> tuple[str | None, str | None]:
-    """How many rows, and what to do where that is not the whole answer; each None where there is none.
+    """The number of rows, and a hint if that is not the whole answer; each may be None.
 
-    They are counted where that is cheap, and shown wherever somebody has counted them.
+    Rows are counted if that is cheap, and shown if they have been counted before.
     """
     counted, ask = snapshot._rows, "table.count() counts them"
     if counted is None:
@@ -109,7 +109,7 @@ def _rows(snapshot: Any, files: int | None) -> tuple[str | None, str | None]:
 
 
 def _counts(snapshot: Any) -> tuple[int | None, int | None]:
-    """Files and bytes; of a long list that nobody has read yet, the checkpoint's count and None."""
+    """Files and bytes; for a long list that has not been read, the checkpoint's count and None."""
     waiting = _unread_files(snapshot)
     if waiting is not None and waiting > MAX_LISTED:
         return waiting, None
@@ -117,7 +117,7 @@ def _counts(snapshot: Any) -> tuple[int | None, int | None]:
 
 
 def _unread_files(snapshot: Any) -> int | None:
-    """Files in a checkpoint whose list was not read so far; None if there is no such."""
+    """Files in a checkpoint whose list has not been read yet; None if there is no such checkpoint."""
     at = snapshot._state.files
     while at is not None and at._parts is None:
         if at._checkpoint is not None:
@@ -127,7 +127,7 @@ def _unread_files(snapshot: Any) -> int | None:
 
 
 def _recent(snapshot: Any) -> Iterable[Section]:
-    """How much the last commits changed, if they are in memory: a bar each, the newest at the right."""
+    """How much the last commits changed, if they are in memory: a bar each, the newest on the right."""
     sizes = snapshot._state.recent
     if len(sizes) > 1:
         few, many = units.number(min(sizes)), units.number(max(sizes))
@@ -137,7 +137,7 @@ def _recent(snapshot: Any) -> Iterable[Section]:
 
 
 def last_commit(info: Mapping[str, Any]) -> Inline:
-    """What a commitInfo object says, on a line.
+    """A commitInfo object on one line.
 
     >>> last_commit({"operation": "DELETE", "timestamp": 1767258870000, "userName": "analyst"})
     'last: DELETE 2026-01-01 09:14:30 UTC by analyst'
@@ -191,7 +191,7 @@ def _properties(metadata: Any) -> Section:
 
 
 def _features(protocol: Any, schema: Any = None) -> Section:
-    """What the table asks of its readers and writers, and whether deltanb can; not with unknown types."""
+    """What the table requires of readers and writers, and whether deltanb supports it."""
     from deltanb.schema.features import FEATURES
     from deltanb.schema.protocol import features_of
 
@@ -226,7 +226,7 @@ def _verdict(word: str) -> Inline:
 
 
 def _files(snapshot: Any) -> Section:
-    """The largest files, where the list is short or in memory; their number in any case."""
+    """The number of files, and the largest if the list is short or in memory."""
     waiting = _unread_files(snapshot)
     if waiting is not None and waiting > MAX_LISTED:
         count = f"about {units.count(waiting, 'file')}"

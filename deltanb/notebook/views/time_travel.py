@@ -1,7 +1,7 @@
-"""Time travel: the views of a place in a table's history, and of the versions that can be read.
+"""Time travel: the views of a version in a table's history, and of the versions that can be read.
 
 What lives here: the views of ``TimeTravel``, ``TimeFrame`` and ``Versions``.
-What it does not know: how one moves (``observe/time_travel.py``), the slider (``widgets/time_travel.py``).
+What it does not know: how to move (``observe/time_travel.py``), the slider (``widgets/time_travel.py``).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _gaps(versions: Any) -> Section:
 
 
 def _versions(versions: Any) -> Section:
-    """Which versions can be travelled to, on a line."""
+    """The versions that can be read, on one line."""
     gaps = versions.gaps
     if not gaps:
         return Section("Versions", f"all {units.number(versions.last + 1)} have data" if versions.last
@@ -98,7 +98,7 @@ def _rows(frame: Any) -> Section:
 
 
 def _first_columns(frame: Any) -> list[str]:
-    """Those asked for; else keys, columns that differ on the next step, those in conditions, the others."""
+    """The columns asked for; else keys, columns that the next step changes, those in conditions."""
     names = list(frame.preview.schema.names)
     if frame.columns is not None:
         return names

@@ -1,9 +1,8 @@
-"""The timeline: what is shown of it as text, and its drawings.
+"""The timeline: its text, and its drawings.
 
 What lives here: the view of a :class:`~deltanb.observe.timeline.CommitTimeline`, and what makes its
 chart and its SVG.
-What it does not know: where things stand (``timeline_scene``), how they are drawn (``timeline_vega``,
-``timeline_svg``).
+What it does not know: positions (``timeline_scene``), drawing (``timeline_vega``, ``timeline_svg``).
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Drawn(View):
 
 
 def to_html(view: View, text: str) -> str:
-    """The drawing, where there is something to compare; of less, a sentence says it."""
+    """The drawing if there is something to compare, else a sentence."""
     scene = view.scene if isinstance(view, Drawn) else None
     if scene is None:
         return html.render(view, text)

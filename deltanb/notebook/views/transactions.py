@@ -1,8 +1,8 @@
 """A transaction in words: open, committed or failed; what it read and what it writes.
 
 What lives here: the views of ``OptimisticTransaction`` and of ``Operation``.
-What it does not know: how a commit is made. The conflict of a failed one has its own view, which the
-HTML of the transaction ends with. The clock is not asked: looking at a thing must not change it.
+What it does not know: how a commit is made. The conflict of a failed one has its own view, at the end of the
+transaction's HTML. The clock is not read: showing a transaction must not change it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class TransactionView(View):
-    """The view of a transaction, with that of its conflict if it met one."""
+    """The view of a transaction, with that of its conflict if it had one."""
 
     conflict: conflict.ConflictView | None = None
 
@@ -115,7 +115,7 @@ def _lines(txn: Any) -> list[Inline]:
 
 
 def _reads(txn: Any) -> Section:
-    """Scans and application ids, each with what a winner is judged by."""
+    """Scans and application ids, each with what winners are checked against."""
     reads = txn.reads
     rows: list[tuple[Inline, ...]] = []
     for scan in reads.scans:

@@ -45,7 +45,7 @@ def _files(result: Any) -> Section:
 
 
 def _path(path: str) -> str:
-    """A path below the table whose file's name is cut in its middle: what tells files apart stays.
+    """A path below the table, with the file's name cut in the middle so that names stay distinct.
 
     >>> _path("day=1/part-00000-5ec0a000-0000-4000-8000-000000000000-c000.zstd.parquet")
     'day=1/part-00000-5ec0a0…000.zstd.parquet'
@@ -55,7 +55,7 @@ def _path(path: str) -> str:
 
 
 def _largest(sizes: Any, few: int) -> Any:
-    """Where the largest ``few`` are, with others of the same size as the last: sorting all takes too long.
+    """Indices of the largest ``few``, and of others as large as the last; sorting all would take too long.
 
     >>> import numpy
     >>> _largest(numpy.array([3, 9, 4, 9, 4]), 3).tolist()

@@ -1,7 +1,7 @@
-"""What would have been: a history under other rules as a grid, and an open transaction before its commit.
+"""What would have happened: a history under other rules as a grid, and an open transaction before its commit.
 
 What lives here: the views of ``Replay`` and ``Explanation``.
-What it does not know: rules, logs; every answer has been given before.
+What it does not know: rules and logs; the answers come with the objects.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TONES: dict[str, Callable[[str], Inline]] = {"fails": warn, "passes": ok, "same"
 
 
 def _outcome_words(outcome: Any) -> list[Inline]:
-    """What would have become of the commits under one level."""
+    """The outcome of the commits under one level."""
     parts = [TONES[kind](words) for kind, words in outcome.words]
     return [part for one in parts for part in (", ", one)][1:]
 
@@ -92,7 +92,7 @@ def _sign(verdict: Any) -> Inline:
 
 
 def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, ...]]:
-    """Why: one line for each commit and reason, the levels it holds for joined."""
+    """One line for each commit and reason, with all levels it holds for."""
     reasons: list[tuple[Inline, ...]] = []
     for row in rows:
         by_reason: dict[int, tuple[list[str], Any]] = {}

@@ -4,9 +4,9 @@ What lives here: :class:`Panel`, the controls around the picture of a stepper, k
 What it does not know: what a button does to the commit (``observe/stepper.py``), what the picture
 shows (``drawing/stepper.py``).
 
-One panel serves all displays of a stepper: they are views of one model. Nothing is printed, for a
-notebook puts what a button prints where nobody looks. The slider moves in the trace alone: only the button
-that says "step" goes on with the commit.
+One panel serves all displays of a stepper, as views of one model. Nothing is printed, because a notebook
+hides what a button prints. The slider only moves through the trace; only the button "step" goes on with the
+commit.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ class Panel:
         self.draw()
 
     def let_win(self) -> str:
-        """What the button that lets another writer win does."""
+        """The label of the button that lets another writer win."""
         return str(self.stepper.let_win(self.kind.value, **self._of_several()))
 
     def refusal(self) -> str | None:
-        """Why the rival that is chosen has nothing to do."""
+        """Why the chosen rival has nothing to do."""
         reason: str | None = self.stepper.refusal(self.kind.value, **self._of_several())
         return reason
 
     def _of_several(self) -> dict[str, str]:
-        """The table that is chosen, where there is a choice."""
+        """The chosen table, if there is a choice."""
         return {"table": self.table.value} if len(self.stepper.tables) > 1 else {}
 
     def view(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class Panel:
         return button
 
     def _try(self, act: Callable[[], Any]) -> None:
-        """Do it; what goes wrong is said beside the buttons."""
+        """Do it; an error is shown beside the buttons."""
         try:
             self._say(str(act()))
         except Exception as error:

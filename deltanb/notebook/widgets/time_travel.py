@@ -4,8 +4,8 @@ What lives here: :class:`Panel`: a slider over the versions that can be read, wi
 a small timeline above, a box for a version or a time, and the frame below.
 What it does not know: what is shown at a version (``time_travel``).
 
-Rows are read when a handle is let go, not while it moves. What goes wrong is said beside the box. Nothing
-here changes the table: the frame says the line of code that does.
+Rows are read when a handle is released, not while it moves. Errors are shown beside the box. Nothing here
+changes the table: the frame shows the line of code that would.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WRAPPED = {"flex_flow": "row wrap", "align_items": "center"}
 
 
 class Panel:
-    """Slider, switch and box, kept in step with where the time travel stands."""
+    """Slider, switch and box, in step with the time travel."""
 
     def __init__(self, travel: Any) -> None:
         self.travel = travel
@@ -70,7 +70,7 @@ class Panel:
         return {VIEW: forms[VIEW]} if VIEW in forms else {}
 
     def draw(self) -> None:
-        """Show where the time travel stands now."""
+        """Show the current frame."""
         self._is_drawing = True
         try:
             frame, versions = self.travel.frame, self.travel.versions
@@ -99,7 +99,7 @@ class Panel:
             self._stops = stops
 
     def _arrange(self) -> None:
-        """One slider or the other; none where there is nowhere to go."""
+        """Show one slider or the other; none if there is nowhere to go."""
         comparing, many = self.is_comparing.value, len(self._stops) > 1
         self.one.layout.display = None if many and not comparing else "none"
         self.two.layout.display = None if many and comparing else "none"
@@ -152,8 +152,8 @@ class Panel:
             self._say("one version or time, or two with a comma between them")
 
     def _try(self, act: Callable[[], Any]) -> None:
-        """Do it; what goes wrong is said beside the box, the sliders go back, and what cannot be read (a
-        vacuum since then, say) is shown as it is now."""
+        """Do it; on an error, show it beside the box, move the sliders back, and update which versions can be
+        read: a vacuum may have deleted some."""
         try:
             act()
         except Exception as error:
@@ -170,7 +170,7 @@ class Panel:
 
 
 def moments_of(text: str) -> list[int | str]:
-    """What was typed: versions and times, one or two with a comma or an arrow between them.
+    """The versions and times in a text: one, or two with a comma or an arrow between them.
 
     >>> moments_of(" 3 "), moments_of("v3 → v5"), moments_of("2026-01-01, 7"), moments_of("")
     ([3], [3, 5], ['2026-01-01', 7], [])
@@ -180,7 +180,7 @@ def moments_of(text: str) -> list[int | str]:
 
 
 def stops_of(versions: Sequence[int], needed: set[int]) -> list[int]:
-    """The versions the slider stops at; those needed are among them.
+    """The versions the slider stops at, including those needed.
 
     >>> stops_of([0, 1, 4], {2}), len(stops_of(range(10_000), {7})), 7 in stops_of(range(10_000), {7})
     ([0, 1, 2, 4], 401, True)
