@@ -2,10 +2,10 @@
 
 What lives here: :func:`versions`: one listing of the log, one of the data files, and one pass over the
 commits, which remembers only the files that are gone.
-What it does not know: who deleted a file, or what is in one that is there.
+What it does not know: who deleted a file, or what files contain.
 
-A version can be read where the log tells its state (all commits since version 0 or since a checkpoint) and
-every data file and deletion vector of that state is in the store.
+A version can be read if the log has its state (all commits since version 0 or since a checkpoint) and every
+data file and deletion vector of that state is in the store.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Kind = Literal["log", "damaged", "files"]
 class Gap:
     """A run of versions, ``first`` to ``last``, that cannot be read for one reason.
 
-    ``kind``: ``log`` (cleaned up: no checkpoint tells the state), ``damaged`` (a commit or checkpoint is
-    not a valid one; see ``detail``), ``files`` (data files or deletion vectors are gone: ``num_files`` of
-    them, the first of which are in ``files``).
+    ``kind``: ``log`` (cleaned up, and no checkpoint has the state), ``damaged`` (a commit or checkpoint is
+    not valid; see ``detail``), ``files`` (``num_files`` data files or deletion vectors are gone; ``files``
+    has the first of them).
     """
 
     first: int
@@ -76,10 +76,10 @@ class Gap:
 
 @dataclass(frozen=True, repr=False)
 class Versions(Displayable):
-    """The versions of a table from 0 to ``last``; those that can be read are its members.
+    """The versions of a table from 0 to ``last``; the readable ones are its members.
 
-    >>> found = Versions("ducks", 5, (Gap(0, 1, "log"), Gap(4, 4, "files", 2)))
-    >>> list(found), len(found), 4 in found, found.reason(4)
+    >>> ducks = Versions("ducks", 5, (Gap(0, 1, "log"), Gap(4, 4, "files", 2)))
+    >>> list(ducks), len(ducks), 4 in ducks, ducks.reason(4)
     ([2, 3, 5], 3, False, '2 of its files are gone (vacuumed)')
     """
 
@@ -111,7 +111,7 @@ class Versions(Displayable):
 
 
 def versions(log: LogReader, up_to: int | None = None) -> Versions:
-    """Which versions of the table can be read, up to the newest or a given one.
+    """Which versions of the table can be read, up to the newest one or ``up_to``.
 
     Raises:
         TableNotFound: there is no table.
@@ -120,13 +120,13 @@ def versions(log: LogReader, up_to: int | None = None) -> Versions:
     >>> table = dn.create("ducks", {"name": ["Donald"]})
     >>> _ = table.overwrite({"name": ["Scrooge"]})
     >>> _ = table.vacuum(0, check=False)
-    >>> found = versions(table.log)
-    >>> list(found), str(found.gaps[0])
+    >>> readable = versions(table.log)
+    >>> list(readable), str(readable.gaps[0])
     ([1, 2, 3], 'v0: 1 of its files is gone (vacuumed)')
     """
     names = log.store.list_names(LOG_FOLDER + "/")
     commits = set(log.commits.names(names))
-    checkpoints = {found.version for found in complete_checkpoints(
+    checkpoints = {checkpoint.version for checkpoint in complete_checkpoints(
         name for name in names if ".checkpoint" in name)}
     if not commits and not checkpoints:
         raise TableNotFound(f"there is no Delta table at {log.path}", path=log.path)
@@ -142,13 +142,13 @@ def versions(log: LogReader, up_to: int | None = None) -> Versions:
 
 
 class _Walk:
-    """From version to version: is its state known, and which of its files are gone?
+    """A walk from version to version: is its state known, and which of its files are gone?
 
-    After ``step(v)``, ``known`` says whether the log tells the state of v; if so, ``missing`` has exactly
-    the files of v that are gone. The first version keeps this because nothing comes before it. Each later
-    one keeps it because the store is listed once, so that a file is there or gone for the whole walk: a
-    commit then changes ``missing`` only by the files it names, and files that are there need no memory.
-    Where commits are missing or damaged, a checkpoint or compaction begins anew.
+    Invariant: after ``step(v)``, ``known`` says whether the log has the state of v; if so, ``missing`` has
+    exactly the files of v that are gone. It holds at the first version because nothing comes before it, and
+    at each later one because the store is listed once: a file is present or gone for the whole walk, so a
+    commit changes ``missing`` only by the files it names, and present files need no memory. After missing or
+    damaged commits, the walk starts again at a checkpoint or compaction.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class _Walk:
         self.states: dict[int, bool] = {}
 
     def step(self, version: int) -> None:
-        """Go on to a version."""
+        """Advance to a version."""
         self.fresh = []
         follows = self.known and version in self.commits
         # Before any known version it is the start of the log that was cleaned up, which is no damage.
@@ -186,7 +186,7 @@ class _Walk:
             self.detail = ""
 
     def _apply(self, version: int) -> bool:
-        """The commit after a known state."""
+        """Apply the commit that follows a known state."""
         try:
             lines = decode_files(self.log.commits.read(version))
         except (FileNotFoundError, *DAMAGED):
@@ -208,7 +208,7 @@ class _Walk:
         return True
 
     def _jump(self, version: int) -> bool:
-        """The state from a checkpoint or a compaction, where the commits alone do not tell it."""
+        """Take the state from a checkpoint or a compaction if the commits do not give it."""
         first = self.ends.get(version)
         covered = first is not None and (first == 0 or self.states.get(first - 1, False))
         if version not in self.checkpoints and not covered:
@@ -242,7 +242,7 @@ class _Walk:
 
 @dataclass
 class _Open:
-    """A gap whose end is not known yet."""
+    """A gap that has not ended yet."""
 
     first: int
     kind: Kind
@@ -251,7 +251,7 @@ class _Open:
 
 
 class _Present:
-    """Which files there are: the table's folder listed once, other folders when a path leads there."""
+    """Which files exist: the table's folder is listed once, other folders when a path leads to them."""
 
     def __init__(self, store: LogStore) -> None:
         self.store = store
@@ -260,7 +260,7 @@ class _Present:
         self.elsewhere: dict[tuple[str, str], frozenset[str]] = {}
 
     def missing(self, path: str, vector: Any) -> tuple[str, ...]:
-        """What of a file is gone: itself, its deletion vector, both, or nothing."""
+        """Which parts of a file are gone: the file, its deletion vector, both, or nothing."""
         gone = [] if path in self.names and "%" not in path else self._if_gone(path)
         if vector is not None:
             gone = [*gone, *self._vector(vector.storage_type, vector.path_or_inline_dv)]
@@ -269,21 +269,21 @@ class _Present:
     def missing_of(self, files: Any) -> dict[str, tuple[str, ...]]:
         """As :meth:`missing`, for a table of files: key -> names of what is gone.
 
-        Arrow finds the paths that are there; only the files in doubt become Python objects.
+        Arrow filters out the paths that exist; only the files in doubt become Python objects.
         """
         paths, vectors = files["path"], files["deletion_vector"]
-        there = pc.and_(pc.is_in(paths, value_set=pa.array(list(self.names), pa.string())),
+        present = pc.and_(pc.is_in(paths, value_set=pa.array(list(self.names), pa.string())),
                         pc.invert(pc.match_substring(paths, "%")))
-        doubt = files.filter(pc.or_(pc.invert(there), pc.is_valid(vectors)))
+        doubt = files.filter(pc.or_(pc.invert(present), pc.is_valid(vectors)))
         keys = key_array(doubt["path"], doubt["deletion_vector"]).to_pylist()
-        found = {}
+        missing = {}
         for key, row in zip(keys, doubt.to_pylist(), strict=True):
             vector = row["deletion_vector"]
             gone = self.missing(row["path"], None if vector is None else NamedVector(
                 vector["storage_type"], vector["path_or_inline_dv"], vector["offset"]))
             if gone:
-                found[key] = gone
-        return found
+                missing[key] = gone
+        return missing
 
     def _vector(self, storage: str, text: str) -> list[str]:
         try:
@@ -298,8 +298,8 @@ class _Present:
         except InvalidTable:  # no file can have such a name
             return [path]
         if place.name is not None:
-            is_there = place.name in self.names or self._is_behind_a_link(place.name)
-            return [] if is_there else [place.name]
+            exists = place.name in self.names or self._is_behind_a_link(place.name)
+            return [] if exists else [place.name]
         target, name = place.opened()
         folder = posixpath.dirname(name)
         key = target.root, folder
@@ -308,7 +308,7 @@ class _Present:
         return [] if name in self.elsewhere[key] else [place.address]
 
     def _is_behind_a_link(self, name: str) -> bool:
-        """The listing follows no linked folder, and knows one spelling of what has several."""
+        """Whether a file exists though it is not listed; a listing follows no links."""
         return self.store.local_path(name) is not None and self.store.status(name) is not None
 
 

@@ -1,7 +1,7 @@
-"""The timeline of a catalog: which transaction moved which tables, and which of them lost.
+"""The timeline of a catalog: which transaction moved which tables, and which transactions lost.
 
-What lives here: :class:`CatalogTimeline`, and how it is read: the catalog's history, the commits of its Delta
-tables, the attempts that went through the catalog object.
+What lives here: :class:`CatalogTimeline`, and how it is read: from the catalog's history, the commits of its
+Delta tables, and the attempts made through the catalog object.
 What it does not know: how it is drawn (``notebook/drawing``), what a commit says (``tracks``).
 """
 
@@ -36,8 +36,8 @@ _ICEBERG = {"append": "append", "overwrite": "rewrite", "delete": "delete", "rep
 class CatalogTrack(Track):
     """What one transaction of a catalog did to one table.
 
-    ``version`` and ``read_version`` are places in the catalog's order, ``writer`` is the table, whose lane it
-    is in; ``pointer`` is the table's version, ``who`` the user.
+    ``version`` and ``read_version`` are numbers of the catalog's transactions, ``writer`` is the table, which
+    is also its lane; ``pointer`` is the table's version, ``who`` the user.
     """
 
     pointer: str = ""
@@ -45,10 +45,11 @@ class CatalogTrack(Track):
 
 
 class CatalogTimeline(CommitTimeline):
-    """Transactions of a catalog, drawn over their order: a lane a table, those of one transaction tied.
+    """Transactions of a catalog in their order, with a lane per table and ties between a transaction's
+    tables.
 
-    A line leads from the transaction after which the tables were read to the one that moved them. Who lost is
-    known of transactions that went through this catalog object.
+    Each line runs from the snapshot read to the commit. Lost races are known only for transactions made
+    through this catalog object.
 
     >>> import deltanb as dn
     >>> with dn.teaching(seed=1, user_name="ada"):
@@ -79,14 +80,14 @@ class CatalogTimeline(CommitTimeline):
         last = min(newest, newest if end is None else _place(catalog, end))
         first = max(1, last - NEWEST + 1) if start is None else max(1, _place(catalog, start))
         reading = _Reading(catalog, _entries(catalog, first, last))
-        said = [settings.get("title", "")]
+        titles = [settings.get("title", "")]
         if start is None and first > 1:
-            said.insert(0, f"from transaction {first}; timeline(start, end) shows others")
-        settings["title"] = "; ".join(filter(None, said))
-        found = reading.tracks(first, last)
+            titles.insert(0, f"from transaction {first}; timeline(start, end) shows others")
+        settings["title"] = "; ".join(filter(None, titles))
+        transactions = reading.tracks(first, last)
         settings.setdefault("writers", list(dict.fromkeys(
-            track.writer for track in sorted(found, key=lambda track: track.version))))
-        return cls(found, catalog.name, **settings)
+            track.writer for track in sorted(transactions, key=lambda track: track.version))))
+        return cls(transactions, catalog.name, **settings)
 
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CatalogTimeline:
         """The same timeline with remarks on transactions, by number, and on those that failed, by txnId."""
@@ -95,7 +96,7 @@ class CatalogTimeline(CommitTimeline):
 
 
 def _place(catalog: Catalog, moment: Any) -> int:
-    """A transaction by its number, or the last one at a time."""
+    """The number of a transaction, or of the last one at a time."""
     from deltanb.log.history import to_milliseconds
 
     if isinstance(moment, bool):
@@ -106,19 +107,19 @@ def _place(catalog: Catalog, moment: Any) -> int:
 
 
 def _entries(catalog: Catalog, first: int, last: int) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     after = first - 1
     while after < last:
         page = catalog.store.history(after, min(1000, last - after))
         if not page:
             break
-        found += page
+        entries += page
         after = page[-1].seq
-    return found
+    return entries
 
 
 class _Reading:
-    """What is read for a timeline: the catalog's entries, and for each what its tables' logs say."""
+    """What is read for a timeline: the catalog's entries, and the tables' logs for each."""
 
     def __init__(self, catalog: Catalog, entries: Sequence[Entry]) -> None:
         self.catalog, self.entries = catalog, entries
@@ -133,43 +134,42 @@ class _Reading:
         self.tried = {attempt.grid.txn_id: attempt for attempt in catalog.attempts}
 
     def _commits(self, table_id: str) -> dict[int, Track]:
-        """A Delta table's commits among the entries, by version; those that were cleaned up are left out."""
+        """A Delta table's commits among the entries, by version, without those that were cleaned up."""
         row = self.rows.get(table_id)
-        wanted = [int(after) for entry in self.entries
+        versions = [int(after) for entry in self.entries
                   if (after := entry.changes.get(table_id, (None, None))[1] or "").isdigit()]
-        if row is None or row.delta is None or not wanted:
+        if row is None or row.delta is None or not versions:
             return {}
         log = self.catalog.delta.log(row)
         with suppress(DeltaError, OSError):
-            return {track.version: track for track in tracks.read(log, min(wanted), max(wanted))}
+            return {track.version: track for track in tracks.read(log, min(versions), max(versions))}
         return {}
 
     def tracks(self, first: int, last: int) -> list[Track]:
-        """One for each table that a transaction moved from ``first`` to ``last``, and for each that it failed
-        to move."""
-        found: list[Track] = []
+        """A track for each table that transactions ``first`` to ``last`` moved or failed to move."""
+        moved: list[Track] = []
         for entry in self.entries:
-            found += self._of(entry)
+            moved += self._of(entry)
         landed = {entry.txn_id for entry in self.entries}
         for attempt in self.catalog.attempts:
             is_seen = first - 1 <= attempt.read_seq <= last
             if attempt.grid.txn_id not in landed and attempt.grid.state != "committed" and is_seen:
-                found += self._failed(attempt, last)
-        return found
+                moved += self._failed(attempt, last)
+        return moved
 
     # -- what landed -----------------------------------------------------------------------------
 
     def _of(self, entry: Entry) -> list[Track]:
-        found = [self._moved(entry, table_id, *change) for table_id, change in entry.changes.items()]
+        moved = [self._moved(entry, table_id, *change) for table_id, change in entry.changes.items()]
         attempt = self.tried.get(entry.txn_id)
         if attempt is not None:
             read: int | None = attempt.read_seq
         else:
-            known = [track.read_version for track in found if track.read_version is not None]
+            known = [track.read_version for track in moved if track.read_version is not None]
             read = max(known, default=None)
         run = None if attempt is None else attempt.run
         return [replace(track, read_version=read, lost=self._lost(track, attempt), run=run)
-                for track in found]
+                for track in moved]
 
     def _lost(self, track: CatalogTrack, attempt: GroupAttempt | None) -> tuple[int, ...] | None:
         """The transactions to which a table lost races."""
@@ -204,14 +204,14 @@ class _Reading:
         return replace(self._iceberg(base, after), read_version=read)
 
     def _operation(self, entry: Entry, name: str) -> str:
-        found = entry.operations
-        if name in found:
-            return units.fit(units.clean(found[name]), tracks.MAX_NAME)
-        others = [what for what in found.values() if what != "READ"]
+        operations = entry.operations
+        if name in operations:
+            return units.fit(units.clean(operations[name]), tracks.MAX_NAME)
+        others = [what for what in operations.values() if what != "READ"]
         return others[0] if len(others) == 1 and len(entry.changes) == 1 else "not recorded"
 
     def _iceberg(self, track: CatalogTrack, location: str) -> CatalogTrack:
-        """What the snapshot of an Iceberg commit says of its files, if its metadata is still there."""
+        """The track with the file counts of an Iceberg commit's snapshot, if its metadata still exists."""
         if location.isdigit():
             return track
         with suppress(DeltaError, OSError, ValueError, KeyError, TypeError):
@@ -220,11 +220,12 @@ class _Reading:
             snapshot = next(s for s in reversed(metadata["snapshots"]) if s["snapshot-id"] == newest)
             if snapshot["timestamp-ms"] < metadata["last-updated-ms"]:
                 return track  # a commit of metadata alone
-            said = snapshot["summary"]
-            number = {key: int(said.get(key, 0)) for key in (
+            summary = snapshot["summary"]
+            number = {key: int(summary.get(key, 0)) for key in (
                 "added-data-files", "deleted-data-files", "added-files-size", "removed-files-size")}
+            operation = summary["operation"]
             return replace(
-                track, operation=said["operation"].upper(), kind=_ICEBERG.get(said["operation"], "rewrite"),
+                track, operation=operation.upper(), kind=_ICEBERG.get(operation, "rewrite"),
                 added=number["added-data-files"], removed=number["deleted-data-files"],
                 written=number["added-files-size"], gone=number["removed-files-size"], is_counted=True)
         return track
@@ -232,10 +233,10 @@ class _Reading:
     # -- what failed -----------------------------------------------------------------------------
 
     def _failed(self, attempt: GroupAttempt, last: int) -> list[Track]:
-        """All tables of a transaction that failed, where it met what it failed for."""
+        """All tables of a failed transaction, placed at the commit it failed against."""
         grid = attempt.grid
         met = {row.name: self._met(row.name, row.met) for row in grid.rows}
-        places = [at for found in met.values() for at in found]
+        places = [at for lost in met.values() for at in lost]
         end = max(places, default=min(attempt.read_seq + 1, max(last, 1)))
         who = units.fit(units.clean(attempt.writer or "unknown"), tracks.MAX_NAME)
         return [CatalogTrack(
@@ -247,15 +248,15 @@ class _Reading:
 
 
 def _names_of_gone(entries: Sequence[Entry], names: Mapping[str, str]) -> dict[str, str]:
-    """Names of tables that were dropped, from transactions of them alone; unless another table has it now."""
-    found: dict[str, str] = {}
+    """Names of dropped tables, from transactions on them alone, unless another table has the name now."""
+    gone: dict[str, str] = {}
     for entry in entries:
         (table_id, *others), written = [*entry.changes, ""], [
             name for name, what in entry.operations.items() if what != "READ"]
         is_alone = len(written) == 1 and others == [""]
         if is_alone and table_id not in names and written[0] not in names.values():
-            found[table_id] = written[0]
-    return found
+            gone[table_id] = written[0]
+    return gone
 
 
 def _pointer(where: str | None) -> str:

@@ -1,8 +1,8 @@
 """The frames of a stepped commit, of one table or of several: what is known after each of its steps.
 
-What lives here: :class:`StepFrame`, and what each step, and each rival that wins between two of them,
-makes of the frame before. A frame says things in words; it holds no step and no transaction, and is no
-larger after ten thousand attempts than after five.
+What lives here: :class:`StepFrame`, and how a step, or a rival that wins between two steps, turns one frame
+into the next. A frame consists of words; it holds no step and no transaction, and does not grow with the
+number of attempts.
 What it does not know: how steps are driven (``stepper``), the grid of several tables (``catalog/progress``),
 how a frame is drawn (``notebook/drawing/stepper.py``).
 
@@ -86,7 +86,7 @@ Words = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Box:
-    """A version in the log: ``kind`` is ``past``, ``read``, ``other`` or ``yours``; ``note`` says whose."""
+    """A version in the log: ``kind`` is ``past``, ``read``, ``other`` or ``yours``, ``note`` its writer."""
 
     version: int
     kind: str
@@ -110,8 +110,8 @@ class Try:
 class StepFrame(Displayable):
     """What is known of a commit after one of its steps.
 
-    ``line`` is what :meth:`~deltanb.observe.stepper.Stepper.step` prints of it. ``state`` is ``running``,
-    ``committed``, ``failed`` or ``abandoned``, and of several tables also ``unknown``.
+    ``line`` is what :meth:`~deltanb.observe.stepper.Stepper.step` prints. ``state`` is ``running``,
+    ``committed``, ``failed`` or ``abandoned``, for several tables also ``unknown``.
     """
 
     number: int = 0
@@ -145,7 +145,7 @@ class StepFrame(Displayable):
 
     @property
     def place(self) -> str:
-        """The short name of the line of the algorithm at which it stands."""
+        """The short name of the algorithm's current line."""
         return self.algorithm[self.at][0]
 
 
@@ -169,7 +169,7 @@ def opened_group(grid: GroupCommit, read_seq: int) -> StepFrame:
 def after(
     frame: StepFrame, step: Step, reply: Any = None, grid: GroupCommit | None = None
 ) -> StepFrame:
-    """The frame after a step; ``reply`` is the reply to the step before it."""
+    """The frame after a step; ``reply`` answered the step before it."""
     frame = replace(frame, number=frame.number + 1, is_rival=False, grid=grid)
     if grid is not None:
         if isinstance(step, GroupFailed):
@@ -193,7 +193,7 @@ def done(frame: StepFrame, grid: GroupCommit) -> StepFrame:
 def abandoned(
     frame: StepFrame, why: str, outcome: str, grid: GroupCommit | None = None
 ) -> StepFrame:
-    """The last frame of a commit that was given up between two steps."""
+    """The last frame of a commit that was abandoned between two steps."""
     headline, state = f"abandoned, {why}, {outcome}", "abandoned"
     if grid is not None:
         state = "abandoned" if grid.state in ("running", "failed", "abandoned") else grid.state
@@ -209,8 +209,8 @@ def abandoned(
 def rival(
     frame: StepFrame, writer: str, did: str, moved: str, commits: Sequence[tuple[int, str]] = ()
 ) -> StepFrame:
-    """The frame after another writer committed: ``moved`` names what came of it, ``commits`` are the versions
-    of the log, each with its writer."""
+    """The frame after another writer committed: ``moved`` names the result, ``commits`` are the versions of
+    the log with their writers."""
     frame = replace(frame, is_rival=True)
     for version, whose in commits:
         frame = _boxed(frame, Box(version, "other", whose))
@@ -219,7 +219,7 @@ def rival(
 
 
 def state_in_words(step: Step | None) -> str:
-    """What a running commit is about to find out, as a short phrase; empty before its first step.
+    """The question that a running commit asks next, as a short phrase; empty before its first step.
 
     >>> state_in_words(PutIfAbsent(18, b"", 1, 2, "Serializable"))
     'is v18 free?'
@@ -233,7 +233,7 @@ def state_in_words(step: Step | None) -> str:
 
 
 def _own_words(frame: StepFrame, step: Step, reply: Any) -> Words:
-    """Of a commit to one table."""
+    """The words for a step of a commit to one table."""
     match step:
         case Prepared():
             actions = units.count(step.num_actions, "action")
@@ -264,7 +264,7 @@ def _own_words(frame: StepFrame, step: Step, reply: Any) -> Words:
 
 
 def _group_words(frame: StepFrame, step: Step, reply: Any) -> Words:
-    """Of a commit to several tables."""
+    """The words for a step of a commit to several tables."""
     grid = frame.grid
     assert grid is not None
     match step:
@@ -297,7 +297,7 @@ def _group_words(frame: StepFrame, step: Step, reply: Any) -> Words:
 
 
 def _member_words(frame: StepFrame, name: str, step: Step, reply: Any) -> Words:
-    """Of what one of several tables does."""
+    """The words for a step of one of several tables."""
     assert frame.grid is not None
     match step:
         case Prepared():
@@ -309,7 +309,7 @@ def _member_words(frame: StepFrame, name: str, step: Step, reply: Any) -> Words:
                     f"refused, {name} has moved", "refused")
         case Rebased():
             last = step.next_version - 1
-            return (f"again {name}: it is based on v{last} now, it alone is staged again",
+            return (f"again {name}: it is based on v{last} now, only this table is restaged",
                     f"on to v{step.next_version} of {name}", "again")
         case Backoff():
             return f"wait {name}: before attempt {step.attempt + 1}", "", "again"
@@ -327,7 +327,7 @@ def _member_words(frame: StepFrame, name: str, step: Step, reply: Any) -> Words:
 
 
 def _words_of_winner(frame: StepFrame, step: Step, name: str = "") -> Words:
-    """Of a table that looks at who was faster; ``name`` is empty where it is the only one."""
+    """The words for a step that reads a winner; ``name`` is empty for a single table."""
     to, of = (f" {name}", f" of {name}") if name else ("", "")
     match step:
         case ReadWinner():
@@ -431,7 +431,7 @@ def _last_try(frame: StepFrame, **changes: Any) -> StepFrame:
 
 
 def _boxed(frame: StepFrame, box: Box) -> StepFrame:
-    """The frame with one more version in its log; versions that no shown attempt tried give way."""
+    """The frame with one more version in its log; versions that no shown attempt tried are dropped."""
     box = replace(box, note=units.fit(units.clean(box.note), MAX_WRITER))
     tried = {attempt.version for attempt in frame.tries}
     boxes = sorted([*(b for b in frame.boxes if b.version != box.version), box], key=lambda b: b.version)

@@ -1,7 +1,7 @@
 """Recorded events of locks as an Arrow table, to count, group and join them.
 
 What lives here: the columns of that table.
-What it does not know: how events are recorded, how they are drawn.
+What it does not know: how events are recorded and drawn.
 """
 
 from __future__ import annotations

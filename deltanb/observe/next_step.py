@@ -1,10 +1,11 @@
-"""What the next version does to some rows of one: which of them change, which go.
+"""What the next version does to some rows of a version: which of them it changes and removes.
 
-What lives here: the rows of a preview held against the next version, by the few files they come from.
+What lives here: the comparison of a preview's rows with the next version, through the few files they come
+from.
 What it does not know: how versions are chosen, how rows are drawn.
 
-Only what these rows need is read: the files they lie in, where the next version no longer has them as they
-are, and those that came in the same partitions.
+Only files that matter to these rows are read: their own, if the next version removes or masks them, and those
+it adds in the same partitions.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ CHANGES, GOES = "changes", "goes"
 class NextStep:
     """What version ``version`` does to the rows of a preview.
 
-    ``fates`` has ``"changes"``, ``"goes"`` or an empty text for each of them, and is empty where that was not
-    found out, for the reason in ``note``. ``columns`` are those in which the rows change.
+    ``fates`` has ``"changes"``, ``"goes"`` or an empty text for each row; it is empty if that is not known,
+    for the reason in ``note``. ``columns`` are those that change.
     """
 
     version: int
@@ -53,7 +54,7 @@ def next_step(
     before: Snapshot, after: Snapshot, rows: pa.Table, paths: Sequence[str],
     keys: Sequence[str] | None = None,
 ) -> NextStep:
-    """What becomes of rows of ``before``, which lie in the files ``paths``, in ``after``."""
+    """What ``after`` does to rows of ``before`` from the files ``paths``."""
     info = after.last_commit_info or {}
     step = NextStep(after.version, str(info.get("operation") or ""), info.get("operationParameters"))
     if max(before.num_files, after.num_files) > MAX_FILES:
@@ -76,49 +77,49 @@ def _looked_up(
     if not (files.removed.num_rows or files.remasked_before.num_rows):
         return replace(step, fates=("",) * rows.num_rows)
     known = None if keys is None else [name for name in keys if name in after.schema.names]
-    found = rows_of(before, after, files, known, MAX_ROWS)
-    if not found.is_exact:
+    diff = rows_of(before, after, files, known, MAX_ROWS)
+    if not diff.is_exact:
         return replace(step, note="too many rows to compare")
     shown, _ = conformed(rows, before.schema, after.schema)
-    return _fates(step, shown, found)
+    return _fates(step, shown, diff)
 
 
 def _of_paths(files: FileDiff, paths: Sequence[str], partitions: Sequence[str]) -> FileDiff:
-    """Of the files that differ, those that may hold the rows of some paths, before and after."""
+    """The differing files that may hold the rows of some paths, before and after."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = pa.array(paths, pa.string())
-    removed = files.removed.filter(pc.is_in(files.removed["path"], wanted))
-    at = pc.is_in(files.remasked_before["path"], wanted)
+    path_array = pa.array(paths, pa.string())
+    removed = files.removed.filter(pc.is_in(files.removed["path"], path_array))
+    at = pc.is_in(files.remasked_before["path"], path_array)
     masked, added = files.remasked_before.filter(at), files.added
     if partitions:
-        there = {place for table in (removed, masked) for place in _partitions(table)}
-        added = added.filter(pa.array([place in there for place in _partitions(added)], pa.bool_()))
+        old = {place for table in (removed, masked) for place in _partitions(table)}
+        added = added.filter(pa.array([place in old for place in _partitions(added)], pa.bool_()))
     return replace(files, added=added, removed=removed, remasked_before=masked,
                    remasked_after=files.remasked_after.filter(at))
 
 
 def _partitions(files: pa.Table) -> list[tuple[Any, ...]]:
-    """The partition of each file, as values that can be compared."""
+    """The partition of each file, as a comparable tuple."""
     return [tuple(sorted((name, value or "") for name, value in values or ()))
             for values in files["partition_values"].to_pylist()]
 
 
-def _fates(step: NextStep, rows: pa.Table, found: RowDiff) -> NextStep:
-    changed, gone = _found(rows, found.before), _found(rows, found.removed)
-    # Where nothing tells which row is which and others came, a row that is not there any more has changed.
-    gone_is = CHANGES if found.matched_by == "nothing" and found.num_added else GOES
+def _fates(step: NextStep, rows: pa.Table, diff: RowDiff) -> NextStep:
+    changed, gone = _indices_in(rows, diff.before), _indices_in(rows, diff.removed)
+    # If rows were not matched and others were added, a row that is gone counts as changed.
+    gone_is = CHANGES if diff.matched_by == "nothing" and diff.num_added else GOES
     fates = tuple(CHANGES if one >= 0 else gone_is if two >= 0 else ""
                   for one, two in zip(changed, gone, strict=True))
     at = changed[changed >= 0]
-    old, new = found.before.take(at).to_pydict(), found.after.take(at).to_pydict()
+    old, new = diff.before.take(at).to_pydict(), diff.after.take(at).to_pydict()
     columns = tuple(name for name in rows.column_names if old[name] != new[name])
     return replace(step, fates=fates, columns=columns)
 
 
-def _found(rows: pa.Table, among: pa.Table) -> np.ndarray:
-    """For each row where it is among others, −1 where it is not."""
+def _indices_in(rows: pa.Table, among: pa.Table) -> np.ndarray:
+    """The index of each row among others, −1 if it is not among them."""
     import numpy as np
 
     from deltanb.commands.read.diff_rows import codes_of, combined

@@ -1,8 +1,7 @@
-"""Races on purpose: writers run against each other on a real table or catalog, in an order that is chosen.
+"""Races on purpose: writers run against each other on a real table or catalog, in a chosen order.
 
-What lives here: :func:`race`, and at which steps of a commit, of one table or of several, a writer waits for
-its turn.
-What it does not know: how writers take turns (``turns``), how a commit goes (``transaction.drive`` tells of
+What lives here: :func:`race`, and the steps of a commit at which a writer waits for its turn.
+What it does not know: how writers take turns (``turns``), how a commit works (``transaction.drive`` reports
 each step through ``watching``), how a race is drawn.
 """
 
@@ -32,38 +31,39 @@ def race(
     writers: Sequence[Work] | Mapping[str, Work],
     order: str | Sequence[str | int] | None = None,
 ) -> Any:
-    """Run writers against each other on a table, and show what became of them.
+    """Run writers against each other on a table, and return the timeline of the race.
 
     A writer is a callable that takes the table: any command, or transactions made by hand. Its name is the
     ``userName`` of its commits: a dict's key, a function's own name, or else "writer 1" and so on.
     Settings that it changes are its own. It stops before each step of I/O of its commits on this table
-    (putting a version, reading the winner's); all it does before the first one, it does in one go.
+    (putting a version, reading the winner's); what comes before the first such step runs in one go.
 
     Args:
-        table: the table itself, not one of its past; or a catalog. Then a writer takes a transaction of the
-            catalog, which is committed at its end, and waits before it is ratified and before it reads a
-            winner; outcomes are transactions of the catalog, the timeline is the catalog's.
+        table: a table at its newest version, or a catalog. On a catalog, a writer gets a transaction, which
+        is
+            committed when the writer returns, and waits before ratification and before reading a winner;
+            outcomes are transactions of the catalog, and the timeline is the catalog's.
         writers: in the order in which they take turns.
-        order: None: all of them read, then each in turn commits and goes on to its end. ``"serial"``:
-            one after the other. Or names or places (from 0), each of which lets that writer go on to its
-            next step of I/O; a turn of one that has ended is passed over, and at the end of the list the
-            others go on to their ends in turn.
+        order: None: all of them read, then each in turn commits and runs to its end. ``"serial"``:
+            one after the other. Or names or positions (from 0), each of which lets that writer run to its
+            next step of I/O; turns of writers that have ended are skipped, and after the last turn the
+            remaining writers run to their ends in turn.
 
     Returns:
         The timeline of the race. Its ``outcomes`` has for each name the last version committed (None
-        for a writer without a commit), or the exception that the writer ended with. One that is no way to
-        lose a race, a slip in a column's name or an exception of the writer's own, is shown as an error.
+        for a writer without a commit), or the exception that the writer ended with. Exceptions that are not
+        lost races, such as a misspelt column, are shown as errors.
 
     Raises:
-        InvalidArgument: no table, no writers, one that cannot be called, or an order that names none.
-        IllegalStateError: the table stands at a version, so nobody can write to it.
+        InvalidArgument: no table, no writers, a writer that is not callable, or an order without writers.
+        IllegalStateError: the table is pinned to a version, so nobody can write to it.
 
-    A writer that waits for a lock of a :class:`~deltanb.locks.core.manager.LockManager` gives the turn on,
-    and its turns are passed over until it has the lock; ``waits`` of the result has all these. Where nobody
-    is left who could release it, the first one that waits is timed out; no time passes. A writer must not
-    hold any other lock (``threading.Lock``) that another one wants while it commits; commits of threads that
-    a writer starts are not stopped. Ctrl+C ends the race: writers that wait write nothing more, and the one
-    that runs is waited for up to its next step of I/O, ten seconds at most.
+    A writer that waits for a lock of a :class:`~deltanb.locks.core.manager.LockManager` passes its turn on,
+    and its turns are skipped until it has the lock; ``waits`` of the result lists these waits. If nobody is
+    left who could release the lock, the first waiter times out; no time passes. While it commits, a writer
+    must not hold any other lock (``threading.Lock``) that another writer needs; commits of threads that a
+    writer starts are not stopped. Ctrl+C ends the race: waiting writers write nothing more, and the running
+    one is awaited up to its next step of I/O, for ten seconds at most.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
@@ -84,7 +84,7 @@ def race(
     >>> result.outcomes["ann"], type(result.outcomes["ben"]).__name__
     (3, 'ConcurrentAppendException')
     """
-    catalogs = sys.modules.get("deltanb.catalog.catalog")  # whoever has one has loaded it
+    catalogs = sys.modules.get("deltanb.catalog.catalog")  # a caller with a catalog has loaded it
     if catalogs is not None and isinstance(table, catalogs.Catalog):
         return _race_on_catalog(table, writers, order)
     if not isinstance(table, DeltaTable):
@@ -119,13 +119,13 @@ def _race_on_catalog(
 
 
 def _in_transaction(catalog: Catalog, work: Work) -> None:
-    """A writer's whole work: its transaction, from the first read to the commit."""
+    """Run a writer in a transaction of the catalog, from the first read to the commit."""
     with catalog.transaction() as txn:
         work(txn)
 
 
 def _judged(raced: Any, txn: Any, step: Step) -> Stop | None:
-    """A step of a commit on the raced log or catalog; None of any other."""
+    """The stop for a step of a commit on the raced log or catalog; None for any other commit."""
     if raced is not getattr(txn, "log", None) and raced is not getattr(txn, "catalog", None):
         return None
     outcome = step.version if isinstance(step, Committed) else \
@@ -135,9 +135,9 @@ def _judged(raced: Any, txn: Any, step: Step) -> Stop | None:
 
 
 class Race(Raced, CommitTimeline):
-    """The timeline of a race; ``outcomes`` has for each writer the version it committed last, None, or the
-    exception that it ended with, ``waits`` the locks that writers waited for."""
+    """The timeline of a race: ``outcomes`` has each writer's last version, None, or the exception that ended
+    it, ``waits`` the locks that writers waited for."""
 
 
 class CatalogRace(Raced, CatalogTimeline):
-    """That of a race on a catalog, whose outcomes are transactions of the catalog."""
+    """The timeline of a race on a catalog; its outcomes are transactions of the catalog."""

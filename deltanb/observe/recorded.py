@@ -1,10 +1,10 @@
 """Recorded commits turned back into transactions: what each one read and wrote, according to the log.
 
-What lives here: the version a commit read, found again, and its :class:`CurrentTransaction`: actions from the
-commit, reads from what is known. In this order: the session's journal; a blind append reads nothing; files
-that are only laid out anew were read themselves; the predicate of a DELETE, UPDATE, MERGE or partial
-overwrite; a whole overwrite reads everything. Of any other commit the whole table counts as read.
-What it does not know: rules, isolation levels other than the recorded one, what follows from a commit.
+What lives here: the version that a commit read, and its :class:`CurrentTransaction`: actions from the commit,
+reads from the first source that has them: the session's journal; nothing for a blind append; the removed
+files of a rewrite that changes no data; the predicate of a DELETE, UPDATE, MERGE or partial overwrite;
+everything for a whole overwrite. For any other commit, the whole table counts as read.
+What it does not know: rules, isolation levels other than the recorded one, the effects of a commit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MAX_LOOSE = 30
 """Versions that are made from the last without settling which files they have: each search in them goes
 through all changes since."""
 WHOLE = "reads not recorded: taken as the whole table"
-LAYOUT = "the files it lays out anew"
+LAYOUT = "the files it rewrites"
 _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
 _REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
 
@@ -59,7 +59,7 @@ _REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
 class Recorded:
     """A transaction restored from the log, and how its reads are known, in words.
 
-    ``is_assumed``: what it read is not recorded, so more may count as read than was.
+    ``is_assumed``: its reads are not recorded, so more may count as read than was.
     """
 
     current: CurrentTransaction
@@ -68,11 +68,11 @@ class Recorded:
 
 
 class Recorder:
-    """Restores the transactions behind a table's commits; fastest from old to new, as each version builds on
-    the one before.
+    """Restores the transactions behind a table's commits; fastest from old to new, since each version builds
+    on the one before.
 
-    What the table is at a version takes its commits alone; which files it has takes much more, so that is
-    asked only where it can matter.
+    A snapshot without its files needs only commits; the files cost much more, so they are loaded only if they
+    can matter.
     """
 
     def __init__(self, log: LogReader) -> None:
@@ -87,30 +87,30 @@ class Recorder:
         """The commit of a version.
 
         Raises:
-            VersionNotFound: it is not in the log, or no longer.
+            VersionNotFound: the log does not have it, or no longer.
         """
-        found = self._commits.get(version)
-        if found is None:
-            found = self._commits[version] = Winner(version, tuple(self._log.read_commit(version)))
+        winner = self._commits.get(version)
+        if winner is None:
+            winner = self._commits[version] = Winner(version, tuple(self._log.read_commit(version)))
             if len(self._commits) > MAX_COMMITS:
                 self._commits.popitem(last=False)
-        return found
+        return winner
 
     def snapshot(self, version: int, with_files: bool) -> Snapshot:
-        """The table at a version; without ``with_files`` it has all but the right files.
+        """The table at a version; without ``with_files``, its files are not right.
 
         Raises:
             VersionNotFound: it cannot be read any more.
         """
-        found = self._next(self._whole if with_files else self._bare, version, with_files)
+        snapshot = self._next(self._whole if with_files else self._bare, version, with_files)
         if with_files:
-            self._whole = found
+            self._whole = snapshot
             if not 0 <= version - self._settled <= MAX_LOOSE:
-                found._state.files.parts()
+                snapshot._state.files.parts()
                 self._settled = version
         else:
-            self._bare = found
-        return found
+            self._bare = snapshot
+        return snapshot
 
     def _next(self, held: Snapshot | None, version: int, with_files: bool) -> Snapshot:
         from deltanb.log.replay import Delta, feed_actions
@@ -128,7 +128,7 @@ class Recorder:
         return Snapshot(self._log, held._state.after(delta, version))
 
     def _needs_files(self, version: int, read_version: int) -> bool:
-        """Whether the files it read can matter: to winners that remove some; or they cost little."""
+        """Whether the files it read can matter, because winners remove some, or cost little."""
         return self._is_small or any(
             self.commit(winner).removes for winner in range(read_version + 1, version))
 
@@ -166,7 +166,7 @@ def _name(log: LogReader, snapshot: Snapshot) -> str:
 
 
 def _is_rebased(action: Action, commit: Winner, snapshot: Snapshot) -> bool:
-    """Whether an action came into a commit only on its way behind a winner: the end of that one's domain."""
+    """Whether a rebase added the action to the commit: it ends a domain that a winner introduced."""
     return (isinstance(action, DomainMetadata) and action.removed and commit.operation in REPLACE_TABLE
             and action.domain not in snapshot.domain_metadata)
 
@@ -185,8 +185,8 @@ def _operation(info: CommitInfo) -> Operation:
 
 def _parameters(info: CommitInfo) -> dict[str, Any]:
     """The operation's parameters with their JSON texts as values; writers differ in what they quote."""
-    given = info.operation_parameters
-    return {k: _value(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
+    parameters = info.operation_parameters
+    return {k: _value(v) for k, v in parameters.items()} if isinstance(parameters, Mapping) else {}
 
 
 def _value(text: Any) -> Any:
@@ -221,20 +221,20 @@ def _reads(
     scans, words, is_assumed = _scans(commit, snapshot)
     if scans is None:
         return Reads((Scan(),), whole_table=True, app_ids=app_ids), WHOLE, True
-    found = [_found(snapshot, scan, with_files) for scan in scans]
-    return Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
+    rescanned = [_scan_again(snapshot, scan, with_files) for scan in scans]
+    return Reads(tuple(scan for scan, _ in rescanned), tuple(t for _, t in rescanned if t is not None),
                  app_ids=app_ids), words, is_assumed
 
 
 def _as_in_journal(snapshot: Snapshot, attempt: Attempt, with_files: bool) -> tuple[Reads, str]:
-    found = [_found(snapshot, scan, with_files) for scan in attempt.scans]
-    reads = Reads(tuple(scan for scan, _ in found), tuple(t for _, t in found if t is not None),
+    rescanned = [_scan_again(snapshot, scan, with_files) for scan in attempt.scans]
+    reads = Reads(tuple(scan for scan, _ in rescanned), tuple(t for _, t in rescanned if t is not None),
                   attempt.read_whole_table, attempt.app_ids)
     return reads, " OR ".join(attempt.reads)
 
 
-def _found(snapshot: Snapshot, scan: Scan, with_files: bool) -> tuple[Scan, pa.Table | None]:
-    """The scan made again, and the files it finds; of a look-up by partition no files are remembered."""
+def _scan_again(snapshot: Snapshot, scan: Scan, with_files: bool) -> tuple[Scan, pa.Table | None]:
+    """Repeat a scan; returns it with its files, without them for a look-up by partition."""
     if scan.partitions is not None:
         return scan, None
     if not with_files:
@@ -256,7 +256,7 @@ def _paths(files: Sequence[FileAction]) -> pa.Table:
 
 
 def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, bool]:
-    """The scans that the operation's parameters tell of; None where they tell nothing."""
+    """The scans implied by the operation's parameters; None if they imply nothing."""
     name, parameters = commit.operation, _parameters(commit.commit_info)
     predicate = parameters.get("predicate")
     if name in ("DELETE", "UPDATE", "MERGE"):
@@ -278,8 +278,9 @@ def _by_condition(
 ) -> tuple[list[Scan] | None, str, bool]:
     from deltanb.sql.predicates import parse_parts
 
-    given = parameters.get("predicate")
-    texts = [_SPARK_ID.sub("", str(text)) for text in (given if isinstance(given, list) else [given])
+    predicate = parameters.get("predicate")
+    conditions = predicate if isinstance(predicate, list) else [predicate]
+    texts = [_SPARK_ID.sub("", str(text)) for text in conditions
              if text is not None and text is not True]
     if name == "MERGE" and parameters.get("notMatchedBySourcePredicates"):
         return [Scan()], "everything: it looks for rows without a source", False

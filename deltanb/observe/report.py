@@ -1,12 +1,12 @@
-"""The report of a failed commit: one HTML page, to be opened wherever the commit failed.
+"""The report of a failed commit: one HTML page, which can be opened anywhere.
 
-What lives here: what is on the page, what it is called, and how many of them a folder keeps.
+What lives here: the contents of the page, its name, and how many of them a folder keeps.
 What it does not know: which commits leave one (``transaction/failed``), how a page looks
 (``notebook/drawing/page``).
 
-A page is whole in itself: no script, and nothing from the network. Its name says the table, the version that
-was wanted or the winner's, the kind of the error and the transaction's id; what a file's name should not
-have is written as ``_``. The same failure of the same transaction has the same name. Beyond
+A page is self-contained: no scripts, nothing from the network. Its name has the table, the version that was
+tried or the winner's, the kind of the error and the transaction's id; characters that do not belong into file
+names become ``_``. The same failure of the same transaction has the same name. Beyond
 :data:`MAX_REPORTS` the oldest reports of the folder are deleted; nothing else in it is touched.
 """
 
@@ -43,11 +43,11 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def write_report(txn: Any, folder: str) -> str:
-    """Write the page of a transaction that failed, and clear away the oldest ones; the page's path.
+    """Write the page of a failed transaction and delete the oldest pages; returns the page's path.
 
     Args:
-        txn: of one table, or of a catalog; its commit has ended.
-        folder: made where it is not there.
+        txn: a transaction of a table or a catalog whose commit has ended.
+        folder: created if it does not exist.
 
     Raises:
         OSError: the page cannot be written.
@@ -84,12 +84,13 @@ def _name(txn: Any) -> str:
     return "-".join(["deltanb", *(_UNSAFE.sub("_", str(part))[:MAX_PART] or "_" for part in parts)]) + ".html"
 
 
-def _clear_away(folder: Path, kept: Path) -> None:
-    found = [file for file in folder.glob("deltanb-*.html") if file.is_file() and not file.is_symlink()]
-    if len(found) <= MAX_REPORTS:
+def _clear_away(folder: Path, newest: Path) -> None:
+    reports = [file for file in folder.glob("deltanb-*.html") if file.is_file() and not file.is_symlink()]
+    if len(reports) <= MAX_REPORTS:
         return
-    by_age = sorted((file.stat().st_mtime_ns, file.name, file) for file in found if file.name != kept.name)
-    for _, _, file in by_age[:len(found) - MAX_REPORTS]:
+    by_age = sorted((file.stat().st_mtime_ns, file.name, file) for file in reports
+                    if file.name != newest.name)
+    for _, _, file in by_age[:len(reports) - MAX_REPORTS]:
         with suppress(OSError):
             if _is_report(file):
                 file.unlink()
@@ -105,12 +106,12 @@ def _is_report(file: Path) -> bool:
 
 def _page(txn: Any) -> str:
     what = "a transaction of catalog" if _is_group(txn) else f"{_operation(txn)} on"
-    found: str = views().page(f"{_kind(txn)}: {what} {_subject(txn)}", list(_parts(txn)))
-    return found
+    page: str = views().page(f"{_kind(txn)}: {what} {_subject(txn)}", list(_parts(txn)))
+    return page
 
 
 def _parts(txn: Any) -> Iterator[tuple[str, Any]]:
-    """Headings, and what is shown below them: an object, or text."""
+    """Headings, each with an object or text to show below it."""
     is_group = _is_group(txn)
     yield "", _facts(txn, is_group)
     yield "What happened", txn if txn.conflict is None or is_group else txn.conflict
@@ -138,7 +139,7 @@ def _facts(txn: Any, is_group: bool) -> dict[str, str]:
 
 
 def _of_table(txn: OptimisticTransaction) -> CommitTimeline:
-    """The timeline from what was read to the winner, with a few commits on both sides."""
+    """The timeline from the version read to the winner, with a few commits on both sides."""
     met = _version(txn)
     newest = txn.log.update().version
     first = max(0, min(txn.read_version, met) - AROUND, met - MAX_COMMITS)
@@ -154,7 +155,7 @@ def _of_catalog(txn: CatalogTransaction) -> CommitTimeline:
 
 
 def _version(txn: OptimisticTransaction) -> int:
-    """The version it met last: the winner's, or the one that it wanted."""
+    """The version it met last: the winner's, or the one it tried."""
     if txn.conflict is not None:
         return int(txn.conflict.version)
     known = [*(lost.version for lost in txn.attempts), getattr(txn.error, "version", None)]
@@ -178,6 +179,6 @@ def _place(txn: Any, is_group: bool) -> str:
 
 
 def _kind(txn: Any) -> str:
-    """The error's name without its last word; of what was interrupted, that its outcome is open."""
+    """The error's name without its last word; for an interrupted commit, that its outcome is unknown."""
     name = type(txn.error).__name__ if txn.error is not None else ""
     return "CommitOutcomeUnknown" if txn.status == "unknown" else name.removesuffix("Exception")

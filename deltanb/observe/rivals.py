@@ -1,10 +1,10 @@
 """Rivals: commits by another writer, made to meet what an open transaction has read.
 
 What lives here: four real commits under another user's name (rows added where the transaction reads, rows
-added elsewhere, a file it read removed, the metadata changed), and why one of them cannot be had.
-What it does not know: how far the transaction's own commit is, or who wants to see it lose.
+added elsewhere, a file it read removed, the metadata changed), and why one of them may be impossible.
+What it does not know: the state of the transaction's own commit, or who asked for a rival.
 
-Rows are copies of rows that are there, so that every constraint of the table holds for them.
+Rows are copies of existing rows, so that they satisfy every constraint of the table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS = {
 
 WRITER = "another writer"
 ROWS = 3  # rows a rival appends: enough to be seen, few enough to be nobody's loss
-MAX_LOOK = 10_000  # files looked at for one in the wanted place; of more, evenly many are left out
+MAX_LOOK = 10_000  # files looked at for one in the right place; of more, an even sample
 MAX_READ = 5  # files opened for rows: the first ones may hold none that live
 PROPERTY = "deltanb.rival"
 """The property that a metadata change sets; no rule lets a transaction adopt it."""
@@ -63,10 +63,10 @@ class RivalCommit:
 
 
 def refusal(txn: OptimisticTransaction, kind: str) -> str | None:
-    """Why a rival of this kind has nothing to do, as far as the log in memory tells; None if it has.
+    """Why a rival of this kind has nothing to do, according to the log in memory; None if it has.
 
     Raises:
-        InvalidArgument: there is no such kind.
+        InvalidArgument: an unknown kind.
     """
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidArgument(f"there is no rival {kind!r}; there are {', '.join(map(repr, KINDS))}")
@@ -94,7 +94,7 @@ def commit_rival(txn: OptimisticTransaction, kind: str, writer: str = WRITER) ->
         writer: the user name the commit is recorded under.
 
     Raises:
-        InvalidArgument: there is no such kind, or the user name is not text.
+        InvalidArgument: an unknown kind, or a user name that is not text.
         IllegalStateError: a rival of this kind has nothing to do here; the reason is in the message.
 
     >>> import deltanb as dn
@@ -137,15 +137,15 @@ def _append(txn: OptimisticTransaction, rows: pa.Table) -> int:
 
 def _delete(txn: OptimisticTransaction) -> tuple[str, int]:
     rival = txn.log.start_transaction()
-    found = _read_file(txn, rival.snapshot)
-    if found is None:
+    file = _read_file(txn, rival.snapshot)
+    if file is None:
         raise IllegalStateError(
             f"table {txn.table}: a rival cannot {_plainly(DELETE)}: it is deleted already")
-    return "deleted a file you read", rival.commit([found.remove()], Operation("DELETE"))
+    return "deleted a file you read", rival.commit([file.remove()], Operation("DELETE"))
 
 
 def _read_file(txn: OptimisticTransaction, snapshot: Snapshot) -> AddFile | None:
-    """A file that the transaction read and that is there."""
+    """A live file that the transaction read."""
     reads, paths = txn.reads, snapshot.select_files(["path"])["path"]
     for files in reads.files:
         first = files["path"].slice(0, MAX_LOOK)
@@ -177,7 +177,7 @@ _ACTS = {
 
 
 def _rows(txn: OptimisticTransaction, is_here: bool) -> tuple[pa.Table, str]:
-    """Rows of a file that a scan of the transaction would see, or would not, and the file's partition."""
+    """Rows of a file that the transaction's scans would see, or would not, and the file's partition."""
     for snapshot, files, at in islice(_places(txn, is_here), MAX_READ):
         file = files.slice(at, 1)
         rows = read_table(snapshot, file, _written_columns(snapshot)).slice(0, ROWS)
@@ -189,7 +189,7 @@ def _rows(txn: OptimisticTransaction, is_here: bool) -> tuple[pa.Table, str]:
 
 
 def _places(txn: OptimisticTransaction, is_here: bool) -> Iterator[tuple[Snapshot, pa.Table, int]]:
-    """Files in the wanted place: of the newest version, of the one read, written by the transaction."""
+    """Files in the right place: of the newest version, of the version read, written by the transaction."""
     newest = txn.log.update()
     for snapshot in (newest, txn.snapshot):
         apart = -(-snapshot.num_files // MAX_LOOK) or 1
@@ -206,7 +206,7 @@ def _places(txn: OptimisticTransaction, is_here: bool) -> Iterator[tuple[Snapsho
 
 
 def _covered(txn: OptimisticTransaction, partitions: list[Any]) -> list[bool]:
-    """For files in these partitions, whether the transaction reads there; if it reads nothing, writes."""
+    """Whether the transaction reads in each of these partitions or, if it reads nothing, writes there."""
     reads, snapshot = txn.reads, txn.snapshot
     columns = snapshot.partition_columns
     if not columns or reads.whole_table:
@@ -222,13 +222,13 @@ def _covered(txn: OptimisticTransaction, partitions: list[Any]) -> list[bool]:
 
 
 def _place(snapshot: Snapshot, values: dict[str, str | None]) -> str:
-    """``day=mon``: a partition under the names that people know."""
+    """``day=mon``: a partition by its columns' logical names."""
     known = {field.physical_name: field.name for field in snapshot.schema}
     return ", ".join(f"{known.get(key, key)}={'null' if value is None else value}"
                      for key, value in values.items())
 
 
 def _written_columns(snapshot: Snapshot) -> list[str]:
-    """The columns whose values a writer brings: the others are given by the table."""
-    given = {GENERATION, START, STEP}
-    return [field.name for field in snapshot.schema if not given & field.metadata.keys()]
+    """The columns whose values a writer provides; the table computes the others."""
+    computed = {GENERATION, START, STEP}
+    return [field.name for field in snapshot.schema if not computed & field.metadata.keys()]

@@ -1,8 +1,8 @@
 """Running commits step by step against each other: one writer's steps between another's.
 
-What lives here: a writer that advances by one step of I/O, and the enumeration of every order in which
-several writers can go. No thread, no disk, no sleep: the log is a dict.
-What it does not know: which order is wanted, what should come of it.
+What lives here: a writer that advances by one step of I/O, and the enumeration of every order of several
+writers' steps. No threads, disks or sleeps: the log is a dict.
+What it does not know: the expected order and result.
 
 >>> log = {0: b""}
 >>> put_again = lambda: [Writer(iter_of_one_put(1, b"a")), Writer(iter_of_one_put(1, b"b"))]
@@ -34,7 +34,7 @@ def answer_from(step: Step, log: Log) -> Any:
 
 
 class Writer:
-    """A commit that is advanced one step of I/O at a time.
+    """A commit that advances one step of I/O at a time.
 
     ``outcome`` is what the generator returned, or the error it ended with; None while it runs.
     """
@@ -53,7 +53,7 @@ class Writer:
         return self.outcome is not None
 
     def advance(self, log: Log) -> None:
-        """Answer the pending step, then go on to the next one that asks for I/O, or to the end."""
+        """Answer the pending step, then run to the next step of I/O or to the end."""
         if self._pending is not None:
             self._reply = self.answer(self._pending, log)
         try:
@@ -77,8 +77,8 @@ def interleavings(
 
     Args:
         start: fresh writers for each run; called once per run.
-        log: versions there from the start; each run has a copy.
-        max_runs: how many orders there may be.
+        log: the versions at the start; each run gets a copy.
+        max_runs: the largest number of orders.
 
     Yields:
         The finished writers and the log they left.

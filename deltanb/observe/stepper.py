@@ -1,14 +1,14 @@
-"""The stepper: a commit advanced step by step, whose earlier steps can be looked at again.
+"""The stepper: a commit advanced step by step, with its earlier steps to look back at.
 
 What lives here: :class:`Stepper`, which drives the real steps of a commit, lets other writers win in between,
-and keeps a frame of each moment; :class:`CommitStepper`, which does so on a table, and
-:class:`GroupStepper`, on several tables of a catalog.
+and keeps a frame of each moment; :class:`CommitStepper` for one table, :class:`GroupStepper` for several
+tables of a catalog.
 What it does not know: what a step does (``transaction/drive.py``, ``catalog/group.py``), what a frame says
 (``frames.py``), how it is drawn (``notebook/drawing/stepper.py``), the buttons
 (``notebook/widgets/stepper.py``).
 
-Between two steps nothing is held: no lock is taken, no transaction of a database is open. Going back shows an
-older frame and undoes nothing.
+Between two steps nothing is held: no lock, no transaction of a database. Going back shows an older frame and
+undoes nothing.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Rival = str | Callable[[Any], Any]
 
 
 class StepLine(str):
-    """A line that was already printed; as the last expression of a cell it is not shown a second time."""
+    """A line that was printed already; as the last expression of a cell it is not shown again."""
 
     __slots__ = ()
 
     def _ipython_display_(self) -> None:
-        """Show nothing, as the line was printed."""
+        """Show nothing, since the line was printed."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What another writer's commit did: in words, by the name of what it made, and as versions of a log."""
+    """Another writer's commit: what it did in words, the name of its result, and the versions of the log."""
 
     did: str
     where: str
@@ -61,8 +61,8 @@ class Moved:
 class Stepper(Displayable):
     """A commit that is advanced step by step, and the trace of its frames, which only grows.
 
-    A step's reading or writing is done when the step is left, so that whatever happens before that, a rival
-    say, happens to it. A commit that fails does not raise: the last frame shows why.
+    A step reads or writes when it is left, so a rival that commits before that is seen by it. A commit that
+    fails does not raise: the last frame shows why.
     """
 
     txn: Any
@@ -96,7 +96,7 @@ class Stepper(Displayable):
 
     @property
     def frame(self) -> StepFrame:
-        """The frame that is shown; an older one also says how the commit ended, if it has."""
+        """The current frame; an older one also says how the commit ended, if it has."""
         shown, newest = self._frames[self._at], self._frames[-1]
         is_newest = shown is newest
         ended = newest.state != "running"
@@ -118,30 +118,30 @@ class Stepper(Displayable):
         """How the commit ended."""
         return self._frames[-1].line.split(" ", 1)[1].split(":", 1)[0]
 
-    # -- what each kind of commit does in its own way ------------------------------------------------
+    # -- to be defined by each kind of commit ---------------------------------------------------------
 
     def _after(self, step: Step | None) -> StepFrame:
-        """The frame after a step, None for the end."""
+        """The frame after a step; None means the end."""
         raise NotImplementedError
 
     def _newest(self) -> int:
-        """What was committed last, by anybody."""
+        """The newest commit, by anybody."""
         raise NotImplementedError
 
     def _moved(self, before: int, name: str | None) -> Moved | None:
-        """What was committed since; None where nothing was."""
+        """What was committed since; None if nothing was."""
         raise NotImplementedError
 
     def _meet(self, kind: Rival, name: str | None) -> tuple[OptimisticTransaction | None, Any]:
-        """What a rival of this kind is to win against, and the table that it commits to."""
+        """The transaction that a rival of this kind competes with, and the table it commits to."""
         raise NotImplementedError
 
     def _failed(self, error: Exception) -> None:
-        """What follows the end of a commit that failed."""
+        """Clean up after a failed commit."""
         raise NotImplementedError
 
     def _abandoned(self, why: str, error: BaseException) -> StepFrame:
-        """The last frame of a commit that did not go to its end."""
+        """The last frame of a commit that was stopped before its end."""
         raise NotImplementedError
 
     # -- the commit goes on ------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Stepper(Displayable):
     def close(self) -> None:
         """Give the commit up at its present step; its transaction is then abandoned.
 
-        What is committed by then stays. Where the outcome of a step is open, it is asked first.
+        What is committed by then stays. If the outcome of a step is unknown, it is looked up first.
         """
         if not self.is_done:
             self._drive.give_up()
@@ -174,7 +174,7 @@ class Stepper(Displayable):
         return frame.line
 
     def _fail(self) -> None:
-        """Let the steps end with the error that they announced."""
+        """Let the steps end with the error they announced."""
         try:
             self._drive.advance()
         except Exception as error:
@@ -201,13 +201,13 @@ class Stepper(Displayable):
         return self._frames[-1].line
 
     def step(self) -> StepLine:
-        """Go on by one step, and print what happened as one line.
+        """Advance by one step, and print what happened as one line.
 
-        At the end of the commit nothing more happens, and the line says so. A keyboard interrupt ends the
-        commit and is raised, once it is known whether what was interrupted has landed.
+        After the end of the commit nothing more happens, and the line says so. A keyboard interrupt ends the
+        commit and is raised, once it is known whether the interrupted step has landed.
 
-        A notebook shows the line once. A prompt of Python shows a value again, and one of IPython an empty
-        ``Out``, unless it has a name: ``_ = stepper.step()``.
+        A notebook shows the line once. Python's prompt shows the value again, and IPython's an empty ``Out``,
+        unless it is assigned: ``_ = stepper.step()``.
         """
         return printed(self.advance())
 
@@ -221,25 +221,25 @@ class Stepper(Displayable):
     # -- the trace -------------------------------------------------------------------------------
 
     def back(self) -> StepLine:
-        """Look at the frame before; nothing is undone."""
+        """Show the frame before this one; nothing is undone."""
         return printed(self.move(self._at - 1))
 
     def first(self) -> StepLine:
-        """Look at the first frame."""
+        """Show the first frame."""
         return printed(self.move(0))
 
     def last(self) -> StepLine:
-        """Look at the newest frame."""
+        """Show the newest frame."""
         return printed(self.move(len(self._frames) - 1))
 
     def next(self) -> StepLine:
-        """Look at the frame after; at the newest one this is :meth:`step`."""
+        """Show the frame after this one; at the newest frame this is :meth:`step`."""
         if self._at == len(self._frames) - 1:
             return self.step()
         return printed(self.move(self._at + 1))
 
     def move(self, position: int) -> str:
-        """Show the frame at an index, or the nearest there is, and return its line."""
+        """Show the frame at an index, or the nearest one, and return its line."""
         self._at = min(max(0, position), len(self._frames) - 1)
         self._tell()
         frame = self.frame
@@ -268,9 +268,9 @@ class Stepper(Displayable):
 class CommitStepper(Stepper):
     """A commit to one table that is advanced step by step, on the real table.
 
-    A step's reading or writing is done when the step is left, so that whatever happens before that, a
-    :meth:`rival` say, happens to it. A commit that fails does not raise: the last frame shows why, and
-    :attr:`error` has the exception that ``commit()`` would have raised.
+    A step reads or writes when it is left, so a :meth:`rival` that commits before that is seen by it. A
+    commit that fails does not raise: the last frame shows why, and :attr:`error` has the exception that
+    ``commit()`` would have raised.
 
     Raises:
         InvalidTransaction: as :meth:`OptimisticTransaction.commit`.
@@ -316,11 +316,11 @@ class CommitStepper(Stepper):
 
         Args:
             kind: ``"append here"`` (where the transaction reads), ``"append elsewhere"``, ``"delete"``
-                (a file it read), ``"metadata"``; or a function that is given the table and commits to it.
+                (a file it read), ``"metadata"``; or a function that takes the table and commits to it.
             writer: the user name the commit is recorded under.
 
         Raises:
-            InvalidArgument: there is no such rival, or its name is not text.
+            InvalidArgument: an unknown rival, or a name that is not text.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
         """
         return printed(self.let_win(kind, writer))
@@ -390,7 +390,7 @@ class CommitStepper(Stepper):
 class GroupStepper(Stepper):
     """The commit of several tables, advanced step by step, on the real catalog.
 
-    It goes as that of one table (:class:`CommitStepper`); what is ratified when it is given up stays.
+    It works like :class:`CommitStepper`; what is ratified before it is closed stays.
 
     Raises:
         IllegalStateError: the transaction has ended, or there is nothing to commit.
@@ -420,7 +420,7 @@ class GroupStepper(Stepper):
     7 lost shop.orders: v1 exists (ben WRITE)
     8 check shop.orders: no conflict with v1
     9 next shop.orders: is v2 taken too?
-    10 again shop.orders: it is based on v1 now, it alone is staged again
+    10 again shop.orders: it is based on v1 now, only this table is restaged
     11 stage shop.orders: v2, not visible yet
     12 ratify once more: 2 tables, all or none
     13 tell shop.totals: v1 is its newest version
@@ -446,12 +446,12 @@ class GroupStepper(Stepper):
 
     @property
     def seq(self) -> int | None:
-        """The catalog's transaction that was committed; None until then."""
+        """The number of the committed transaction of the catalog; None until then."""
         return None if self._drive.committed is None else self._drive.committed.seq
 
     @property
     def versions(self) -> dict[str, int]:
-        """The versions that were committed, by table; empty until then."""
+        """The committed versions by table; empty until then."""
         done = self._drive.committed
         return {} if done is None else dict(done.versions)
 
@@ -459,12 +459,12 @@ class GroupStepper(Stepper):
         """Commit to one of the tables as another writer, between two steps, and print what that commit did.
 
         Args:
-            kind: as :meth:`CommitStepper.rival` takes it.
-            table: which table of the transaction; the first one unless given.
+            kind: as in :meth:`CommitStepper.rival`.
+            table: a table of the transaction, by default the first.
             writer: the user name the commit is recorded under.
 
         Raises:
-            InvalidArgument: there is no such rival, or no such table in the transaction.
+            InvalidArgument: an unknown rival, or a table that is not in the transaction.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
         """
         return printed(self.let_win(kind, table, writer))
@@ -529,7 +529,7 @@ class GroupStepper(Stepper):
 
 
 def printed(line: str) -> StepLine:
-    """Print a line, and give it back as one that was printed."""
+    """Print a line, and return it as a :class:`StepLine`."""
     line = safe(line)
     print(line)  # noqa: T201  what a step did is a cell's output
     return StepLine(line)

@@ -1,11 +1,11 @@
-"""How a stream into a table stands: what it has read, what it has written, how far it is behind.
+"""The state of a stream into a table: what it has read and written, and how far it is behind.
 
-What lives here: :class:`StreamState`, a value made of what Spark says of a query (its progress, as plain
-dicts) and of what the logs say: that of the table it writes to, and those of tables it reads.
+What lives here: :class:`StreamState`, a value made from Spark's progress reports (as plain dicts) and from
+the logs of the table it writes to and the tables it reads.
 What it does not know: Spark itself, and how a state is drawn.
 
-Spark reports a batch when it is done, and keeps the last hundred reports of a run. The table's log knows all
-batches; of these the newest are looked at.
+Spark reports a batch when it is done, and keeps the last hundred reports of a run. The table's log has all
+batches; the newest are looked up.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ CHANGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDelete
 class BatchState:
     """One batch: as Spark reports it, and as the table has it.
 
-    ``rows_in`` were read, in ``duration`` milliseconds; None where Spark no longer knows. ``rows_out`` were
-    written with ``version``, at ``time`` (epoch milliseconds); None where the table does not have the batch,
-    or its commit is not among the newest.
+    ``rows_in`` were read, in ``duration`` milliseconds; None if Spark no longer knows. ``rows_out`` were
+    written with ``version``, at ``time`` (epoch milliseconds); None if the table does not have the batch, or
+    its commit is not among the newest.
     """
 
     number: int
@@ -52,11 +52,11 @@ class BatchState:
 class SourceState:
     """What a stream reads, and how far it is.
 
-    Of a Delta table that is read by this library, ``read_version`` is the last version of which it has
-    everything (-1: none yet) and ``newest`` the one the table stands at; ``is_in_snapshot`` says that the
+    For a Delta table that is read by this library, ``read_version`` is the last version that was read
+    completely (-1: none yet) and ``newest`` the table's newest version; ``is_in_snapshot`` means that the
     stream is still reading the table as it was when the stream began. ``lag`` is the time in milliseconds
-    between the commits of the two versions, where the table is open in this process and its log has both. Of
-    other sources there is only ``name``.
+    between the commits of the two versions, if the table is open in this process and its log has both. Other
+    sources have only a ``name``.
     """
 
     name: str
@@ -67,9 +67,9 @@ class SourceState:
 
     @property
     def behind(self) -> int | None:
-        """How many versions have come that the stream has not read, or not read to their end.
+        """How many newer versions the stream has not read completely.
 
-        Those that bring no rows count, too, until the stream has passed them with the next that does.
+        Versions without rows count, too, until the stream passes them with the next one that has rows.
 
         >>> SourceState("flights", 3, 5).behind, SourceState("a socket").behind
         (2, None)
@@ -83,9 +83,9 @@ class SourceState:
 class StreamState(Displayable):
     """A stream into a table at one moment: ``stream.state``, and what a notebook shows of ``stream``.
 
-    ``status`` is ``running``, ``waiting`` (for rows), ``stopped`` or ``failed``, and ``message`` what Spark
-    says of it, or the first line of its error. ``num_batches`` are in the table; ``batches`` has the newest
-    of them, and those that only Spark has reported so far, from the newest on.
+    ``status`` is ``running``, ``waiting`` (for rows), ``stopped`` or ``failed``, ``message`` is Spark's
+    message or the first line of the error. ``num_batches`` are in the table; ``batches`` has the newest of
+    them and those that only Spark has reported so far, newest first.
 
     >>> import deltanb as dn
     >>> table = dn.create("arrivals", "id bigint")
@@ -118,43 +118,42 @@ class StreamState(Displayable):
         """The state of a query that writes to a table.
 
         Args:
-            log: the table's.
-            query_id: of the query; its batches are in the log under it.
-            name: of the query, if it has one.
+            log: the table's log.
+            query_id: the query's id, under which the log has its batches.
+            name: the query's name, if it has one.
             is_active: whether it runs.
             status: as Spark's ``StreamingQuery.status``.
             progress: as its ``recentProgress``, oldest first.
             error: why it failed, if it did.
-            known: gives the log of a table by the table's id; that of tables which this process has open,
-                unless given.
+            known: returns the log of a table by the table's id; by default, of tables open in this process.
         """
         reports = list(progress)
         done = log.update().set_transactions.get(query_id, -1)
-        said = status or {}
+        query_status = status or {}
         if error is not None:
             state, message = "failed", _first_line(error)
         elif not is_active:
             state, message = "stopped", ""
         else:
-            state = "running" if said.get("isTriggerActive") else "waiting"
-            message = str(said.get("message") or "")
+            state = "running" if query_status.get("isTriggerActive") else "waiting"
+            message = str(query_status.get("message") or "")
         return cls(
             units.name_of(log.path), str(query_id), name, state, units.clean(message), done + 1,
             _batches(log, str(query_id), reports), _sources(reports, known or log.known_by_id))
 
     @property
     def label(self) -> str:
-        """The name of the query or, where it has none, the beginning of its id."""
+        """The name of the query, or the beginning of its id if it has none."""
         return self.name or self.id.partition("-")[0]
 
     @property
     def rows_in(self) -> int | None:
-        """Rows read in the :attr:`batches` that Spark still knows of; None where it knows of none."""
+        """Rows read in the :attr:`batches` that Spark still knows; None if it knows none."""
         return _sum(batch.rows_in for batch in self.batches)
 
     @property
     def rows_out(self) -> int | None:
-        """Rows that were written by the :attr:`batches` that are in the table; None where there is none."""
+        """Rows written by the :attr:`batches` that are in the table; None if there are none."""
         return _sum(batch.rows_out for batch in self.batches)
 
     @property
@@ -176,12 +175,13 @@ def _first_line(error: BaseException) -> str:
 
 def _batches(log: DeltaLog, query_id: str, reports: Sequence[Mapping[str, Any]]) -> tuple[BatchState, ...]:
     """The batches that are reported or committed, newest first."""
-    found: dict[int, BatchState] = {}
+    by_number: dict[int, BatchState] = {}
     for report in reports:
         number, rows = whole_number(report.get("batchId")), _read_rows(report)
-        if number is not None and (rows or number not in found):
-            found[number] = BatchState(number, rows, report.get("batchDuration"))
-    found = {number: batch for number, batch in found.items() if batch.rows_in}  # others are idle reports
+        if number is not None and (rows or number not in by_number):
+            by_number[number] = BatchState(number, rows, report.get("batchDuration"))
+    # Reports without rows are idle ones.
+    by_number = {number: batch for number, batch in by_number.items() if batch.rows_in}
     newest = log.snapshot.version
     for entry in history.between(log, newest - MAX_COMMITS + 1, newest):
         parameters = entry.operation_parameters
@@ -189,14 +189,14 @@ def _batches(log: DeltaLog, query_id: str, reports: Sequence[Mapping[str, Any]])
             continue
         number = whole_number(parameters.get("epochId"))
         if number is not None:
-            found[number] = replace(
-                found.get(number, BatchState(number)), rows_out=_written(entry.operation_metrics),
+            by_number[number] = replace(
+                by_number.get(number, BatchState(number)), rows_out=_written(entry.operation_metrics),
                 version=entry.version, time=entry.timestamp)
-    return tuple(found[number] for number in sorted(found, reverse=True))
+    return tuple(by_number[number] for number in sorted(by_number, reverse=True))
 
 
 def _read_rows(report: Mapping[str, Any]) -> int | None:
-    """The rows of all sources; Spark Connect tells them of each source alone."""
+    """The rows of all sources; Spark Connect only has them per source."""
     total = whole_number(report.get("numInputRows"))
     if total is not None:
         return total
@@ -220,7 +220,7 @@ def _written(metrics: Any) -> int | None:
 def _sources(
     reports: Sequence[Mapping[str, Any]], known: Callable[[str], DeltaLog | None]
 ) -> tuple[SourceState, ...]:
-    """How far the last report says each source was read."""
+    """How far each source was read, according to the last report."""
     return tuple(_source(each, known) for each in reports[-1].get("sources") or ()) if reports else ()
 
 
@@ -239,17 +239,17 @@ def _source(report: Mapping[str, Any], known: Callable[[str], DeltaLog | None]) 
     return SourceState(units.name_of(log.path), read, newest, lag, is_in_snapshot)
 
 
-def _offset(given: Any) -> Offset | None:
-    """Where a stream of this library's stands; None of other sources."""
-    found = units.parsed(given)
+def _offset(text: Any) -> Offset | None:
+    """The offset of a source of this library; None for other sources."""
+    value = units.parsed(text)
     try:
-        return Offset.of(found) if isinstance(found, Mapping) else None
+        return Offset.of(value) if isinstance(value, Mapping) else None
     except InvalidArgument:
         return None
 
 
 def _described(description: Any) -> str:
-    """What Spark calls a source, without the package of its class and its place in memory.
+    """Spark's name for a source, without the package of its class and its address in memory.
 
     >>> _described("FileStreamSource[file:/lake/birds]"), _described("org.apache.spark.RateStream@4e29bc59")
     ('FileStreamSource[file:/lake/birds]', 'RateStream')
@@ -261,7 +261,7 @@ def _described(description: Any) -> str:
 
 
 def _between(log: DeltaLog, first: int, last: int) -> int | None:
-    """Milliseconds between the commits of two versions, where the log has both."""
+    """Milliseconds between the commits of two versions; None unless the log has both."""
     if first >= last:
         return 0
     try:

@@ -1,10 +1,10 @@
-"""Time travel: one version of a table looked at, or two compared with each other.
+"""Time travel: a look at one version of a table, or a comparison of two.
 
-What lives here: :class:`TimeTravel`, which stands at one or two versions, and the frame it shows there.
+What lives here: :class:`TimeTravel`, which is at one or two versions, and the frame it shows for them.
 What it does not know: the slider and the box (``notebook/widgets/time_travel.py``), how versions are
 compared (``commands/read/diff.py``), how rows are read (``engines/arrow/read.py``).
 
-Rows are read when one moves, in the process; looking at what was read reads nothing.
+Rows are read in the process when the position changes; showing a frame reads nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _LACKS = {"log": VersionNotFound, "damaged": InvalidTable, "files": DataFileNotF
 
 @dataclass(frozen=True, repr=False)
 class TimeFrame(Displayable):
-    """What time travel shows at one place: a version with its first rows, or two and their ``diff``.
+    """What time travel shows: a version with its first rows, or two versions and their ``diff``.
 
-    ``preview`` has at most 20 rows of version ``version`` (of two, the second one), ``note`` says why it
-    has none. ``commit`` is what the commit says of itself.
+    ``preview`` has at most 20 rows of version ``version`` (the second one of two), ``note`` says why it has
+    none. ``commit`` names the version's operation and user.
     """
 
     table: str
@@ -67,16 +67,17 @@ class TimeFrame(Displayable):
 
 
 class TimeTravel(Displayable):
-    """A place in the history of a table: one version, or two to compare. It can be moved.
+    """A movable position in the history of a table: one version, or two to compare.
 
-    In a notebook it is shown with a slider over the versions that can be read and a box for a version or
-    a time; elsewhere as the frame alone. In code it moves by :meth:`at` and :meth:`compare`.
-    Rows that the next version changes or removes are marked. ``keys`` are columns that tell which row is
-    which when two versions are compared, as of :func:`deltanb.commands.read.diff.diff`; ``columns`` are those
-    to show. Unless given, keys, columns that differ and those that the commit's condition names come first.
+    A notebook shows it with a slider over the versions that can be read and a box for a version or a time;
+    elsewhere only the frame is shown. In code, :meth:`at` and :meth:`compare` move it. Rows that the next
+    version changes or removes are marked. ``keys`` are columns that identify a row when two versions are
+    compared, as in :func:`deltanb.commands.read.diff.diff`; ``columns`` are those to show. By default, keys,
+    columns that differ and columns in the commit's condition come first.
 
     Raises:
-        InvalidArgument: ``keys`` or ``columns`` that are not names of columns, or a moment as of :meth:`at`.
+        InvalidArgument: ``keys`` or ``columns`` that are not column names, or a moment that :meth:`at`
+        refuses.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1], "name": ["Donald"]})
@@ -115,7 +116,7 @@ class TimeTravel(Displayable):
     def at(self, moment: Moment) -> TimeFrame:
         """Go to a version (an integer) or a time (ISO 8601 text, a datetime), and show its first rows.
 
-        A day without a time, like ``"2026-11-20"``, means its end: the table as that day left it.
+        A day without a time, like ``"2026-11-20"``, means its end.
 
         Raises:
             VersionNotFound, DataFileNotFound, InvalidTable: it cannot be read; the message says why.
@@ -125,7 +126,7 @@ class TimeTravel(Displayable):
         return self._show(self._frame(snapshot))
 
     def compare(self, start: Moment, end: Moment) -> TimeFrame:
-        """Go to two versions or times, and show what differs; arguments and errors as of :meth:`at`.
+        """Go to two versions or times, and show what differs; arguments and errors as in :meth:`at`.
 
         Raises:
             InvalidArgument: ``keys`` that are not columns at ``end``, or that several rows share.
@@ -133,8 +134,8 @@ class TimeTravel(Displayable):
         from deltanb.commands.read.diff import diff as compared
 
         before, after = self._snapshot(start), self._snapshot(end)
-        found = compared(self._table.log, before, after, keys=self.keys, columns=self.columns)
-        return self._show(self._frame(after, before.version, found))
+        difference = compared(self._table.log, before, after, keys=self.keys, columns=self.columns)
+        return self._show(self._frame(after, before.version, difference))
 
     def _newest_tracks(self) -> tuple[Track, ...]:
         from deltanb.observe.timeline import CommitTimeline
@@ -148,11 +149,11 @@ class TimeTravel(Displayable):
 
     @property
     def preview(self) -> pa.Table:
-        """The first rows, at most 20, of the version looked at."""
+        """The first rows, at most 20, of the current version."""
         return self.frame.preview
 
     def refresh(self) -> TimeFrame:
-        """Find out again which versions there are and can be read; the place stays the same."""
+        """Find out again which versions can be read; the position stays the same."""
         self._look_again()
         return self._show(self.frame)
 
@@ -186,7 +187,7 @@ class TimeTravel(Displayable):
         return snapshot or self._table.as_of(moment).snapshot
 
     def _end_of(self, day: dt.date) -> int | dt.datetime:
-        """The end of a day; of the day of the newest commit, that commit."""
+        """The end of a day; for the day of the newest commit, that commit."""
         end = dt.datetime.combine(day, dt.time.max, dt.timezone.utc)
         newest = self._table.snapshot
         last = dt.datetime.fromtimestamp(newest.timestamp / 1000, dt.timezone.utc)
@@ -204,7 +205,7 @@ class TimeTravel(Displayable):
                    path=self._table.path)
 
     def _frame(
-        self, snapshot: Snapshot, start: int | None = None, found: TableDiff | None = None
+        self, snapshot: Snapshot, start: int | None = None, difference: TableDiff | None = None
     ) -> TimeFrame:
         from deltanb.commands.read.diff import known_columns
 
@@ -212,7 +213,7 @@ class TimeTravel(Displayable):
         columns = None if self.columns is None else known_columns(self.columns, snapshot)
         try:
             preview, paths = _preview(snapshot)
-            if found is None:
+            if difference is None:
                 step = self._next_step(snapshot, preview, paths)
         except DeltaError as error:
             import pyarrow as pa
@@ -230,23 +231,23 @@ class TimeTravel(Displayable):
         return TimeFrame(
             self._table.log.path if snapshot.metadata.name is None else snapshot.metadata.name,
             self.versions, snapshot.version, snapshot.timestamp,
-            commit, state, preview, note, start, found, parameters, step, self.keys or (), columns)
+            commit, state, preview, note, start, difference, parameters, step, self.keys or (), columns)
 
     def _next_step(self, snapshot: Snapshot, preview: pa.Table, paths: Sequence[str]) -> NextStep | None:
-        """What the next version that can be read does to the rows; None where there is none, or no rows."""
+        """What the next readable version does to the rows; None without such a version or rows."""
         later = [run for run in self.versions.runs if run[-1] > snapshot.version]
         if not later or not preview.num_rows:
             return None
         version = max(snapshot.version + 1, min(later, key=lambda run: run[0])[0])
         try:
             after = self._table.as_of(version).snapshot
-        except DeltaError:  # it went meanwhile; whoever goes there is told
+        except DeltaError:  # it was deleted meanwhile; going there says so
             return None
         return next_step(snapshot, after, preview, paths, self.keys)
 
 
 def _of_version(gap: Gap) -> str:
-    """Why it cannot be read, after its number: the run of versions is said where there are several.
+    """Why a version cannot be read, to follow its number; names the run of versions if there are several.
 
     >>> from deltanb.observe.availability import Gap
     >>> _of_version(Gap(4, 4, "files", 2)), _of_version(Gap(0, 2, "log"))
@@ -256,7 +257,7 @@ def _of_version(gap: Gap) -> str:
 
 
 def _day_of(text: str) -> dt.date | None:
-    """The day that a text means, without a time; None for all else.
+    """The day that a text without a time means; None for anything else.
 
     >>> _day_of(" 2026-11-20 "), _day_of("2026-11-20T10:00:00Z")
     (datetime.date(2026, 11, 20), None)
@@ -268,24 +269,24 @@ def _day_of(text: str) -> dt.date | None:
 
 
 def _commit(snapshot: Snapshot) -> tuple[str, Any]:
-    """What the version's commit says of itself, and the parameters of its operation; of one that a checkpoint
-    stands for it is looked up."""
+    """The operation and user of the version's commit, and the operation's parameters; looked up in the
+    history if the snapshot begins at a checkpoint."""
     from deltanb.log import history
 
     info = snapshot.last_commit_info
     if not info:
         try:
-            found = history.between(snapshot.log, snapshot.version, snapshot.version)
+            entries = history.between(snapshot.log, snapshot.version, snapshot.version)
         except DeltaError:
-            found = []
-        info = {"operation": found[0].operation, "userName": found[0].user_name,
-                "operationParameters": found[0].operation_parameters} if found else {}
+            entries = []
+        info = {"operation": entries[0].operation, "userName": entries[0].user_name,
+                "operationParameters": entries[0].operation_parameters} if entries else {}
     by = f" by {info['userName']}" if info.get("userName") else ""
     return f"{info.get('operation') or 'operation not recorded'}{by}", info.get("operationParameters")
 
 
 def _preview(snapshot: Snapshot) -> tuple[pa.Table, list[str]]:
-    """The first rows, from as few files as it takes, and the paths of the files they may be from."""
+    """The first rows, from as few files as possible, and the paths of these files."""
     import pyarrow as pa
 
     from deltanb.engines.arrow.read import head
@@ -304,7 +305,7 @@ def _preview(snapshot: Snapshot) -> tuple[pa.Table, list[str]]:
 
 
 def _opened(files: pa.Table, rows: int) -> list[str]:
-    """The first files that have so many rows, as their statistics tell: all of them where these do not."""
+    """The first files with ``rows`` rows by their statistics; all files if these are missing."""
     from deltanb.actions import AddFile
     from deltanb.log.commit_content import live_rows
 

@@ -1,4 +1,4 @@
-"""The timeline of a table: who committed what on top of which version, and who lost.
+"""The timeline of a table: who committed what on which version, and who lost.
 
 What lives here: :class:`CommitTimeline`, the transactions of a table with remarks on them.
 What it does not know: how commits are read (``tracks.py``), how they are drawn (the views).
@@ -28,12 +28,11 @@ __all__ = ["CommitTimeline", "Mark", "Track"]
 class CommitTimeline(Displayable):
     """Transactions of a table, drawn over its versions.
 
-    ``tracks`` are the commits and the attempts that came to nothing, by version. In a notebook it has a
-    lane for each writer and each stream, where a line leads from the version that a transaction read to the
-    version it committed: dotted up to a circle where it lost a race and went on, dashed up to ✕ where it
-    failed. Of a long history there is a strip of all commits above, on which a click chooses versions. The
-    text names the newest transactions. ``writers`` are those whose lanes come first, from top to bottom; the
-    others follow in the order of their first commits.
+    ``tracks`` are the commits and the failed attempts, by version. In a notebook it has a lane for each
+    writer and each stream. Each line runs from the version read to the version committed: dotted up to a
+    circle where it lost a race and went on, dashed up to ✕ where it failed. A long history has a strip of all
+    commits above, and a click on it chooses versions. The text names the newest transactions. ``writers`` are
+    those whose lanes come first, from top to bottom; the others follow in the order of their first commits.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder, add
     >>> table = TableBuilder(MemoryStore("memory:///ducks")).create("id long")
@@ -69,10 +68,10 @@ class CommitTimeline(Displayable):
 
         Args:
             log: the table's log; its commits in the range are read.
-            start, end: versions, or times for the versions of these times; unless given, all.
-            newest: the version that the table stands at; nothing later is known.
-            attempts: those to show instead of what the journal of this process has.
-            settings: ``marks`` and ``title``, as :meth:`marked` takes them.
+            start, end: versions, or times for the versions of these times; all by default.
+            newest: the table's version, if it is pinned; later ones are left out.
+            attempts: attempts to show instead of those in this process's journal.
+            settings: ``marks`` and ``title``, as in :meth:`marked`.
 
         Raises:
             VersionNotFound: the table has no such versions.
@@ -85,17 +84,17 @@ class CommitTimeline(Displayable):
         first, last = timeline_rows.bounds(log, start, end, at)
         commits = timeline_rows.read(log, first, last)
         if start is not None or not commits:
-            said = (timeline_rows.gone(log, first, last), settings.get("title"))
-            settings["title"] = "; ".join(filter(None, said))
-        open_end = newest is None and last == at  # who lost to nobody wanted the version after the last
+            titles = (timeline_rows.gone(log, first, last), settings.get("title"))
+            settings["title"] = "; ".join(filter(None, titles))
+        open_end = newest is None and last == at  # a failure without a winner aimed at the next version
         tried = [attempt for attempt in (journal_of(log) if attempts is None else attempts)
                  if first <= attempt.version <= last + open_end]
         return cls(timeline_rows.joined(commits, tried), log.snapshot.metadata.name or name, **settings)
 
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CommitTimeline:
-        """The same timeline with remarks on commits, by version, and on attempts that failed, by their
-        ``txn_id``; ``title`` says what the remarks are about. A remark may begin with its sign,
-        ``✓`` or ``✕``; without one it is ``✕``.
+        """The same timeline with remarks on commits, by version, and on failed attempts, by ``txn_id``;
+        ``title`` says what the remarks are about. A remark may begin with its sign, ``✓`` or ``✕``; without
+        one it is ``✕``.
 
         >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
         ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")
@@ -131,7 +130,7 @@ class CommitTimeline(Displayable):
 
     @property
     def chart(self) -> Any:
-        """The timeline as an Altair chart, to change.
+        """The timeline as an Altair chart, which can be changed.
 
         Raises:
             MissingDependency: Altair is not installed.
@@ -140,6 +139,6 @@ class CommitTimeline(Displayable):
 
     @property
     def svg(self) -> str:
-        """The timeline as SVG: the newest versions, drawn without any tool."""
+        """The timeline of the newest versions as SVG, drawn without other tools."""
         svg: str = views().drawing(self, "svg")
         return svg

@@ -1,11 +1,10 @@
 """What a timeline is made of: one value per transaction, from the log and from this session's journal.
 
-What lives here: reading commits quickly, their kinds and writers whoever wrote them, and how attempts of
-this process join them.
-What it does not know: where anything stands in a picture, colours, words.
+What lives here: reading commits quickly, their kinds and writers, and how attempts of this process join them.
+What it does not know: positions in a picture, colours, words.
 
-Files and bytes are counted from the actions of a commit, since metrics are text, numbers or not there
-at all, and mean different things from writer to writer.
+Files and bytes are counted from the actions of a commit, since metrics may be missing, are texts or numbers,
+and mean different things to different writers.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _ENGINE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
 class Mark:
     """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words.
 
-    Of a wait, ``since`` is the version at which it began: the lane has a band from there on.
+    For a wait, ``since`` is the version at which it began; the lane has a band from there on.
     """
 
     words: str
@@ -77,12 +76,12 @@ class Mark:
 class Track:
     """One transaction: the version it read, the one it committed or met last, and what it did.
 
-    ``lost`` are the versions of races it lost, ``None`` where nobody in this process saw them: a Delta
-    log does not record them. ``outcome`` is as in the journal; ``reason`` the code of the error it failed
-    with. ``added``, ``removed`` count files, ``written`` and ``gone`` their bytes;
-    ``is_counted`` is False where nobody knows them any more. ``predicate`` is its condition as SQL, or what
-    an attempt of this process read; empty where there is none. ``run`` is the run of :func:`deltanb.retry`
-    that it was part of, as far as this process knows, and ``hook_failures`` the hooks that failed after it.
+    ``lost`` are the versions of races it lost, ``None`` if this process did not see them: a Delta log does
+    not record them. ``outcome`` is as in the journal, ``reason`` the code of the error it failed with.
+    ``added`` and ``removed`` count files, ``written`` and ``gone`` their bytes; ``is_counted`` is False if
+    they are unknown. ``predicate`` is its condition as SQL, or what an attempt of this process read; empty if
+    there is none. ``run`` is the run of :func:`deltanb.retry` it was part of, as far as this process knows,
+    ``hook_failures`` are the hooks that failed after it.
     """
 
     version: int
@@ -113,12 +112,12 @@ class Track:
 
     @property
     def start(self) -> int:
-        """Where its line starts: at the version read, or, if nobody knows that, where it ends."""
+        """Where its line starts: at the version read or, if that is unknown, where it ends."""
         return self.version if self.read_version is None else min(self.read_version, self.version)
 
     @property
     def crosses(self) -> tuple[int, ...]:
-        """The versions that bear its ✕: races lost, and where it gave up."""
+        """The versions that bear its ✕: lost races, and where it failed."""
         lost = self.lost or ()
         if not self.is_committed and self.version not in lost:
             lost = (*lost, self.version)
@@ -129,22 +128,22 @@ class Track:
 
 
 def read(log: LogReader, first: int | None = None, last: int | None = None) -> list[Track]:
-    """The commits of a log that are still there, oldest first; bounds are inclusive.
+    """The commits that the log still has, oldest first; bounds are inclusive.
 
     Raises:
         InvalidTable: a damaged commit, naming file and line.
     """
-    found = []
-    wanted = {version: name for version, name in sorted(log.commits.names().items())
+    tracks = []
+    names = {version: name for version, name in sorted(log.commits.names().items())
               if (first is None or version >= first) and (last is None or version <= last)}
-    for version, data in zip(wanted, log.commits.read_many(wanted), strict=True):
+    for version, data in zip(names, log.commits.read_many(names), strict=True):
         if data is None:  # cleaned up since it was listed
             continue
         try:
-            found.append(commit(version, decode_sizes(data)))
+            tracks.append(commit(version, decode_sizes(data)))
         except DAMAGED as error:
-            raise explain(data, wanted[version], log.path, error) from None
-    return found
+            raise explain(data, names[version], log.path, error) from None
+    return tracks
 
 
 def versions(log: LogReader) -> list[int]:
@@ -153,7 +152,7 @@ def versions(log: LogReader) -> list[int]:
 
 
 def commit(version: int, lines: Iterable[Any]) -> Track:
-    """The track of a commit, from the lines of its file, whichever writer made it.
+    """The track of a commit of any writer, from the lines of its file.
 
     >>> lines = decode_sizes(b'{"add":{"size":5}}')
     >>> commit(3, lines).kind, commit(3, lines).written, commit(3, []).writer
@@ -187,7 +186,7 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
 
 
 def writer_of(user: Any, engine: Any) -> str:
-    """Whose lane a commit belongs to: the user's name, else the engine's without its version.
+    """The owner of a commit's lane: the user, else the engine without its version.
 
     >>> writer_of("etl-b", None), writer_of(None, "Apache-Spark/4.0.0 Delta-Lake/4.0.0")
     ('etl-b', 'Apache-Spark')
@@ -196,13 +195,13 @@ def writer_of(user: Any, engine: Any) -> str:
     """
     if user:
         return units.fit(units.clean(user), MAX_NAME)
-    found = _ENGINE.match(str(engine or ""))
-    return found[0] if found else UNKNOWN_WRITER
+    match = _ENGINE.match(str(engine or ""))
+    return match[0] if match else UNKNOWN_WRITER
 
 
 def stream_of(parameters: Any) -> str | None:
-    """The lane of a stream, which its batches have to themselves: by the name of its query or, where that has
-    none, the beginning of its id; None of what is no batch.
+    """The lane of a stream's batches: the name of its query or, if it has none, the beginning of its id; None
+    for commits that are not batches.
 
     >>> batch = {"queryId": "4a812577-36cc-4dce-a4d2-12161abde8b9", "epochId": "0"}
     >>> stream_of(batch), stream_of({**batch, "queryName": "ducks"}), stream_of({"mode": "Append"})
@@ -218,7 +217,7 @@ def stream_of(parameters: Any) -> str | None:
 def kind_of(
     operation: str, parameters: Any = None, added: int = 0, removed: int = 0, changes_data: bool = True
 ) -> str:
-    """What a commit does, by its name where that says it, else by its files.
+    """The kind of a commit, by its operation if that is known, else by its files.
 
     >>> kind_of("MERGE"), kind_of("WRITE", {"mode": "Append"}), kind_of("WRITE", {}, 1, 2)
     ('rewrite', 'append', 'rewrite')
@@ -241,16 +240,16 @@ def kind_of(
 
 
 def predicate_of(parameters: Any) -> str:
-    """The condition among an operation's parameters: some writers have it as a list in JSON, in brackets and
-    with the ids of Spark's columns, others as it was typed.
+    """The condition in an operation's parameters: some writers record it as a JSON list, in brackets and with
+    the ids of Spark's columns, others as it was typed.
 
     >>> predicate_of({"predicate": '["(month#12 = 6)"]'}), predicate_of({"predicate": "month = 6"})
     ('month = 6', 'month = 6')
     >>> predicate_of({"predicate": "[]"}), predicate_of(None)
     ('', '')
     """
-    found = units.parsed(parameters.get("predicate")) if isinstance(parameters, Mapping) else None
-    texts = found if isinstance(found, list) else [found]
+    predicate = units.parsed(parameters.get("predicate")) if isinstance(parameters, Mapping) else None
+    texts = predicate if isinstance(predicate, list) else [predicate]
     return _condition(str(text) for text in texts if text not in (None, "", True))
 
 
@@ -260,7 +259,7 @@ def _condition(texts: Iterable[str]) -> str:
 
 
 def _unbracketed(text: str) -> str:
-    """A condition without the brackets around the whole of it."""
+    """A condition without outer brackets."""
     depth = 0
     for at, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -273,13 +272,13 @@ def _unbracketed(text: str) -> str:
 
 
 def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]:
-    """Commits with the races that attempts tell of, and the attempts that came to nothing, by version.
+    """Commits with the races recorded in attempts, and the failed attempts, by version.
 
-    An attempt belongs to the commit that names its transaction, be it that it never heard of it; else to
-    one of its version that names none.
+    An attempt belongs to the commit that names its transaction, even if it does not know that it landed; else
+    to a commit of its version that names no transaction.
     """
-    found = {track.version: track for track in commits}
-    landed = {track.txn_id: track.version for track in found.values() if track.txn_id is not None}
+    by_version = {track.version: track for track in commits}
+    landed = {track.txn_id: track.version for track in by_version.values() if track.txn_id is not None}
     failed = []
     for attempt in attempts:
         lost = tuple(race.version for race in attempt.lost)
@@ -287,13 +286,13 @@ def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]
             failed.append(_failed(attempt, lost))
             continue
         version = landed.get(attempt.txn_id, attempt.version)
-        track = found.get(version)
+        track = by_version.get(version)
         if track is not None and track.txn_id in (None, attempt.txn_id):
             read = attempt.read_version if attempt.read_version >= 0 else None
-            found[version] = replace(track, lost=lost, read_version=read,
+            by_version[version] = replace(track, lost=lost, read_version=read,
                                      predicate=track.predicate or _read_by(attempt), run=attempt.run,
                                      hook_failures=attempt.hook_failures)
-    return sorted([*found.values(), *failed], key=lambda track: (track.version, track.is_committed))
+    return sorted([*by_version.values(), *failed], key=lambda track: (track.version, track.is_committed))
 
 
 def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
@@ -322,7 +321,7 @@ def _read_by(attempt: Attempt) -> str:
 
 
 def gone(log: LogReader, first: int, last: int) -> str:
-    """Which of the versions from ``first`` on have no commits any more, in words; empty if all have."""
+    """Which versions from ``first`` on have lost their commits, in words; empty if none have."""
     begin = next(iter(versions(log)), None)
     if begin is not None and begin <= first:
         return ""
@@ -334,10 +333,10 @@ def gone(log: LogReader, first: int, last: int) -> str:
 
 
 def bounds(log: LogReader, start: Any, end: Any, newest: int) -> tuple[int, int]:
-    """The versions from ``start`` to ``end``, each a version, a time or None, as far as a table knows.
+    """The versions from ``start`` to ``end``, each a version, a time or None, up to ``newest``.
 
     Raises:
-        VersionNotFound: a version that is not there, or an end before the start.
+        VersionNotFound: a version that does not exist, or an end before the start.
         InvalidArgument: neither a version nor a time.
     """
     first = 0 if start is None else _version(log, start)

@@ -1,10 +1,10 @@
 """Taking turns: writers in threads of their own, exactly one of which runs at a time.
 
-What lives here: the threads, the order of turns, and what became of each writer in words. A writer is stopped
-before each step of I/O of its commits and waits there until it is its turn again, so that the same order
-gives the same log at every run. One that waits for a lock gives the turn on, and has no turn until somebody
-decides its request; where nobody is left who could, the first one that waits is timed out. No time passes.
-What it does not know: what is written to, and which steps are I/O: it is told.
+What lives here: the threads, the order of turns, and each writer's outcome in words. A writer stops before
+each step of I/O of its commits and waits for its turn, so that the same order always gives the same log. A
+writer that waits for a lock passes its turn on and gets none until its request is decided; if nobody is left
+who could release the lock, the first waiter times out. No time passes.
+What it does not know: what is written to, and which steps are I/O; the caller says both.
 """
 
 from __future__ import annotations
@@ -46,52 +46,53 @@ MAX_MISTAKES = 3  # writers whose errors are told one by one
 
 
 def words(outcomes: Mapping[str, Any], root: str = "", place: str = "v") -> str:
-    """What became of the writers, in a line, but for those that ended with an error (:func:`mistakes`);
-    ``place`` stands before the number of what was committed.
+    """The outcomes of the writers on one line, without those that ended with an error (:func:`mistakes`);
+    ``place`` precedes the number of what was committed.
 
     >>> words({"ann": 1, "ben": ValueError("no"), "cid": None})
     'ann committed v1, cid committed nothing'
     """
     outcomes = {name: outcome for name, outcome in outcomes.items() if not is_mistake(outcome)}
-    told = {name: _why(error, root) for name, error in outcomes.items() if isinstance(error, BaseException)}
-    bare = _sentence(outcomes, dict.fromkeys(told, ""), place)
-    room = (units.MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, told.values())))
+    reasons = {name: _why(error, root) for name, error in outcomes.items()
+               if isinstance(error, BaseException)}
+    bare = _sentence(outcomes, dict.fromkeys(reasons, ""), place)
+    room = (units.MAX_COLUMNS - units.width(bare)) // max(1, sum(map(bool, reasons.values())))
     if room < MIN_WHY:
         return bare
-    return _sentence(outcomes, {name: units.fit(why, room) for name, why in told.items()}, place)
+    return _sentence(outcomes, {name: units.fit(why, room) for name, why in reasons.items()}, place)
 
 
 def is_mistake(outcome: Any) -> bool:
-    """Whether a writer ended with an error that is no way to lose a race."""
+    """Whether a writer ended with an error other than a lost race."""
     return isinstance(outcome, BaseException) and not isinstance(outcome, LOSSES)
 
 
 def mistakes(outcomes: Mapping[str, Any], root: str = "") -> list[str]:
-    """The writers that ended with an error, a line each; the last line counts those that are left.
+    """The writers that ended with an error, a line each; the last line counts the rest.
 
     >>> mistakes({"ann": 1, "ben": ValueError("no"), "cid": None})
     ['ben raised ValueError: no']
     """
-    found = {name: error for name, error in outcomes.items() if is_mistake(error)}
+    raised = {name: error for name, error in outcomes.items() if is_mistake(error)}
     lines = [f"{units.clean(name)} raised {type(error).__name__}{_why(error, root)}"
-             for name, error in list(found.items())[:MAX_MISTAKES]]
-    if left := list(found)[MAX_MISTAKES:]:
+             for name, error in list(raised.items())[:MAX_MISTAKES]]
+    if left := list(raised)[MAX_MISTAKES:]:
         lines.append(f"{units.count(len(left), 'more writer')} raised errors: {', '.join(left)}")
     return [units.fit(units.clean(line), units.MAX_COLUMNS - len("✕ ")) for line in lines]
 
 
-def _sentence(outcomes: Mapping[str, Any], told: Mapping[str, str], place: str) -> str:
-    said = []
+def _sentence(outcomes: Mapping[str, Any], reasons: Mapping[str, str], place: str) -> str:
+    parts = []
     for name, outcome in outcomes.items():
         if isinstance(outcome, BaseException):
-            said.append(f"{name} failed ({type(outcome).__name__.removesuffix('Exception')}{told[name]})")
+            parts.append(f"{name} failed ({type(outcome).__name__.removesuffix('Exception')}{reasons[name]})")
         else:
-            said.append(f"{name} committed " + ("nothing" if outcome is None else f"{place}{outcome}"))
-    return ", ".join(said)
+            parts.append(f"{name} committed " + ("nothing" if outcome is None else f"{place}{outcome}"))
+    return ", ".join(parts)
 
 
 def _why(error: BaseException, root: str) -> str:
-    """What a mistake says, on a line, without folders or addresses; a conflict has a picture of its own."""
+    """The message of a mistake on one line, without folders or addresses; empty for a conflict."""
     if isinstance(error, errors.DeltaConcurrentModificationException):
         return ""
     words = _ADDRESS.sub("", units.clean(in_short(error, root)))
@@ -102,10 +103,10 @@ def named(
     writers: Sequence[Work] | Mapping[str, Work], takes: str = "the table",
     like: str = 'lambda t: t.delete("month = 1")',
 ) -> dict[str, Work]:
-    """The writers by name, in their order; ``takes`` and ``like`` say what one is, for messages.
+    """The writers by name, in order; ``takes`` and ``like`` describe a writer in messages.
 
     Raises:
-        InvalidArgument: none, or one that cannot be called.
+        InvalidArgument: no writers, or one that is not callable.
     """
     if isinstance(writers, Mapping):
         named = dict(writers)
@@ -132,7 +133,7 @@ def named(
 
 
 def turns_of(order: Any, names: Sequence[str]) -> list[int]:
-    """Whose turns come first, by place; after them each writer goes on to its end in turn.
+    """The first turns, as indices of writers; after them each writer runs to its end in turn.
 
     Raises:
         InvalidArgument: an order that names none of them.
@@ -156,7 +157,7 @@ def turns_of(order: Any, names: Sequence[str]) -> list[int]:
 
 
 def run(runners: Sequence[Runner], turns: Sequence[int]) -> dict[str, Any]:
-    """Give the turns, then let each go on to its end; whatever happens, no thread stays behind waiting."""
+    """Give the turns, then let each writer run to its end; in any case, no thread is left waiting."""
     waiting: dict[Runner, None] = {}
     try:
         for place in turns:
@@ -174,7 +175,7 @@ def run(runners: Sequence[Runner], turns: Sequence[int]) -> dict[str, Any]:
 
 
 def _turn(runner: Runner, waiting: dict[Runner, None]) -> None:
-    """Give a turn; ``waiting`` has those that wait for a lock, the first one first."""
+    """Give a turn; ``waiting`` has those that wait for a lock, in the order they began."""
     if runner.is_blocked:
         return
     runner.advance()
@@ -184,23 +185,23 @@ def _turn(runner: Runner, waiting: dict[Runner, None]) -> None:
 
 
 def waits_of(runners: Iterable[Runner], tracks: Iterable[Track]) -> tuple[dict[Any, Mark], str]:
-    """The locks that writers waited for: as remarks on the commits that came of it, the others in words.
+    """The waits for locks: as remarks on the commits that followed, the others in words.
 
-    Of a writer that failed its error tells.
+    Waits of writers that failed are left to their errors.
     """
     commits = [(getattr(track, "who", track.user or track.writer), track.version)
                for track in tracks if track.is_committed]
-    found: dict[Any, list[LockWait]] = {}
+    waits_by_version: dict[Any, list[LockWait]] = {}
     others = []
     for runner, wait in [(one, wait) for one in runners for wait in one.waits]:
         after = -1 if wait.end is None else wait.end
         own = [version for writer, version in commits if writer == wait.writer and version > after]
         if own and wait.is_granted:
-            found.setdefault(min(own), []).append(wait)
+            waits_by_version.setdefault(min(own), []).append(wait)
         elif not isinstance(runner.outcome, BaseException):
             others.append(f"{wait.writer} {wait}")
     marks = {version: Mark(", ".join(dict.fromkeys(map(str, waits))), WAITED, waits[0].start)
-             for version, waits in found.items()}
+             for version, waits in waits_by_version.items()}
     return marks, "; ".join(dict.fromkeys(others))
 
 
@@ -212,7 +213,7 @@ def newest(runners: Iterable[Runner], before: int) -> int:
 def runners_of(
     works: Mapping[str, Callable[[], Any]], judge: Callable[[Any, Step], Stop | None], before: int
 ) -> list[Runner]:
-    """A runner for each writer of a race that begins behind a commit."""
+    """A runner for each writer of a race that begins after commit ``before``."""
     runners: list[Runner] = []
     now = partial(newest, runners, before)
     runners += [Runner(name, work, judge, now) for name, work in works.items()]
@@ -220,8 +221,8 @@ def runners_of(
 
 
 class Raced:
-    """What the timeline of a race has besides: ``outcomes`` has for each writer what it committed last, None,
-    or the exception that it ended with, ``waits`` the locks that writers waited for."""
+    """What the timeline of a race adds: ``outcomes`` has each writer's last commit, None, or the exception
+    that ended it, ``waits`` the locks that writers waited for."""
 
     def __init__(self, *args: Any, outcomes: Mapping[str, Any] | None = None,
                  waits: Sequence[LockWait] = (), **settings: Any) -> None:
@@ -234,7 +235,7 @@ def race_summary(
     runners: Sequence[Runner], outcomes: Mapping[str, Any], tracks: Sequence[Track], root: str,
     place: str = "v",
 ) -> dict[str, Any]:
-    """What a race says beside its tracks, as its timeline takes it."""
+    """The settings of a race's timeline: outcomes, waits, marks, title."""
     marks, waited = waits_of(runners, tracks)
     title = "; ".join(filter(None, (words(outcomes, root, place=place), waited)))
     return {"marks": marks, "title": title, "outcomes": outcomes, "errors": mistakes(outcomes, root),
@@ -242,12 +243,12 @@ def race_summary(
 
 
 class _Stopped(BaseException):
-    """The race is over; no ``except Exception`` of a writer may hold it up."""
+    """Raised in a writer when the race is over; a BaseException, so that no writer catches it by accident."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """A step of a writer's commit: what it had come to by then, and whether the writer waits for its turn."""
+    """A step of a writer's commit: the outcome so far, and whether the writer waits for its turn."""
 
     txn_id: str
     outcome: Any = None
@@ -258,8 +259,8 @@ class Stop:
 class LockWait:
     """A writer waited for a lock while others had their turns.
 
-    ``start`` and ``end`` are the newest commits of the race when the wait began and when it ended, None
-    where there was none yet.
+    ``start`` and ``end`` are the newest commits of the race when the wait began and ended, None if there was
+    none yet.
     """
 
     writer: str
@@ -274,10 +275,10 @@ class LockWait:
 
 
 class Runner:
-    """One writer: its thread, its settings, and what came of it.
+    """One writer: its thread, its settings, and its outcome.
 
-    ``work`` does all of it. ``judge`` is told of each step of its commits, and says what it is to the race;
-    None where it is no part of it. ``now`` tells the newest commit of the race.
+    ``work`` is what it does. ``judge`` gets each step of its commits and returns the stop, or None for steps
+    that are not part of the race. ``now`` returns the newest commit of the race.
     """
 
     def __init__(
@@ -304,16 +305,16 @@ class Runner:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether it waits for a lock that it has not been given yet."""
-        waiter = self._waiter  # nobody else runs in the race; who grants it from without is seen next time
+        """Whether it waits for a lock that has not been granted yet."""
+        waiter = self._waiter  # no other writer runs; a grant from outside the race is seen next time
         return waiter is not None and waiter.result is None and not self._is_timed_out
 
     def time_out(self) -> None:
-        """The time of its wait is over; its next turn lets it see that."""
+        """End its wait for a lock with a timeout, which it sees at its next turn."""
         self._is_timed_out = True
 
     def advance(self) -> None:
-        """Let the writer run up to its next step of I/O, to a lock that it has to wait for, or to its end."""
+        """Let the writer run to its next step of I/O, to a lock it has to wait for, or to its end."""
         if self.done:
             return
         self._is_running = True
@@ -329,7 +330,7 @@ class Runner:
             self._thread.join()
 
     def stop(self) -> None:
-        """End the writer where it waits; one that still runs ends before its next step of I/O."""
+        """End a waiting writer; a running one ends before its next step of I/O."""
         self._is_stopped = True
         if self._thread.ident is not None and not self._is_running:
             self.advance()
@@ -365,7 +366,7 @@ class Runner:
             self._give_the_turn_on()
 
     def _park(self, waiter: Waiter, timeout: float | None) -> bool:
-        """Wait for a lock: as long as it takes, in turns; the seconds of the timeout do not count."""
+        """Wait for a lock in turns, as long as it takes; the timeout in seconds is ignored."""
         start, lock = self._now(), waiter.lock.name
         self._waiter, self._is_timed_out = waiter, False
         try:

@@ -1,9 +1,8 @@
 """What if: recorded commits checked against other rules, and an open transaction against later commits.
 
 What lives here: :func:`replay` (which commits would have conflicted under another isolation level, or
-without some rules) and :func:`explain_conflict` (whether what landed since matters to a transaction that has
-not committed yet). Both hold the rules against winners one after the other, as a commit does, and write
-nothing.
+without some rules) and :func:`explain_conflict` (whether later commits conflict with an open transaction).
+Both check winners one after the other, as a commit does, and write nothing.
 What it does not know: how a commit becomes a transaction again (``recorded``), the rules, pictures.
 """
 
@@ -63,12 +62,12 @@ _NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, 
 
 @dataclass(frozen=True)
 class LevelVerdict:
-    """What the rules say of one commit under one level.
+    """The verdict on one commit under one level.
 
-    ``isolation`` is the level it is judged under: SnapshotIsolation where only the layout changes, whatever
-    the table's level is. ``rule`` and ``version`` say which rule would have ended it at which winner; its
-    ``conflict`` has the rest (None where the rule ends a commit with another ``error``). ``unknown`` is the
-    reason where the log cannot say.
+    ``isolation`` is the level it is checked under: SnapshotIsolation if only the layout changes, whatever
+    the table's level. ``rule`` and ``version`` say which rule would have failed it at which winner; its
+    ``conflict`` has the rest (None if the rule raises another ``error``). ``unknown`` is the reason if the
+    log does not have the answer.
     """
 
     isolation: str = ""
@@ -86,12 +85,12 @@ class LevelVerdict:
 
 @dataclass(frozen=True)
 class Replayed:
-    """One commit that others came before, or one that failed in this session, and what would have been.
+    """One commit that had winners before it, or that failed in this session, and how it would have ended.
 
-    ``version`` is None for one that failed; ``wanted`` is then the version at which it did, with ``failed``
-    as the reason (a stable code). ``winners`` counts the commits that landed since the version it read.
-    ``verdicts`` has one entry per level. ``reads`` says how its reads are known, and ``is_assumed`` that they
-    are not, so that more may conflict here than did.
+    ``version`` is None for a failed commit; ``wanted`` is then the version at which it failed, with
+    ``failed`` as the reason (a stable code). ``winners`` counts the commits that landed since the version it
+    read. ``verdicts`` has one entry per level. ``reads`` describes its reads, and ``is_assumed`` means that
+    they are not recorded, so more may conflict here than did.
     """
 
     version: int | None
@@ -114,8 +113,8 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A level in numbers: the rules that would have ended commits, how many that failed would have passed,
-    how many cannot be answered, and for how many commits the reads are assumed."""
+    """A level in numbers: the rules that would have failed commits, how many failed commits would have
+    passed, how many verdicts are unknown, and for how many commits the reads are assumed."""
 
     fails: Mapping[str, int]
     passes: int
@@ -125,20 +124,20 @@ class Outcome:
     @property
     def words(self) -> list[tuple[str, str]]:
         """The numbers in words, each with its kind: "fails", "passes", "same" or "unknown"."""
-        said = []
+        parts = []
         if self.fails:
             names = sorted(self.fails, key=lambda rule: -self.fails[rule])
             more = f" and {len(names) - MAX_REASONS} more" if len(names) > MAX_REASONS else ""
             total = units.count(sum(self.fails.values()), "commit")
-            said.append(("fails", f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
+            parts.append(("fails", f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
         if self.passes:
-            said.append(("passes", f"{units.number(self.passes)} that failed would have passed"))
-        if not said:
-            said.append(("same", "all that can be answered would have ended as they did" if self.unknown
+            parts.append(("passes", f"{units.number(self.passes)} that failed would have passed"))
+        if not parts:
+            parts.append(("same", "all that can be answered would have ended as they did" if self.unknown
                          else "all would have ended as they did"))
         if self.unknown:
-            said.append(("unknown", f"{units.number(self.unknown)} cannot be answered"))
-        return said
+            parts.append(("unknown", f"{units.number(self.unknown)} cannot be answered"))
+        return parts
 
 
 def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
@@ -153,12 +152,12 @@ def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
 
 @dataclass(frozen=True, repr=False)
 class Replay(Displayable):
-    """A history under other rules: the commits that raced, by the levels asked for.
+    """A history under other rules: the commits that raced, for each level asked for.
 
-    ``rows`` are in the order of their versions; a commit that nobody came before has none, as no rule can
-    end it. ``levels`` are the columns; None stands for the level that each commit was made under.
-    ``without`` names the rules that were left out, ``total`` counts the commits looked at, and ``versions``
-    are the first and the last of them.
+    ``rows`` are in the order of their versions; a commit without winners has none, since no rule can fail it.
+    ``levels`` are the columns; None stands for the level that each commit was made under. ``without`` names
+    the rules that were left out, ``total`` counts the commits examined, ``versions`` are the first and last
+    of them.
     """
 
     table: str
@@ -171,17 +170,17 @@ class Replay(Displayable):
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """What would have become of all of them, one per level."""
+        """The outcome in numbers, one per level."""
         return tuple(_outcome(self.rows, at) for at in range(len(self.levels)))
 
     @cached_property
     def by_interest(self) -> tuple[Replayed, ...]:
-        """The rows, those first that would have ended otherwise."""
+        """The rows, those that would have ended differently first."""
         return tuple(sorted(self.rows, key=lambda row: not row.changes))
 
     def timeline(self, isolation: str | None = None) -> CommitTimeline:
-        """The history as a timeline: ✕ and the rule where a commit would have failed, ✓ where one that failed
-        would have passed. ``isolation`` is the level that is drawn, the first one unless given.
+        """The history as a timeline: ✕ and the rule where a commit would have failed, ✓ where a failed one
+        would have passed. ``isolation`` is the level to draw, by default the first.
 
         Raises:
             InvalidArgument: not one of the levels that were asked for.
@@ -210,13 +209,13 @@ class Replay(Displayable):
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Why commits that landed would have failed, by version and level."""
+        """The conflicts that would have failed commits, by version and level."""
         return tuple(verdict.conflict for row in self.rows if row.version is not None
                      for verdict in row.verdicts if verdict.conflict is not None)
 
     @property
     def unknown(self) -> tuple[Replayed, ...]:
-        """The commits that the log says too little of."""
+        """The commits without an answer, because the log has too little about them."""
         return tuple(row for row in self.rows if any(verdict.unknown for verdict in row.verdicts))
 
 
@@ -226,20 +225,20 @@ def replay(
     rules: Sequence[str | Rule] | None = None,
     without: str | Sequence[str] = (),
 ) -> Replay:
-    """Hold other rules against each commit of a history, and the winners that came before it.
+    """Check each commit of a history against its winners under other rules.
 
-    Each commit is judged alone, with the winners that it met; what would have followed from a commit that
-    failed, nobody can tell. Commits that failed in this session are judged too: they might have passed.
+    Each commit is checked on its own, with the winners it met; further effects of a commit that would have
+    failed are unknown. Commits that failed in this session are checked, too: they might have passed.
 
     Args:
         isolation: ``Serializable``, ``WriteSerializable``, ``SnapshotIsolation``, or several of them, in
             place of the table's level; all three unless rules are given. A commit that changes only the
             layout keeps snapshot isolation, as it does when it commits.
-        rules: the rules to hold, by name or as they are; all unless given.
+        rules: the rules to check, by name or as :class:`Rule`; all by default.
         without: names of rules to leave out.
 
     Raises:
-        InvalidArgument: a level or rule that does not exist, or a history that knows no log.
+        InvalidArgument: a level or rule that does not exist, or a history without a log.
 
     >>> import deltanb as dn
     >>> table = dn.create("geese", {"name": ["Gus", "Daphne"], "nephews": [3, 0]},
@@ -271,33 +270,33 @@ def replay(
              if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
     rows.sort(key=lambda row: (row.wanted, row.version is not None))
     bounds = (min(known, default=0), max(known, default=0))
-    found = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds)
-    _ = found.outcomes, found.by_interest  # counted now, so that looking at it takes no time
-    return found
+    replayed = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds)
+    _ = replayed.outcomes, replayed.by_interest  # counted now, so that looking at it takes no time
+    return replayed
 
 
-def _several(argument: str, given: Any) -> list[Any]:
-    if isinstance(given, str | Rule):
-        return [given]
-    if not isinstance(given, Iterable):
-        raise InvalidArgument(f"{argument}={given!r} is neither a name nor a list of names")
-    return list(given)
+def _several(argument: str, values: Any) -> list[Any]:
+    if isinstance(values, str | Rule):
+        return [values]
+    if not isinstance(values, Iterable):
+        raise InvalidArgument(f"{argument}={values!r} is neither a name nor a list of names")
+    return list(values)
 
 
 def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
     if isolation is None:
         return LEVELS if is_plain else (None,)
-    wanted = _several("isolation", isolation)
-    for level in wanted:
+    chosen = _several("isolation", isolation)
+    for level in chosen:
         if level not in LEVELS:
             raise InvalidArgument(f"isolation={level!r} is none of {', '.join(LEVELS)}")
-    if not wanted:
+    if not chosen:
         raise InvalidArgument(f"isolation names no level; there are {', '.join(LEVELS)}")
-    return tuple(dict.fromkeys(wanted))
+    return tuple(dict.fromkeys(chosen))
 
 
 def _rules(rules: Any, without: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """The rules to hold, and the names of those left out."""
+    """The rules to check, and the names of those left out."""
     names = {rule.name: rule for rule in RULES}
 
     def known(name: Any) -> Rule:
@@ -322,7 +321,7 @@ def _commit(
     recorder: Recorder, entry: HistoryEntry, attempt: Attempt | None,
     levels: Sequence[str | None], rules: Sequence[Rule],
 ) -> Replayed | None:
-    """One recorded commit; None where nobody came before it."""
+    """One recorded commit; None if it had no winners."""
     read, version = whole_number(entry.read_version), entry.version
     if version == 0 or (read is not None and read >= version - 1):
         return None
@@ -346,7 +345,7 @@ def _commit(
 def _lost(
     recorder: Recorder, attempt: Attempt, levels: Sequence[str | None], rules: Sequence[Rule]
 ) -> Replayed:
-    """A commit that failed in this session, against the winner it met and those known by then."""
+    """A commit that failed in this session, checked against the winner it met and those known by then."""
     winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
     if attempt.prepared is None:
         unknown = "what it read and wrote was too much to be kept"
@@ -371,16 +370,17 @@ def _verdicts(
     recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
     levels: Sequence[str | None], rules: Sequence[Rule],
 ) -> tuple[LevelVerdict, ...]:
-    wanted = [current.isolation if level is None else _isolation_under(current, level) for level in levels]
-    found: dict[str, LevelVerdict] = {}
+    isolations = [current.isolation if level is None else _isolation_under(current, level)
+                  for level in levels]
+    by_isolation: dict[str, LevelVerdict] = {}
     has_passed = False
-    for isolation in sorted(set(wanted), key=LEVELS.index):
+    for isolation in sorted(set(isolations), key=LEVELS.index):
         if has_passed and all(rule in RULES for rule in rules):  # a weaker level only leaves rules out
-            found[isolation] = LevelVerdict(isolation)
+            by_isolation[isolation] = LevelVerdict(isolation)
         else:
-            found[isolation] = _verdict_under(recorder, current, isolation, winners, rules)
-        has_passed = found[isolation].passed
-    return tuple(found[isolation] for isolation in wanted)
+            by_isolation[isolation] = _verdict_under(recorder, current, isolation, winners, rules)
+        has_passed = by_isolation[isolation].passed
+    return tuple(by_isolation[isolation] for isolation in isolations)
 
 
 def _isolation_under(current: CurrentTransaction, level: str) -> str:
@@ -409,7 +409,7 @@ def _verdict_under(
 
 @dataclass(frozen=True)
 class Landed:
-    """A commit that landed since, and the rules held against it; none once another one conflicted."""
+    """A commit that landed since, and its checks; no checks after the first conflict."""
 
     version: int
     operation: str
@@ -420,17 +420,17 @@ class Landed:
 
     @property
     def is_checked(self) -> bool:
-        """Whether the rules were held against it."""
+        """Whether it was checked against the rules."""
         return bool(self.checks)
 
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Displayable):
-    """Whether what has landed since matters to a transaction that has not committed yet.
+    """Whether commits that landed since conflict with a transaction that has not committed yet.
 
-    ``rows`` are the commits since the version it read, oldest first. ``conflict`` is the one it would meet;
-    ``error`` is what its commit would raise, None if it would go through. ``newest`` is the last version
-    looked at, ``is_empty`` that the transaction has nothing to write yet and is judged by its reads.
+    ``rows`` are the commits since the version it read, oldest first. ``conflict`` is the first conflict;
+    ``error`` is what its commit would raise, None if it would succeed. ``newest`` is the last version
+    examined, ``is_empty`` means that the transaction has nothing to write yet and is checked by its reads.
     """
 
     table: str
@@ -449,12 +449,12 @@ class Explanation(Displayable):
 
     @property
     def conflict(self) -> Conflict | None:
-        """Why it would not."""
+        """Why it would not commit; None if it would."""
         return getattr(self.error, "conflict", None)
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The rules as held against the last version that was checked, in order."""
+        """The checks against the last version examined, in order."""
         return next((row.checks for row in reversed(self.rows) if row.is_checked), ())
 
     @property
@@ -469,20 +469,21 @@ def explain_conflict(
     actions: Iterable[Action] = (),
     operation: Operation | str | None = None,
 ) -> Explanation:
-    """Hold the conflict rules against what has landed since the transaction began; nothing changes by it.
+    """Check the conflict rules against what has landed since the transaction began; nothing changes.
 
     Args:
         txn: open, or in the middle of its steps.
-        version: the last version to look at; the newest there is unless given.
-        actions, operation: as they will be given to ``commit``. Without actions: those of the files it has
-            written; where there are none either, what it has read is judged, as if it changed data.
+        version: the last version to examine, by default the newest.
+        actions, operation: as for ``commit``. Without actions, those of the files it has written; without
+        these,
+            its reads are checked as if it changed data.
 
     Raises:
-        InvalidArgument: no transaction, a version that is not after the one read, or actions that are no
-            list.
+        InvalidArgument: no transaction, a version that is not after the one read, or actions that are not
+            a list.
         VersionNotFound: no such version, or a commit on the way is gone.
         IllegalStateError: the transaction has ended, or has landed without knowing it.
-        InvalidTransaction: the actions are none that may be committed.
+        InvalidTransaction: actions that may not be committed.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
@@ -524,7 +525,7 @@ def explain_conflict(
 def _as_it_stands(
     txn: OptimisticTransaction, actions: tuple[Action, ...], operation: Operation | str | None
 ) -> tuple[CurrentTransaction, bool]:
-    """The transaction as its commit would begin with it, and whether it has nothing to write yet."""
+    """The transaction as its commit would begin, and whether it has nothing to write yet."""
     if txn.status == "committing":
         assert txn.prepared is not None
         return txn.prepared, False

@@ -1,1 +1,1 @@
-"""The handle people hold: a Delta table, where it comes from, how it is read, and statements staged on it."""
+"""The handle of a Delta table: how to open, create and use it, and statements staged on it."""

@@ -1,28 +1,28 @@
-"""What can be asked of a table: each method is declared once, where it is defined, with what it does.
+"""The methods of a table: each is declared once, where it is defined, with what it does.
 
-What lives here: the declarations; :class:`Does`, what they say; and :class:`Askable`, by which every call of
-a declared method goes.
+What lives here: the declarations; :class:`Does`, their meanings; and :class:`Askable`, through which every
+call of a declared method goes.
 What it does not know: any method, any kind of table.
 
-A kind of table says once what it refuses (:meth:`Askable._admit`) and what it does a call within
-(:meth:`Askable._perform`), by what is declared and by no method's name. So a new method takes a declaration
-and nothing else, and a new kind of table takes these two.
+A kind of table defines what it refuses (:meth:`Askable._admit`) and in what context it performs a call
+(:meth:`Askable._perform`), by declarations and never by method names. So a new method needs only a
+declaration, and a new kind of table only these two.
 
 ===================  =======================================================================================
 declared             what the method does
 ===================  =======================================================================================
-``reads``            reads rows, those that are staged among them
-``reads_versions``   reads rows as versions have them, which have nothing that is staged elsewhere
-``reads_log``        looks at the log alone
-``reads_commits``    reads what is committed, and goes on as more is: what is staged is never a part of it
+``reads``            reads rows, including staged ones
+``reads_versions``   reads rows of versions, which do not include what is staged
+``reads_log``        reads only the log
+``reads_commits``    reads commits, and follows new ones; never reads what is staged
 ``writes``           changes rows
-``adds``             adds rows, whatever the table has
+``adds``             adds rows without reading any
 ``replaces``         replaces the rows of its ``where``, or all of them
-``describes``        gives a description, whose ``execute()`` writes: that is what is done as one call
-``defines``          changes what the table is: its columns, properties and constraints
-``commits_alone``    makes commits of its own, or has to see the table as others see it
-``copies``           the same, and makes something else of a version: so it is asked of past ones, too
-``ends``             ends the transaction that the table is in
+``describes``        returns a description whose ``execute()`` writes, as one call
+``defines``          changes the table's columns, properties or constraints
+``commits_alone``    makes its own commits, or has to see the table as others see it
+``copies``           the same, and makes something new from a version, which may be a past one
+``ends``             ends the table's transaction
 ===================  =======================================================================================
 """
 
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 class Does(Enum):
-    """What a method does; the table above says more."""
+    """What a method does; see the table above."""
 
     READS = "reads"
     READS_VERSIONS = "reads versions"
@@ -58,11 +58,11 @@ class Does(Enum):
     ENDS = "ends"
 
     is_read: bool
-    """Whether the table is the same afterwards."""
+    """Whether it leaves the table unchanged."""
     is_staged: bool
-    """Whether a transaction of several statements can have it as one of them."""
+    """Whether it can be a statement of a transaction."""
     is_alone: bool
-    """Whether it is about the table as others see it, so that it cannot be a part of a transaction."""
+    """Whether it concerns the table as others see it, so that it cannot be part of a transaction."""
 
 
 for _each in Does:
@@ -79,7 +79,7 @@ class Asked(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A method that is asked of a table, with its arguments."""
+    """A call of a table's method, with its arguments."""
 
     asked: Asked
     method: Callable[..., Any]
@@ -87,24 +87,24 @@ class Call(NamedTuple):
     settings: Mapping[str, Any]
 
     def on(self, table: Any) -> Any:
-        """Do it, on the table that it was asked of or on another one in its place."""
+        """Call the method on a table, which may be another one than it was called on."""
         return self.method(table, *self.args, **self.settings)
 
 
 class Askable:
-    """What has declared methods: each call of one is admitted, then performed."""
+    """An object with declared methods; each call is admitted, then performed."""
 
     def _admit(self, asked: Asked) -> None:
-        """Refuse what cannot be asked of this kind of table, or not any more."""
+        """Refuse calls that this kind of table does not allow, or no longer allows."""
 
     def _perform(self, call: Call) -> Any:
-        """Do what is asked."""
+        """Perform the call."""
         self._admit(call.asked)
         return call.on(self)
 
 
 class _ClassMethod(classmethod):  # type: ignore[type-arg]
-    """A method of a class, which is a call as any other where it is asked of a table."""
+    """A class method that is a call like any other when called on a table."""
 
     def __init__(self, function: Callable[..., Any], does: Does) -> None:
         super().__init__(function)
@@ -153,10 +153,10 @@ ends = _declaration(Does.ENDS)
 
 
 def describes(method: M) -> M:
-    """Declare a method that gives a description of a statement, which writes as it is executed.
+    """Declare a method that returns the description of a statement, which writes when it is executed.
 
-    A description has the ``log`` that it was begun on, its ``source``, ``evolves`` where it lets new columns
-    into the table, and ``within``, which gets it and what runs it.
+    A description has its ``log``, its ``source``, ``evolves`` if it lets new columns into the table, and
+    ``within``, a function that gets the description and what runs it.
     """
     begin: Any = method
     asked = Asked(begin.__name__, Does.WRITES)
@@ -180,9 +180,9 @@ def describes(method: M) -> M:
 def like(
     pattern: Callable[Concatenate[Any, P], object]
 ) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
-    """Declare a method as that of another kind of table: with what it does, and with its arguments.
+    """Declare a method like that of another kind of table, with the same effect and arguments.
 
-    Those that the method does not have are refused, unless they ask for what is done without them.
+    Arguments that the method does not have are refused unless they have their default values.
     """
     asked: Asked = pattern.asked  # type: ignore[attr-defined]
     signature = inspect.signature(pattern)
@@ -202,8 +202,8 @@ def like(
                 raise InvalidArgument(
                     f"{asked.name}: a table such as {self.name} takes no {' and no '.join(lacks)}; "
                     "leave it out", name=lacks[0])
-            given = {name: value for name, value in list(values.items())[1:] if name in has}
-            return self._perform(Call(asked, method, (), given))
+            arguments = {name: value for name, value in list(values.items())[1:] if name in has}
+            return self._perform(Call(asked, method, (), arguments))
 
         call.asked, call.__signature__ = asked, signature  # type: ignore[attr-defined]
         return call
@@ -216,6 +216,6 @@ def _is_same(value: Any, default: Any) -> bool:
 
 
 def declared(kind: type) -> dict[str, Asked]:
-    """What can be asked of a kind of table, by name."""
+    """The declared methods of a kind of table, by name."""
     methods = {name: getattr(inspect.getattr_static(kind, name), "asked", None) for name in dir(kind)}
     return {name: asked for name, asked in methods.items() if isinstance(asked, Asked)}

@@ -1,8 +1,8 @@
-"""Where people begin: a table opened, created, or made of a folder of Parquet files.
+"""Entry points: open a table, create one, or convert a folder of Parquet files.
 
-What lives here: :func:`open`, :func:`create` and :func:`convert`, which put the handle around what the
-commands return.
-What it does not know: how anything is done.
+What lives here: :func:`open`, :func:`create` and :func:`convert`, which wrap the results of commands in the
+handle.
+What it does not know: how the commands work.
 """
 
 from __future__ import annotations
@@ -50,29 +50,29 @@ def create(
     """Create a table and return it.
 
     Args:
-        path: where: a folder, a URI, or a store.
+        path: a folder, a URI, or a store.
         data_or_schema: rows (anything :meth:`DeltaTable.append <deltanb.table.table.DeltaTable.append>`
-            takes), which give the table its columns and become its first version; or a schema alone:
+            takes), which give the table its columns and become its first version; or only a schema:
             SQL's (``"id bigint NOT NULL, name string"``, or ``{"id": "bigint", "name": "string"}``),
             Arrow's, Delta's (:class:`~deltanb.schema.types.StructType`, or its JSON) or Spark's.
         partition_by: column names; order matters for the folders only.
-        properties: table properties, e.g. ``{"delta.appendOnly": True}``. Those of table features raise
+        properties: table properties, e.g. ``{"delta.appendOnly": True}``. Properties of table features raise
             the protocol; ``delta.columnMapping.mode`` gives every column an id.
         name, description: kept in the metadata.
-        mode: where a table is already: ``"error"`` raises, ``"ignore"`` returns that one as it is,
-            ``"overwrite"`` replaces its rows, schema and properties (and keeps its history).
-        user_metadata: a text kept in the commit.
+        mode: if the table exists, ``"error"`` raises, ``"ignore"`` returns it unchanged, ``"overwrite"``
+            replaces its rows, schema and properties (and keeps its history).
+        user_metadata: a text to record in the commit.
         target_file_size, max_records_per_file, compression: of the data files, as in :meth:`DeltaTable.append
             <deltanb.table.table.DeltaTable.append>`.
-        allow_files: make the table in a folder that has files already. They become no part of it, and its
-            VACUUM deletes them; :func:`deltanb.convert` makes a table of them.
-        storage_options: how to get to a bucket, as in :meth:`DeltaTable.for_path
+        allow_files: create the table in a folder that has files already. They do not become part of it, and
+            its VACUUM deletes them; :func:`deltanb.convert` makes a table of them.
+        storage_options: access to a bucket, as in :meth:`DeltaTable.for_path
             <deltanb.table.table.DeltaTable.for_path>`.
 
     Raises:
-        TableAlreadyExists: there is a table.
-        InvalidArgument: no table is there and others have files, but for hidden ones (``_SUCCESS``, ``.x``).
-        InvalidSchema, InvalidArgument: columns or properties that no table may have.
+        TableAlreadyExists: the table exists.
+        InvalidArgument: the folder has files, other than hidden ones (``_SUCCESS``, ``.x``), and no table.
+        InvalidSchema, InvalidArgument: columns or properties that are not allowed.
         UnsupportedProtocol: a feature that this library cannot write.
 
     >>> import deltanb as dn
@@ -101,26 +101,27 @@ def convert(
     collect_stats: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> DeltaTable:
-    """Make a Delta table of the Parquet files in a folder.
+    """Turn a folder of Parquet files into a Delta table.
 
     Args:
-        path: the folder. Files and folders whose names begin with ``_`` or ``.`` are passed over, all
-            others must be Parquet.
-        partition_by: the columns that the folders name (``month=1/``), in their order, with their types:
-            ``{"month": "int"}``, ``"month int"``, or a schema. Needed where there are such folders.
+        path: the folder. Files and folders whose names begin with ``_`` or ``.`` are skipped, all others must
+            be Parquet.
+        partition_by: the columns in the folders' names (``month=1/``), in their order, with their types:
+            ``{"month": "int"}``, ``"month int"``, or a schema. Required if there are such folders.
         properties: table properties.
         name, description: kept in the metadata.
-        collect_stats: describe the files, so that readers can skip them. Takes a look at every footer's
-            bounds, and at the columns whose footer says nothing.
-        storage_options: how to get to a bucket, as in :meth:`DeltaTable.for_path
+        collect_stats: collect statistics, so that readers can skip files: from the footers, and from the
+        columns
+            themselves if a footer has no bounds.
+        storage_options: access to a bucket, as in :meth:`DeltaTable.for_path
             <deltanb.table.table.DeltaTable.for_path>`.
 
     Raises:
         TableAlreadyExists: it is a Delta table.
-        InvalidArgument: no file, folders that do not fit ``partition_by`` or are links, names that are no
+        InvalidArgument: no files, folders that do not fit ``partition_by`` or are links, names that are not
             UTF-8.
-        InvalidTable: a file that is not Parquet; it is named.
-        SchemaMismatch: two files have one column with different types.
+        InvalidTable: a file that is not Parquet.
+        SchemaMismatch: two files have a column with different types.
         ConcurrentWriteException: a table was created meanwhile; nothing was written.
 
     >>> import deltanb, os, pyarrow as pa, pyarrow.parquet as pq

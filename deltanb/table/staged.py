@@ -1,9 +1,9 @@
-"""Several statements on a table, one commit: the handle that ``table.transaction()`` gives.
+"""Several statements on a table, one commit: the handle that ``table.transaction()`` returns.
 
-What lives here: :class:`StagedChanges`, what statements have done to a table, and their commit;
-:class:`StagedTable`, a table's methods on statements that are staged; :class:`TableTransaction`, which
-commits those of one table.
-What it does not know: what a statement does, what statements come to together (``transaction/staging``).
+What lives here: :class:`StagedChanges`, the changes of staged statements and their commit;
+:class:`StagedTable`, whose methods stage statements; :class:`TableTransaction`, which commits those of one
+table.
+What it does not know: what a statement does, how statements are combined (``transaction/staging``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class StagedChanges:
-    """What statements have done to a table, to be committed together later."""
+    """The changes that statements made to a table, to be committed together later."""
 
     begin_again = "table.transaction()"
     """How another transaction is begun, for messages."""
@@ -48,22 +48,22 @@ class StagedChanges:
 
     @property
     def name(self) -> str:
-        """What the table is called, for which nothing is looked at: neither the folder nor what is staged."""
+        """The table's name; neither the folder nor what is staged is read for it."""
         return self.staged.name or self.staged.base.metadata.name or last_part(self.staged.path)
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it was read, as far as it was, and nothing was done to it."""
+        """Whether nothing was changed; it may have been read."""
         return not self.staged.statements
 
     @property
     def operations(self) -> list[str]:
-        """What was done to it so far, statement by statement."""
+        """The operations so far, statement by statement."""
         return [statement.operation.name for statement in self.staged.statements]
 
     @property
     def reads(self) -> list[str]:
-        """What was read of it so far, each condition once, as SQL; ``TRUE`` is the whole table."""
+        """The conditions read so far, each once, as SQL; ``TRUE`` is the whole table."""
         return list(dict.fromkeys(
             scan.text for begun in self.staged.begun for scan in begun.reads.scans))
 
@@ -75,8 +75,7 @@ class StagedChanges:
         """Commit what was staged as one version of this table.
 
         Raises:
-            DeltaConcurrentModificationException: another writer's commit contradicts it; the files are
-                deleted.
+            DeltaConcurrentModificationException: another writer's commit conflicts; the files are deleted.
         """
         self.end = "has failed"
         try:
@@ -96,26 +95,26 @@ class StagedChanges:
                 self.landed(txn, txn.committed.version, actions)
 
     def landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
-        """Note the version that was made, and delete files that came and went within the transaction: they
-        are no version's."""
+        """Record the committed version, and delete files that were added and removed within the transaction,
+        since no version names them."""
         self.committed, self.end = version, f"was committed as version {version}"
-        kept = set(_paths(actions))
+        paths = set(_paths(actions))
         try:
-            self.staged.delete(file for file in txn.written if file.path not in kept)
+            self.staged.delete(file for file in txn.written if file.path not in paths)
         except BaseException as error:
             txn.note_outcome(error)
             raise
 
     def discard(self, txn: OptimisticTransaction) -> None:
-        """Delete the files of a commit that has surely not landed."""
+        """Delete the files of a commit that has certainly not landed."""
         txn.discard_written()
 
     def delete_written(self) -> None:
-        """Delete the files that the statements wrote; no commit has them."""
+        """Delete the files that the statements wrote; no commit names them."""
         self.staged.delete(file for statement in self.staged.statements for file in statement.written)
 
     def check_open(self, what: str) -> None:
-        """Refuse what comes too late.
+        """Refuse calls after the end of the transaction.
 
         Raises:
             IllegalStateError: the transaction has ended.
@@ -135,7 +134,7 @@ class StagedTable(DeltaTable, StagedChanges):
 
     @property
     def version(self) -> int:
-        """The version that was read first, and once it is committed the one that it made."""
+        """The version that was read first; after the commit, the committed version."""
         return self.staged.base.version if self.committed is None else self.committed
 
     def _admit(self, asked: Asked) -> None:
@@ -158,12 +157,11 @@ class StagedTable(DeltaTable, StagedChanges):
 class TableTransaction(StagedTable):
     """A table on which several statements are one transaction.
 
-    It has the methods of a table. Every statement sees what those before it have done; nobody else sees any
-    of it before the block ends, which commits all of it as one version. An exception that leaves the block
-    gives all of it up. What is read here counts as read: another writer's commit that changes it is a
-    conflict.
+    It has the methods of a table. Every statement sees the effects of those before it; nobody else sees them
+    before the end of the block, which commits all of them as one version. An exception that leaves the block
+    discards them. Reads count: another writer's commit that changes what was read here is a conflict.
 
-    Commands that need commits of their own (VACUUM, OPTIMIZE, RESTORE, CLONE, …) are refused.
+    Commands that make their own commits (VACUUM, OPTIMIZE, RESTORE, CLONE, …) are refused.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
@@ -187,14 +185,15 @@ class TableTransaction(StagedTable):
 
     @ends
     def commit(self) -> int | None:  # type: ignore[override]
-        """Commit what was done as one version; the block does it at its end.
+        """Commit the statements as one version; the end of the block calls it.
 
         Returns:
-            The version, or None where no statement changed anything.
+            The version, or None if no statement changed anything.
 
         Raises:
-            DeltaConcurrentModificationException: another writer's commit contradicts what was read or done
-                here; see ``.conflict``. Nothing was written, and the files are deleted.
+            DeltaConcurrentModificationException: another writer's commit conflicts with what was read or
+            changed
+                here; see ``.conflict``. Nothing was committed, and the files are deleted.
             IllegalStateError: it has ended already.
         """
         self.check_open("commit")
@@ -205,14 +204,14 @@ class TableTransaction(StagedTable):
         return self.committed
 
     def give_up(self) -> None:
-        """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""
+        """Discard the statements and delete the files they wrote; does nothing after the end."""
         if not self.end:
             self.end = "was given up"
             self.delete_written()
 
 
 def _paths(actions: Iterable[Action]) -> Iterator[str]:
-    """The files that actions name, vectors included."""
+    """The files that actions name, including deletion vectors."""
     for action in actions:
         if isinstance(action, FileAction):
             yield action.path
@@ -225,24 +224,25 @@ def _paths(actions: Iterable[Action]) -> Iterator[str]:
 def _feed(txn: OptimisticTransaction, log: StagedLog) -> list[Action]:
     """The change data files of all statements.
 
-    Where some statements have them, a reader takes them for all changes of the version (PROTOCOL.md, "Reading
-    change data files"): those of the other statements are written as well, in the columns of the last one.
+    If some statements have them, readers take them for all changes of the version (PROTOCOL.md, "Reading
+    change data files"), so those of the other statements are written as well, with the columns of the last
+    one.
     """
     if not wants_changes(txn):
         return []
-    found: dict[int, list[Action]] = {s.version: s.of(AddCDCFile) for s in log.statements}
-    if not any(found.values()) or _is_another_table(log):
+    by_version: dict[int, list[Action]] = {s.version: s.of(AddCDCFile) for s in log.statements}
+    if not any(by_version.values()) or _is_another_table(log):
         return []
     scan = feed_scan(log.snapshot)
     for statement in log.statements:
-        if not found[statement.version] and _changes_rows(statement):
-            found[statement.version] = list(write_changes(txn, _changes(log, statement.version, scan)))
-    return [action for files in found.values() for action in files]
+        if not by_version[statement.version] and _changes_rows(statement):
+            by_version[statement.version] = list(write_changes(txn, _changes(log, statement.version, scan)))
+    return [action for files in by_version.values() for action in files]
 
 
 def _is_another_table(log: StagedLog) -> bool:
-    """Whether rows were overwritten by others of another schema, in whose columns they cannot be shown. None
-    of their files is left then, so that the files that went and came tell all changes."""
+    """Whether rows were overwritten under another schema, whose columns cannot show the old rows. None of the
+    old files is left then, so the removed and added files have all changes."""
     shown, scan = log.snapshot, feed_scan(log.snapshot)
     try:
         check_schema(log.base.version, log.base.metadata, log.base.protocol, shown, scan)

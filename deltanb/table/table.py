@@ -1,7 +1,7 @@
-"""The handle people hold: a Delta table, at its newest version or at one of its past.
+"""The handle of a Delta table, at its newest version or a past one.
 
 What lives here: :class:`DeltaTable`, which delegates; the vocabulary is delta-spark's in snake_case. Each
-method is declared with what it does (``table/contract``), which is how other kinds of table know it.
+method is declared with what it does (``table/contract``), by which other kinds of table handle it.
 What it does not know: how anything is done. No logic belongs here.
 """
 
@@ -74,11 +74,12 @@ MAX_DIFF_ROWS = 1_000_000
 class DeltaTable(Displayable, Askable, Aliases):
     """A Delta table.
 
-    It follows the table: every read sees the newest version. :meth:`as_of` gives one that stands
-    still, which can be read only.
+    It follows the table: every read sees the newest version. :meth:`as_of` returns one pinned to a version,
+    which is read-only.
 
-    In an active transaction of this thread (``log.with_new_transaction``) it shows that one's version; rows
-    read are recorded (``changes``, ``diff``: as all), histories show the log, commands refuse.
+    In an active transaction of this thread (``log.with_new_transaction``) it shows the transaction's version;
+    reads are recorded (``changes`` and ``diff`` read everything), histories show the log, commands are
+    refused.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
@@ -89,7 +90,7 @@ class DeltaTable(Displayable, Askable, Aliases):
     >>> table.as_of(0).to_arrow().num_rows
     1
 
-    Everything that takes Arrow's streams takes the table itself.
+    Everything that accepts Arrow streams accepts the table itself.
 
     >>> import pyarrow as pa
     >>> pa.table(table).num_rows, table.count("nephews > 1")
@@ -108,7 +109,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         self._version = None if pinned is None else pinned.version
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where it is and the version it stands at: joblib, dask and Spark open it anew elsewhere."""
+        """Its place and pinned version: joblib, dask and Spark open it again elsewhere."""
         return type(self), (self.log, self._pinned)
 
     @classmethod
@@ -119,11 +120,11 @@ class DeltaTable(Displayable, Askable, Aliases):
     ) -> DeltaTable:
         """The table at a path, URI or store; ``version`` or ``timestamp`` as in :meth:`as_of`.
 
-        ``storage_options`` say how to get to a bucket, as deltalake spells them: ``{"aws_region": …}``. What
-        they leave out comes from the environment (``AWS_ACCESS_KEY_ID``, …) or the machine's own role.
+        ``storage_options`` give access to a bucket, in deltalake's spelling: ``{"aws_region": …}``. What they
+        leave out comes from the environment (``AWS_ACCESS_KEY_ID``, …) or the machine's role.
 
         Raises:
-            TableNotFound: there is none.
+            TableNotFound: there is no table.
             VersionNotFound: there is no such version, or it is gone.
             StorageError: the bucket cannot be reached or read.
         """
@@ -144,21 +145,21 @@ class DeltaTable(Displayable, Askable, Aliases):
     def is_delta_table(
         path: str | os.PathLike[str] | LogStore, storage_options: Mapping[str, Any] | None = None
     ) -> bool:
-        """Whether there is a Delta table."""
+        """Whether a Delta table exists at the path."""
         return DeltaLog.for_table(path, storage_options).exists
 
     # -- what it is -----------------------------------------------------------------------------------------
 
     @property
     def path(self) -> str:
-        """Where the table is: an absolute path or a URI."""
+        """The table's absolute path or URI."""
         return self.log.path
 
     def __fspath__(self) -> str:
-        """The folder, so that the table can be given wherever a path can.
+        """The folder, so that the table can be passed as a path.
 
         Raises:
-            TypeError: it is not in a folder of this machine.
+            TypeError: the table is not in a local folder.
         """
         folder = self.log.store.local_path("")
         if folder is None:
@@ -172,7 +173,7 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state of the table: the newest, or that of the version this table stands at."""
+        """The newest state of the table, or that of the version it is pinned to."""
         return active.snapshot_of(self.log, self._pinned)
 
     @property
@@ -202,18 +203,18 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table properties that are set."""
+        """The properties set on the table."""
         return self.snapshot.properties
 
     @reads_log
     def detail(self) -> dict[str, Any]:
-        """What the table is, under the names of Delta's DESCRIBE DETAIL."""
+        """The row of Delta's DESCRIBE DETAIL as a dict."""
         from deltanb.commands.read.detail import detail
         return detail(self.snapshot)
 
     @reads_log
     def verify_checksum(self) -> ChecksumVerification:
-        """The ``.crc`` of the version held against the log: :func:`deltanb.log.verification.verify`."""
+        """Check the version's ``.crc`` against the log: :func:`deltanb.log.verification.verify`."""
         return self.snapshot.verify_checksum()
 
     # -- its versions ---------------------------------------------------------------------------------------
@@ -222,8 +223,8 @@ class DeltaTable(Displayable, Askable, Aliases):
     def as_of(self, moment: int | str | dt.datetime) -> DeltaTable:
         """The table at a version (an integer), or at a time (ISO 8601 text or a datetime).
 
-        The last version committed at or before the time is meant; without a zone it is UTC, and a day alone
-        is its midnight, as in Delta's ``TIMESTAMP AS OF``.
+        A time means the last version committed at or before it; without a zone it is UTC, and a day means its
+        midnight, as in Delta's ``TIMESTAMP AS OF``.
 
         Raises:
             VersionNotFound: there is no such version, or it is gone.
@@ -246,7 +247,7 @@ class DeltaTable(Displayable, Askable, Aliases):
     def history(self, limit: int | None = None) -> History:
         """The commits, newest first: who did what when.
 
-        A table that stands at a version knows no later ones.
+        A table pinned to a version shows no later ones.
         """
         if self._version is None:
             return self.log.history(limit)
@@ -254,8 +255,8 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads_log
     def commit(self, version: int) -> HistoryEntry:
-        """One commit with all that is in it: its actions, its files with their statistics, its lines in the
-        log; :func:`deltanb.log.history.commit` says more.
+        """One commit in full: its actions, its files with their statistics, its lines in the log; see
+        :func:`deltanb.log.history.commit`.
 
         Raises:
             VersionNotFound: there is no such commit, or the log no longer has it.
@@ -270,11 +271,11 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads_log
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
-        """Who committed what upon which version, and who lost, as a chart with a text beside it:
+        """Who committed what on which version, and who lost, as a chart with a text form:
         :class:`~deltanb.observe.timeline.CommitTimeline`.
 
         Args:
-            start, end: versions, both included, or times for the versions of these times; all unless given.
+            start, end: versions, both included, or times for the versions of these times; all by default.
 
         Raises:
             VersionNotFound: the table has no such versions.
@@ -291,7 +292,7 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads_log
     def versions(self) -> Versions:
-        """Which versions can still be read, and what the others lack:
+        """Which versions can be read, and what the others lack:
         :func:`deltanb.observe.availability.versions`."""
         from deltanb.observe.availability import versions
         return versions(self.log, self._version)
@@ -303,8 +304,7 @@ class DeltaTable(Displayable, Askable, Aliases):
     ) -> TimeTravel:
         """A slider over the versions that can be read, two handles to compare, and the rows there:
         :class:`~deltanb.observe.time_travel.TimeTravel`, at the newest version or a given one.
-        ``keys`` are columns that tell which row is which where two versions are compared, ``columns`` those
-        to show."""
+        ``keys`` are columns that identify a row when two versions are compared, ``columns`` those to show."""
         from deltanb.observe.time_travel import TimeTravel
         return TimeTravel(self, version, keys, columns)
 
@@ -318,10 +318,10 @@ class DeltaTable(Displayable, Askable, Aliases):
         """How two versions differ: schema, properties, protocol, files and rows.
 
         Args:
-            start, end: versions, times or tables that stand at one; ``end`` is the newest unless given.
+            start, end: versions, times or tables pinned to one; ``end`` is by default the newest.
             keys: columns that identify a row, to tell changed rows from removed and added ones.
-            max_rows: rows that are read at most, of both versions together.
-            columns: those to show of each row, in this order; rows are compared in all.
+            max_rows: the most rows to read, of both versions together.
+            columns: the columns to show, in this order; rows are compared in all columns.
         Details and errors: :func:`deltanb.commands.read.diff.diff`.
         """
         from deltanb.commands.read.diff import diff
@@ -334,25 +334,25 @@ class DeltaTable(Displayable, Askable, Aliases):
         self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None,
     ) -> ChangeFeed:
-        """The change data feed of some versions, as :func:`deltanb.commands.read.changes.changes` has it: an
-        Arrow table that shows updated rows as before → after.
+        """The change data feed of some versions, as an Arrow table that shows updated rows as before → after;
+        see :func:`deltanb.commands.read.changes.changes`.
 
-        Without ``start`` it begins where the feed does: at the first version from which on it was recorded
-        without a gap, and whose commits are still in the log.
+        By default, it starts at the first version from which the feed was recorded without a gap and whose
+        commits are still in the log.
         """
         from deltanb.commands.read.changes import changes
         from deltanb.commands.read.feed import ChangeFeed
 
         at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
-        found = changes(self.log, start, end, columns=columns, where=where, newest=at)
-        return ChangeFeed(found, at.metadata.name or self.log.path, at.partition_columns)
+        rows = changes(self.log, start, end, columns=columns, where=where, newest=at)
+        return ChangeFeed(rows, at.metadata.name or self.log.path, at.partition_columns)
 
     @reads_versions
     def changes_df(
         self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None, spark: Any = None,
     ) -> Any:
-        """As :meth:`changes`, as a Spark DataFrame; the rows are read in this process first."""
+        """:meth:`changes` as a Spark DataFrame; the rows are read in this process first."""
         from deltanb.engines.spark.columns import arrow_frame
         from deltanb.engines.spark.session import spark as start_session
 
@@ -363,7 +363,7 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as a stream of Arrow's, which is how other libraries read the table: ``pa.table(table)``,
+        """The rows as an Arrow stream, through which other libraries read the table: ``pa.table(table)``,
         ``pl.DataFrame(table)``, ``duckdb.sql("FROM table")``."""
         return self.to_batches().__arrow_c_stream__(requested_schema)
 
@@ -375,13 +375,13 @@ class DeltaTable(Displayable, Askable, Aliases):
         """The rows as an Arrow table, read in the process.
 
         Args:
-            columns: top-level names, in the order wanted; all unless given.
-            where: a condition in SQL, as an expression of pyarrow, or as a Column of PySpark; files that
-                cannot hold such rows are not opened.
-            limit: rows at most; reading stops there. Which ones is not defined.
+            columns: top-level names, in this order; all by default.
+            where: a condition in SQL, as a pyarrow expression, or as a PySpark Column; files that cannot hold
+                such rows are not opened.
+            limit: the largest number of rows; which ones is not defined.
 
         Raises:
-            InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
+            InvalidPredicate, UnsupportedPredicate: ``where`` cannot be parsed, or cannot be evaluated here.
 
         >>> import deltanb as dn, pyarrow.compute as pc
         >>> table = dn.create("filtered", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
@@ -401,8 +401,8 @@ class DeltaTable(Displayable, Askable, Aliases):
     ) -> pa.RecordBatchReader:
         """The rows as a stream of batches, for tables larger than memory; arguments as in :meth:`to_arrow`.
 
-        Data files are opened as the stream advances, and a bounded number of batches waits in memory. The
-        stream stays at the version at which it was begun. Closing it stops the work.
+        Data files are opened as the stream advances, and a bounded number of batches is held in memory. The
+        stream stays at its initial version. Closing it stops the work.
 
         >>> import deltanb as dn
         >>> table = dn.create("streamed", {"nephews": [3, 0]})
@@ -423,12 +423,13 @@ class DeltaTable(Displayable, Askable, Aliases):
 
         Args:
             columns, where, limit: as in :meth:`to_arrow`.
-            types_mapper: from a type of Arrow's to one of pandas', or None for the usual one.
-            dtype_backend: ``"pyarrow"`` or ``"numpy_nullable"``, as pandas' own readers take it: integers
-                stay integers where a value is missing.
+            types_mapper: a function from an Arrow type to a pandas type, or to None for the default.
+            dtype_backend: ``"pyarrow"`` or ``"numpy_nullable"``, as in pandas' readers: integers stay
+            integers
+                even if values are missing.
 
         Raises:
-            InvalidArgument: another backend, or one beside ``types_mapper``.
+            InvalidArgument: another backend, or both a backend and ``types_mapper``.
             MissingDependency: pandas is not installed.
         """
         from deltanb.engines.arrow.frames import to_pandas, types_for
@@ -440,8 +441,8 @@ class DeltaTable(Displayable, Askable, Aliases):
     def to_polars(
         self, columns: Sequence[str] | None = None, where: Where | None = None
     ) -> pl.LazyFrame:
-        """The version as a lazy frame of polars. Nothing is read before it is collected, and then only the
-        columns that it needs, of the files that may hold rows of ``where`` and of its own filters.
+        """The version as a polars LazyFrame. Nothing is read before it is collected, and then only the
+        columns it needs, from files that may hold rows for ``where`` and the frame's own filters.
 
         Args:
             columns, where: as in :meth:`to_arrow`.
@@ -459,14 +460,14 @@ class DeltaTable(Displayable, Askable, Aliases):
     def to_duckdb(
         self, columns: Sequence[str] | None = None, where: Where | None = None, connection: Any = None
     ) -> Any:
-        """The version as a relation of DuckDB, which reads it when it is asked for rows.
+        """The version as a DuckDB relation, which reads it when rows are asked for.
 
-        Files are left out by ``where``; without it and ``columns`` by DuckDB's own filters as well, where
+        Files are skipped by ``where``; without ``where`` and ``columns`` also by DuckDB's own filters, if
         :meth:`to_dataset` is possible.
 
         Args:
             columns, where: as in :meth:`to_arrow`.
-            connection: DuckDB's; its default one unless given.
+            connection: a DuckDB connection, by default DuckDB's default one.
 
         Raises:
             MissingDependency: DuckDB is not installed.
@@ -476,20 +477,21 @@ class DeltaTable(Displayable, Askable, Aliases):
         where = self._condition(where)
         snapshot, files = self._files(where)
         begin = partial(self._stream, snapshot, files, columns, where)
-        begin().close()  # what is wrong with the arguments is said now
+        begin().close()  # report wrong arguments now
         return to_duckdb(snapshot, files, Rows(begin), columns is None and where is None, connection)
 
     @reads
     def to_dataset(self, where: Where | None = None) -> ds.Dataset:
-        """The version as a dataset of pyarrow's, which reads no rows before it is scanned, and then only
-        of files that may hold rows of its filter.
+        """The version as a pyarrow dataset, which reads rows only when it is scanned, and then only from
+        files that may hold rows of its filter.
 
         Args:
-            where: as in :meth:`to_arrow`; the dataset then has these rows alone.
+            where: as in :meth:`to_arrow`; the dataset then has only these rows.
 
         Raises:
-            UnsupportedProtocol: Arrow would read it wrongly, because of deletion vectors, column mapping,
-                changed types or variants; ``.features`` names which.
+            UnsupportedProtocol: Arrow would read the table wrongly because of deletion vectors, column
+            mapping,
+                changed types or variants; see ``.features``.
 
         >>> import deltanb as dn, pyarrow.compute as pc
         >>> table = dn.create("lazy", {"p": ["a", "b"], "id": [1, 2]}, partition_by="p")
@@ -501,11 +503,11 @@ class DeltaTable(Displayable, Askable, Aliases):
 
         where = self._condition(where)
         snapshot, files = self._files(where)
-        found = self._run_here(lambda: dataset(snapshot, files()))
+        rows = self._run_here(lambda: dataset(snapshot, files()))
         if where is None:
-            return found
+            return rows
         condition = self._run_here(lambda: parse(where, snapshot.schema).to_expression(as_filter=True))
-        return found.filter(condition)
+        return rows.filter(condition)
 
     @reads
     def to_df(
@@ -514,7 +516,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         """The rows as a Spark DataFrame, read by Spark.
 
         Args:
-            spark: the session; the active one, or a new local one, unless given.
+            spark: the session; by default the active one, or a new local one.
             columns: as in :meth:`to_arrow`.
             where: as in :meth:`to_arrow`, or SQL that only Spark understands.
         """
@@ -526,10 +528,10 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads
     def head(self, n: int = HEAD_ROWS, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Some rows to look at, as a pandas DataFrame; no more is read than they take.
+        """The first rows as a pandas DataFrame; no more is read than needed.
 
         Args:
-            n: how many.
+            n: the number of rows.
             columns: as in :meth:`to_arrow`.
 
         >>> import deltanb as dn
@@ -541,7 +543,7 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads
     def count(self, where: Where | None = None) -> int:
-        """How many rows there are: by the statistics of the files, where these say it.
+        """The number of rows, from the files' statistics if these have it.
 
         Args:
             where: count the rows for which this condition is TRUE; as in :meth:`to_arrow`.
@@ -559,21 +561,21 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @reads_log
     def explain(self, where: Where | None = None) -> ScanExplanation:
-        """Which files hold what a read of some rows needs, and why the others are not opened: by their
-        partition values, by what generated columns imply, by their statistics.
+        """Which files a read opens, and why it skips the others: by partition values, conditions implied by
+        generated columns, or statistics.
 
-        No data file is opened for it.
+        No data file is opened.
 
         Args:
             where: a condition as in :meth:`to_arrow`, or SQL that only Spark understands.
 
         Raises:
-            InvalidPredicate: no SQL, or a column that the table does not have.
+            InvalidPredicate: invalid SQL, or a column that the table does not have.
 
         >>> import deltanb as dn
         >>> table = dn.create("lakes", {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
-        >>> told = table.explain("pond = 'b' AND age > 10")
-        >>> [file.because for file in told.spared_files]
+        >>> scan = table.explain("pond = 'b' AND age > 10")
+        >>> [file.because for file in scan.spared_files]
         ["pond is 'a'", 'age is 9 in every row']
         """
         from deltanb.log.skipping.explain import explain
@@ -587,17 +589,19 @@ class DeltaTable(Displayable, Askable, Aliases):
         user_metadata: str | None = None, target_file_size: int | None = None,
         max_records_per_file: int | None = None, compression: str | None = None,
     ) -> CommandResult:
-        """Add rows; the result has the version, or None where nothing had to be committed.
+        """Add rows; the result has the version, or None if nothing had to be committed.
 
         Args:
-            data: another table; Arrow, pandas, polars (a LazyFrame, too), a relation of DuckDB, a stream of
+            data: another table; Arrow, pandas or polars (including LazyFrames), a DuckDB relation, a stream
+            of
                 batches, anything with ``__arrow_c_stream__``; a dict of columns, a list of dicts, or a Spark
                 DataFrame.
             merge_schema: add columns that the data has and the table does not.
             txn: (application id, version): skip the write if the table has that version already.
-            user_metadata: a text kept in the commit.
-            target_file_size, max_records_per_file, compression: bytes at which a data file ends, rows that it
-                has at most, and its codec (``"zstd"``).
+            user_metadata: a text to record in the commit.
+            target_file_size, max_records_per_file, compression: the size of a data file in bytes, the most
+            rows
+                it may have, and its codec (``"zstd"``).
         Details and errors: :func:`deltanb.commands.rows.write.append`.
         """
         from deltanb.commands.rows.write import append
@@ -614,14 +618,14 @@ class DeltaTable(Displayable, Askable, Aliases):
         user_metadata: str | None = None, target_file_size: int | None = None,
         max_records_per_file: int | None = None, compression: str | None = None,
     ) -> CommandResult:
-        """Replace all rows, those of a condition, or those of some partitions.
+        """Replace all rows, those that satisfy a condition, or those of some partitions.
 
         Args:
             where: replace only the rows for which this SQL is true; the data must satisfy it.
-            partition_overwrite: ``"dynamic"`` replaces just the partitions that the data has rows for.
+            partition_overwrite: ``"dynamic"`` replaces only the partitions that the data has rows for.
             overwrite_schema: give the table the schema of the data.
             partition_by: with ``overwrite_schema``, the new partition columns.
-            data, merge_schema, txn and what follows them: as in :meth:`append`.
+            data, merge_schema, txn and the rest: as in :meth:`append`.
         Details and errors: :func:`deltanb.commands.rows.write.overwrite`.
         """
         from deltanb.commands.rows.write import overwrite
@@ -639,9 +643,9 @@ class DeltaTable(Displayable, Askable, Aliases):
         """Delete the rows for which a condition is TRUE; all rows without one.
 
         Args:
-            where: a condition in SQL, or as :meth:`to_arrow` takes it.
+            where: a condition as in :meth:`to_arrow`.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
-            user_metadata: a text kept in the commit.
+            user_metadata: a text to record in the commit.
         Details and errors: :func:`deltanb.commands.rows.delete.delete`.
         """
         from deltanb.commands.rows.delete import delete
@@ -653,7 +657,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         self, assignments: Mapping[str, Any], where: Where | None = None, *, engine: str = "auto",
         user_metadata: str | None = None,
     ) -> CommandResult:
-        """Give the rows for which a condition is TRUE new values; all rows without one.
+        """Set new values in the rows for which a condition is TRUE; in all rows without one.
 
         Args:
             assignments: new values by column, as SQL or Python values; ``a.b`` is a field of a struct.
@@ -673,7 +677,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         Args:
             source: rows as in :meth:`append`, or another table.
             on: SQL that is TRUE for a row of the table and a row of the source that match.
-            target_alias, source_alias: the names of the two in SQL.
+            target_alias, source_alias: the names of table and source in SQL.
         Details and errors: :func:`deltanb.commands.merge.merge.merge`.
         """
         from deltanb.commands.merge.merge import merge
@@ -684,7 +688,7 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @commits_alone
     def transaction(self) -> TableTransaction:
-        """Several statements as one commit, in a ``with`` block; later ones see what earlier ones did:
+        """Several statements as one commit, in a ``with`` block; each sees the effects of those before it:
         :class:`~deltanb.table.staged.TableTransaction`."""
         from deltanb.table.staged import TableTransaction
         return TableTransaction(self.log)
@@ -704,19 +708,19 @@ class DeltaTable(Displayable, Askable, Aliases):
         user_metadata: str | None = None, target_file_size: int | None = None,
         max_records_per_file: int | None = None, compression: str | None = None,
     ) -> TableStream:
-        """Start a stream of Spark's into the table: a commit for each micro-batch, exactly once.
+        """Start a Spark stream into the table: a commit for each micro-batch, exactly once.
 
         Args:
-            frame: a Spark DataFrame that is a stream.
-            checkpoint: the stream's own folder, in which Spark keeps how far it is.
+            frame: a streaming DataFrame of Spark.
+            checkpoint: the stream's own folder, in which Spark records its progress.
             mode: ``"append"``; ``"complete"``, which replaces all rows with each batch; or ``"update"``,
-                which replaces the rows that have the ``keys`` of a batch, and adds the others.
+                which replaces the rows that have the ``keys`` of a batch and adds the others.
             keys: with ``"update"``, the columns that the stream groups by.
             trigger: ``"availableNow"``, an interval (``"10 seconds"``), or Spark's keywords as a dict.
-            query_name: the name under which Spark lists the stream, and its lane in the table's timeline.
-            merge_schema: let new columns into the table.
+            query_name: the stream's name in Spark, and its lane in the table's timeline.
+            merge_schema: add new columns to the table.
             overwrite_schema: with ``"complete"``, give the table the stream's schema.
-            user_metadata: a text kept in each commit.
+            user_metadata: a text to record in each commit.
             target_file_size, max_records_per_file, compression: of the data files, as in
                 :meth:`~deltanb.table.table.DeltaTable.append`.
 
@@ -738,30 +742,29 @@ class DeltaTable(Displayable, Askable, Aliases):
         skip_change_commits: bool = False, change_feed: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The table as a stream of Spark's: all rows of its newest version first, then those that come.
+        """The table as a Spark stream: all rows of its newest version first, then new ones.
 
         ``spark.readStream.format("deltanb")`` with the options of these names is the same.
 
         Args:
-            spark: the session; the active one, or a new local one, unless given.
-            starting_version: begin with what this version brought; ``"latest"``: with what comes from now on.
+            spark: the session; by default the active one, or a new local one.
+            starting_version: begin with the changes of this version; ``"latest"``: with those from now on.
             starting_timestamp: the same by time (ISO 8601).
-            max_files_per_trigger: files in a micro-batch; 1,000 unless given.
-            max_bytes_per_trigger: bytes of files in a micro-batch (``1 << 30``, or ``"1g"`` as Spark writes
-                it); one file comes in any case.
-            ignore_deletes: go on behind commits that only remove whole files.
+            max_files_per_trigger: files in a micro-batch, by default 1,000.
+            max_bytes_per_trigger: bytes of files in a micro-batch (``1 << 30``, or ``"1g"`` as in Spark), at
+                least one file.
+            ignore_deletes: pass over commits that only remove whole files.
             skip_change_commits: leave out commits that delete or rewrite rows, with the rows they add.
             change_feed: stream changes, with the columns of :meth:`changes`.
-            storage_options: how Spark's processes get to a bucket; they travel with the stream. What they
+            storage_options: access to a bucket for Spark's processes; they travel with the stream. What they
                 leave out comes from the environment there. A table that was opened with credentials needs
-                them once more, since no table gives them away.
+                them again, since tables do not pass them on.
 
         Raises:
             InvalidArgument: options that contradict each other, or a table opened with credentials without
-                ``storage_options``. What else stops a stream is told by the query
-                that reads it: a :class:`~deltanb.engines.spark.streaming.TableStream` raises it as it is, of
-                Spark's own queries :func:`deltanb.sources.spark.source.translate_errors` makes it of their
-                exception.
+                ``storage_options``. Other errors surface in the query that reads the stream: a
+                :class:`~deltanb.engines.spark.streaming.TableStream` raises them unchanged; for Spark's own
+                queries, :func:`deltanb.sources.spark.source.translate_errors` extracts them.
         """
         return upper.read_stream(
             self.log, spark, {
@@ -781,10 +784,10 @@ class DeltaTable(Displayable, Askable, Aliases):
         """Combine small files, or order rows so that more files can be skipped.
 
         Args:
-            where: SQL on partition columns: which partitions to work on.
+            where: SQL on partition columns, to select partitions.
             zorder_by: columns to order by; a clustered table is ordered by its clustering columns.
-            target_size: bytes of a file.
-            full: order files again that have been clustered before.
+            target_size: the size of a file in bytes.
+            full: cluster files again that were clustered before.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
         Details and errors: :func:`deltanb.commands.upkeep.optimize.optimize`.
@@ -798,7 +801,7 @@ class DeltaTable(Displayable, Askable, Aliases):
     def purge(
         self, *, where: Where | None = None, engine: str = "auto", user_metadata: str | None = None,
     ) -> CommandResult:
-        """Rewrite files that have deletion vectors, without the deleted rows; arguments are those of
+        """Rewrite files with deletion vectors without the deleted rows; arguments are those of
         :meth:`optimize`, details and errors those of :func:`deltanb.commands.upkeep.optimize.purge`."""
         from deltanb.commands.upkeep.optimize import purge
         return purge(self.log, where=self._condition(where), engine=engine,
@@ -812,9 +815,9 @@ class DeltaTable(Displayable, Askable, Aliases):
         """Delete files that no version within the retention needs.
 
         Args:
-            retention_hours: how long files of the past are kept; the table's property unless given.
+            retention_hours: how long to retain removed files; by default the table's property.
             lite: take removed files from the log instead of listing the folder.
-            dry_run: only say what would be deleted.
+            dry_run: only report what would be deleted.
             check: refuse a retention shorter than the table's.
         Details and errors: :func:`deltanb.commands.upkeep.vacuum.vacuum`.
         """
@@ -824,13 +827,14 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @writes
     def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
-        """Take the files' statistics anew; as :func:`deltanb.commands.upkeep.analyze.analyze`."""
+        """Recompute the files' statistics; see :func:`deltanb.commands.upkeep.analyze.analyze`."""
         from deltanb.commands.upkeep.analyze import analyze
         return analyze(self.log, columns)
 
     @commits_alone
     def sync_identity(self, column: str) -> CommandResult:
-        """Move an identity column's mark on: :func:`deltanb.commands.define.identity.sync_identity`."""
+        """Advance an identity column's high-water mark; see
+        :func:`deltanb.commands.define.identity.sync_identity`."""
         from deltanb.commands.define.identity import sync_identity
         return sync_identity(self.log, column)
 
@@ -839,11 +843,11 @@ class DeltaTable(Displayable, Askable, Aliases):
         self, moment: int | str | dt.datetime, *, ignore_missing_files: bool = False,
         user_metadata: str | None = None,
     ) -> CommandResult:
-        """Make the table what it was at a version or time.
+        """Restore the table to a version or time.
 
         Args:
             moment: a version, an ISO 8601 text or a datetime.
-            ignore_missing_files: leave out files that are gone, and their rows with them.
+            ignore_missing_files: leave out files that are gone, with their rows.
             user_metadata: a text kept in the commit.
         Details and errors: :func:`deltanb.commands.upkeep.restore.restore`.
         """
@@ -863,10 +867,10 @@ class DeltaTable(Displayable, Askable, Aliases):
 
         Args:
             path: where the clone goes.
-            version: the version to clone; the newest unless given.
-            mode: where a table is already: ``"error"`` or ``"overwrite"``.
+            version: the version to clone, by default the newest.
+            mode: if a table exists there: ``"error"`` or ``"overwrite"``.
             user_metadata: a text kept in the commit.
-            allow_files: as of :func:`deltanb.create`.
+            allow_files: as in :func:`deltanb.create`.
         Details and errors: :func:`deltanb.commands.define.clone.clone`.
         """
         from deltanb.commands.define.clone import clone
@@ -883,7 +887,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         properties: Mapping[str, Any] | None = None, name: str | None = None,
         description: str | None = None, collect_stats: bool = True,
     ) -> DeltaTable:
-        """Make a Delta table of a folder of Parquet files; arguments, details and errors are those of
+        """Turn a folder of Parquet files into a Delta table; arguments, details and errors are those of
         :func:`deltanb.convert`."""
         from deltanb.commands.define.convert import convert
         return cls(convert(path, partition_by, properties=properties, name=name,
@@ -891,7 +895,7 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @copies
     def generate(self, mode: str = "symlink_format_manifest") -> None:
-        """Write manifests for other engines; as :func:`deltanb.commands.upkeep.generate.generate`."""
+        """Write manifests for other engines; see :func:`deltanb.commands.upkeep.generate.generate`."""
         from deltanb.commands.upkeep.generate import generate
         generate(self.snapshot, mode)
 
@@ -899,25 +903,25 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @defines
     def add_columns(self, columns: Any) -> CommandResult:
-        """Add columns; as :func:`deltanb.commands.define.alter_columns.add_columns`."""
+        """Add columns; see :func:`deltanb.commands.define.alter_columns.add_columns`."""
         from deltanb.commands.define.alter_columns import add_columns
         return add_columns(self.log, columns)
 
     @defines
     def rename_column(self, name: str | Sequence[str], new_name: str) -> CommandResult:
-        """Rename a column; as :func:`deltanb.commands.define.alter_columns.rename_column`."""
+        """Rename a column; see :func:`deltanb.commands.define.alter_columns.rename_column`."""
         from deltanb.commands.define.alter_columns import rename_column
         return rename_column(self.log, name, new_name)
 
     @defines
     def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
-        """Drop columns; as :func:`deltanb.commands.define.alter_columns.drop_columns`."""
+        """Drop columns; see :func:`deltanb.commands.define.alter_columns.drop_columns`."""
         from deltanb.commands.define.alter_columns import drop_columns
         return drop_columns(self.log, names, if_exists)
 
     @defines
     def replace_columns(self, columns: Any) -> CommandResult:
-        """Say all columns anew; as :func:`deltanb.commands.define.replace_columns.replace_columns`."""
+        """Replace all columns; see :func:`deltanb.commands.define.replace_columns.replace_columns`."""
         from deltanb.commands.define.replace_columns import replace_columns
         return replace_columns(self.log, columns)
 
@@ -936,61 +940,61 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @defines
     def set_properties(self, values: Mapping[str, Any]) -> CommandResult:
-        """Set table properties; as :func:`deltanb.commands.define.alter_properties.set_properties`."""
+        """Set table properties; see :func:`deltanb.commands.define.alter_properties.set_properties`."""
         from deltanb.commands.define.alter_properties import set_properties
         return set_properties(self.log, values)
 
     @defines
     def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
-        """Take properties away; as :func:`deltanb.commands.define.alter_properties.unset_properties`."""
+        """Remove properties; see :func:`deltanb.commands.define.alter_properties.unset_properties`."""
         from deltanb.commands.define.alter_properties import unset_properties
         return unset_properties(self.log, names, if_exists)
 
     @defines
     def set_description(self, description: str | None) -> CommandResult:
-        """Say what the table is; as :func:`deltanb.commands.define.alter_properties.set_description`."""
+        """Set the description; see :func:`deltanb.commands.define.alter_properties.set_description`."""
         from deltanb.commands.define.alter_properties import set_description
         return set_description(self.log, description)
 
     @defines
     def set_name(self, name: str | None) -> CommandResult:
-        """Name the table; as :func:`deltanb.commands.define.alter_properties.set_name`."""
+        """Set the name; see :func:`deltanb.commands.define.alter_properties.set_name`."""
         from deltanb.commands.define.alter_properties import set_name
         return set_name(self.log, name)
 
     @defines
     def add_constraint(self, name: str, expression: str, engine: str | None = None) -> CommandResult:
-        """Add a CHECK; as :func:`deltanb.commands.define.alter_constraints.add_constraint`."""
+        """Add a CHECK constraint; see :func:`deltanb.commands.define.alter_constraints.add_constraint`."""
         from deltanb.commands.define.alter_constraints import add_constraint
         return add_constraint(self.log, name, expression, engine)
 
     @defines
     def drop_constraint(self, name: str, if_exists: bool = False) -> CommandResult:
-        """Drop a CHECK; as :func:`deltanb.commands.define.alter_constraints.drop_constraint`."""
+        """Drop a CHECK constraint; see :func:`deltanb.commands.define.alter_constraints.drop_constraint`."""
         from deltanb.commands.define.alter_constraints import drop_constraint
         return drop_constraint(self.log, name, if_exists)
 
     @commits_alone
     def add_feature(self, names: str | Sequence[str]) -> CommandResult:
-        """Add table features; as :func:`deltanb.commands.define.alter_features.add_feature`."""
+        """Add table features; see :func:`deltanb.commands.define.alter_features.add_feature`."""
         from deltanb.commands.define.alter_features import add_feature
         return add_feature(self.log, names)
 
     @commits_alone
     def drop_feature(self, name: str, truncate_history: bool = False) -> CommandResult:
-        """Drop a table feature; as :func:`deltanb.commands.define.drop_feature.drop_feature`."""
+        """Drop a table feature; see :func:`deltanb.commands.define.drop_feature.drop_feature`."""
         from deltanb.commands.define.drop_feature import drop_feature
         return drop_feature(self.log, name, truncate_history)
 
     @commits_alone
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommandResult:
-        """Raise the protocol; as :func:`deltanb.commands.define.alter_features.upgrade_protocol`."""
+        """Raise the protocol; see :func:`deltanb.commands.define.alter_features.upgrade_protocol`."""
         from deltanb.commands.define.alter_features import upgrade_protocol
         return upgrade_protocol(self.log, reader_version, writer_version)
 
     @defines
     def cluster_by(self, columns: str | Sequence[str] | None) -> CommandResult:
-        """Set the clustering columns; as :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
+        """Set the clustering columns; see :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
         from deltanb.commands.define.alter_clustering import cluster_by
         return cluster_by(self.log, columns)
 
@@ -1015,19 +1019,19 @@ class DeltaTable(Displayable, Askable, Aliases):
             f"{what}: this is the table {self.name} as of version {self._version}, {why}: {by}({at!r})")
 
     def _condition(self, where: Where | None) -> str | None:
-        """A condition as SQL, whatever it was given as."""
+        """A condition in any form as SQL."""
         return None if where is None else text_of(where, lambda: self.snapshot.schema)
 
     @reads
     def _scan(self, where: str | None = None) -> tuple[Snapshot, pa.Table]:
-        """The version to read, and its files that may hold rows, for who decodes them by other means."""
+        """The version to read and its matching files, for callers that decode them themselves."""
         return active.scan(self.log, self._pinned, where)
 
     def _files(self, where: str | None) -> tuple[Snapshot, Callable[[], pa.Table]]:
-        """The version to read, and its files that may hold rows.
+        """The version to read, and a function that lists its matching files.
 
-        Files are listed when they are asked for: DuckDB begins three streams to read one. In an active
-        transaction they are now, because it remembers what was read, and by whom.
+        Files are listed on demand, since DuckDB opens three streams to read one. In an active transaction
+        they are listed at once, because it records what was read, and by whom.
         """
         if self._is_in_transaction():
             snapshot, files = self._run_here(lambda: active.scan(self.log, None, where))
@@ -1070,8 +1074,8 @@ def _row_limit(limit: int | None) -> int | None:
 def lazily(
     begin: Callable[[], Generator[pa.RecordBatch, None, None]]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """A stream that begins when its first batch is asked for, under the settings of who asked for the stream:
-    DuckDB takes batches in threads of its own."""
+    """A stream that begins with its first batch, under the options of the caller: DuckDB takes batches in
+    threads of its own."""
     settings = copy_context()
 
     def batches() -> Generator[pa.RecordBatch, None, None]:

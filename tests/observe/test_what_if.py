@@ -408,7 +408,7 @@ def test_blind_appends_and_new_layouts_read_no_rows() -> None:
             {"add": {**new["add"], "dataChange": False}}]
     row = elsewhere("OPTIMIZE", *laid)
     assert (row.verdicts[0].passed, row.verdicts[0].isolation) == (True, "SnapshotIsolation")
-    assert row.reads == "the files it lays out anew"
+    assert row.reads == "the files it rewrites"
 
 
 def test_this_session_says_the_same_of_a_layout_as_the_log_does() -> None:
@@ -418,7 +418,7 @@ def test_this_session_says_the_same_of_a_layout_as_the_log_does() -> None:
     TableBuilder(log.store, 1).commit(info("WRITE", 1, True), add("part=1/y", {"part": "1"}))
     assert txn.commit(actions, operation) == 3
     (row,) = log.history().replay().rows
-    assert (row.reads, row.is_assumed) == ("the files it lays out anew", False)
+    assert (row.reads, row.is_assumed) == ("the files it rewrites", False)
 
 
 def test_a_layout_whose_files_went_meanwhile_conflicts_at_every_level() -> None:

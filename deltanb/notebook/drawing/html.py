@@ -218,7 +218,7 @@ def _row(
 
 @lru_cache(maxsize=4)
 def stylesheet(name: str = COMMON) -> str:
-    """A stylesheet without comments and spare spaces, as outputs carry it; all outputs have the common one."""
+    """A stylesheet without comments and spare spaces, as outputs carry it; the common one is in all."""
     css = files("deltanb.notebook").joinpath(name).read_text(encoding="utf-8")
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.S)
     css = re.sub(r"\s+", " ", css)

@@ -130,7 +130,7 @@ def _letter(mode: int) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class Lanes:
-    """The lanes of a timeline, from ``first`` to ``last``: nanoseconds, or event numbers if the clock stood."""
+    """The lanes of a timeline, from ``first`` to ``last``: nanoseconds, or event numbers if it stood."""
 
     lanes: tuple[Lane, ...]
     total: int
