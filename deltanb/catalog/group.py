@@ -68,92 +68,34 @@ class Participant(Protocol):
         """Make a ratified version seen by those who do not ask the catalog."""
 
 
-class GroupDrive:
+class GroupDrive(drive.Drive):
     """A commit of several tables driven by hand: each :meth:`advance` does what its step asks for.
 
     Staged files that were surely not ratified are deleted: those of a table that lost and stages again, and
     all of them where the commit fails. Those whose fate is open stay.
     """
 
+    committed: GroupCommitted | None
+
     def __init__(
         self, steps: GroupSteps, members: Mapping[str, Participant], catalog: Ratifier, summary: str,
         grid: progress.GroupCommit | None = None, limits: Limits | None = None,
     ) -> None:
-        self.limits = Limits.of(limits)
-        self.steps, self.members, self.catalog, self.summary = steps, members, catalog, summary
-        self.step: Step | None = None
-        """The step it stands at; None before the first and after the last."""
-        self.reply: Any = None
-        """What the step before was answered."""
-        self.committed: GroupCommitted | None = None
-        """The step that says the commit succeeded; None until then."""
+        super().__init__(steps, catalog)
+        self.members, self.summary, self.limits = members, summary, Limits.of(limits)
         self.progress = progress.begun("", dict.fromkeys(members, "")) if grid is None else grid
         """How far each table is, after the step it stands at."""
         self._staged: dict[str, Any] = {}
-        self._is_open = False  # a ratification, or the question after it, has begun
 
-    def advance(self) -> Step | None:
-        """Answer the step it stands at and go on to the next one; None is the end.
-
-        Raises:
-            DeltaError: the commit failed; nothing of any table was committed.
-        """
-        if self.committed is not None and self.step is None:
-            return None
-        try:
-            self.reply = None if self.step is None else self._answer(self.step)
-            if isinstance(self.reply, BaseException) and not isinstance(self.reply, Exception):
-                raise self.reply
-            self._move(self.steps.send, self.reply)
-        except StopIteration:
-            self.step = None
-        except BaseException as error:
-            self.give_up(error)
-            raise
-        return self.step
-
-    def give_up(self, error: BaseException | None = None) -> None:
-        """End the commit where it stands; what became of a ratification is asked first.
-
-        Nothing happens where it has ended already.
-        """
-        error = drive.GivenUp() if error is None else error
-        tell: Callable[[Any], Step] = self.steps.send if self._is_open else self.steps.throw
-        try:
-            self._move(tell, error)
-            while self.step is not None:
-                self._move(self.steps.send, self._answer(self.step))
-        except StopIteration:
-            pass
-        except BaseException as ended:
-            if ended is not error:
-                raise
-
-    def _move(self, tell: Callable[[Any], Step], said: Any) -> None:
-        before, reply = self.step, said if tell == self.steps.send else None
-        try:
-            self.step = tell(said)
-        except StopIteration:
-            self.progress = progress.after(self.progress, None, before, reply)
-            raise
-        self._is_open = False
-        if isinstance(self.step, GroupCommitted):
-            self.committed = self.step
-        elif isinstance(self.step, GroupFailed) and not self.step.may_have_landed:
+    def _move(self, tell: Callable[[Any], Step], reply: Any) -> None:
+        before, seen = self.step, reply if tell == self.steps.send else None
+        super()._move(tell, reply)
+        if isinstance(self.step, GroupFailed) and not self.step.may_have_landed:
             for name in list(self._staged):
                 self._discard(name)
-        self.progress = progress.after(self.progress, self.step, before, reply)
+        self.progress = progress.after(self.progress, self.step, before, seen)
 
-    def _answer(self, step: Step) -> Any:
-        if not step.asks:
-            return None
-        self._is_open = isinstance(step, Ratify | AskOutcome)
-        try:
-            return self._done(step)
-        except BaseException as error:
-            return error
-
-    def _done(self, step: Step) -> Any:
+    def _answer(self, step: Step, catalog: Ratifier) -> Any:
         match step:
             case MemberStep():
                 return drive.answer(step.step, self.members[step.name])  # type: ignore[arg-type]
@@ -162,9 +104,9 @@ class GroupDrive:
                 found = self._staged[step.name] = self.members[step.name].stage(step.version, step.body)
                 return found
             case Ratify():
-                return self._ratified(step)
+                return self._ratified(step, catalog)
             case AskOutcome():
-                return self.catalog.outcome(step.txn_id) or False
+                return catalog.outcome(step.txn_id) or False
             case Publish():
                 return hooks.publish(self.members[step.name], step.version)  # type: ignore[arg-type]
         raise AssertionError(step)
@@ -173,14 +115,14 @@ class GroupDrive:
         if name in self._staged:
             self.members[name].discard(self._staged.pop(name))
 
-    def _ratified(self, step: Ratify) -> Ratified | Refused | Exception:
+    def _ratified(self, step: Ratify, catalog: Ratifier) -> Ratified | Refused | Exception:
         expected = {name: version for name, version, _ in step.proposals}
         expected |= {name: version + 1 for name, version in step.stands}
         stands = [self.members[name].asserted(version) for name, version in step.stands]
         written = [path for name, _, staged in step.proposals for path in self.members[name].written(staged)]
         try:
             with self.limits.began():  # steps take their time; a database that is locked may not
-                verdict = self.catalog.ratify(
+                verdict = catalog.ratify(
                     step.txn_id, options.user_name, [staged for _, _, staged in step.proposals], stands,
                     written=written, summary=self.summary)
         except CommitOutcomeUnknown as error:

@@ -31,7 +31,7 @@ from deltanb.table.staged import StagedChanges, StagedTable
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import get_logger
-from deltanb.transaction.drive import GivenUp, watching
+from deltanb.transaction.drive import GivenUp, watcher
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
 from deltanb.transaction.ids import deciding_id
@@ -259,16 +259,12 @@ class CatalogTransaction(Displayable):
             TableNotFound: a table was dropped or renamed meanwhile.
             IllegalStateError: it has ended already.
         """
-        steps = self.begin()
-        if steps is None:
+        drive = self.begin()
+        if drive is None:
             return None
-        watch = watching.get()
         try:
-            while (step := steps.advance()) is not None:
-                if watch is not None:
-                    watch(self, step)
+            drive.run(watcher(self))
         except BaseException as error:
-            steps.give_up(error)
             self.ended(error)
             raise
         return self.ended()

@@ -10,14 +10,13 @@ commit there is read: it may be our own, written by a put whose response was los
 ``txnId``); otherwise it won the race, and the conflict rules are held against it. If no rule objects
 the transaction is rebased on it, and so on through all winners, and the next free version is tried.
 Three outcomes: committed, conflicted, unknown-then-resolved. A commit that is interrupted while a put is
-unanswered asks once what became of it before it ends.
+unanswered asks once what became of it before it ends. :class:`Run` alone keeps what is known of the outcome.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from deltanb.errors import (
     CommitOutcomeUnknown,
@@ -51,6 +50,7 @@ logger = get_logger("deltanb.transaction")
 MAX_UNKNOWN_PUTS = 4  # a store that fails this often without a commit to be seen is down, not slow
 
 CommitSteps = Generator[Step, Any, Committed]
+_Step = TypeVar("_Step", bound=Step)
 
 
 def commit_steps(
@@ -61,6 +61,7 @@ def commit_steps(
     check_conflicts: bool = True,
     backoff: Callable[[int], float] | None = None,
     is_final: bool = False,
+    listen: Callable[[Run, Step], object] = lambda run, step: None,
 ) -> CommitSteps:
     """Yield the steps of one commit and take their replies; return the last one, ``Committed``.
 
@@ -72,6 +73,7 @@ def commit_steps(
         backoff: seconds to wait before attempt n; none by default.
         is_final: the store's word: "exists" is never our own commit, and a put that was interrupted does
             not land later.
+        listen: hears of each step, before it is yielded, and of what is known of the outcome.
 
     Raises:
         DeltaConcurrentModificationException: a winner contradicts the transaction.
@@ -82,41 +84,49 @@ def commit_steps(
     Whatever is thrown in, or ends a put, is raised again once the outcome is known as far as it can be;
     its notes say that the commit landed, or that this is unknown.
     """
-    run = Run(current, current.read_version + 1, is_final, clock())
-    yield Prepared(current.read_version, current.isolation, current.is_blind_append,
-                   len(current.actions), current.operation.name)
+    run = Run(current, is_final, clock(), listen)
     try:
-        yield from _attempts(run, max_attempts, clock, check_conflicts, backoff)
-        committed = run.committed
+        yield run.at(Prepared(current.read_version, current.isolation, current.is_blind_append,
+                              len(current.actions), current.operation.name))
+        committed = yield from _attempts(run, max_attempts, clock, check_conflicts, backoff)
+        yield run.at(committed)
     except GeneratorExit:
         raise
     except BaseException as error:
         yield from _end(run, error)
-    try:
-        yield committed
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        add_note(error, landed(run.current, run.version))
-        raise
     return committed
 
 
-@dataclass
 class Run:
-    """Where a commit stands: as what, at which version, and what is known of its puts."""
+    """Where a commit stands, and what is known of its outcome: nobody else keeps that."""
 
-    current: CurrentTransaction
-    version: int
-    is_final: bool
-    started: int
-    attempt: int = 0
-    may_have_landed: bool = False
-    """Whether ``version`` may be this commit though nobody said so."""
-    has_failed: bool = False
-    """Whether an error answered a put of ``version``, so that it may land even later."""
-    silent: int = 0
-    """Puts that the store neither answered nor shows."""
+    def __init__(
+        self, current: CurrentTransaction, is_final: bool, started: int,
+        listen: Callable[[Run, Step], object] = lambda run, step: None,
+    ) -> None:
+        self.current, self.is_final, self.started, self.listen = current, is_final, started, listen
+        self.version, self.attempt = current.read_version + 1, 0
+        self.landed: Committed | None = None
+        """The commit, from the moment when it is known to be there."""
+        self.may_have_landed = False
+        """Whether ``version`` may be this commit though nobody said so."""
+        self.has_failed = False
+        """Whether an error answered a put of ``version``, so that it may land even later."""
+        self.silent = 0
+        """Puts that the store neither answered nor shows."""
+
+    def at(self, step: _Step) -> _Step:
+        """The step, once who listens has heard of it."""
+        self.listen(self, step)
+        return step
+
+    def land(self) -> Committed:
+        """Take note that ``version`` is this commit; the last step."""
+        current = self.current
+        self.landed = Committed(self.version, self.attempt + 1, current.lines, current.isolation,
+                                current.is_blind_append, current)
+        self.may_have_landed = False
+        return self.landed
 
     def may_be(self, winner: Winner) -> bool:
         """Whether a commit that was found is this one. Two who make one table may have drawn their ids from
@@ -124,35 +134,22 @@ class Run:
         is_sure = self.is_final and not self.may_have_landed and self.current.read_version < 0
         return not is_sure and self.current.is_mine(winner)
 
-    @property
-    def committed(self) -> Committed:
-        """The last step, where the commit is there."""
-        current = self.current
-        return Committed(self.version, self.attempt + 1, current.lines, current.isolation,
-                         current.is_blind_append, current)
-
-
-def landed(current: CurrentTransaction, version: int) -> str:
-    """What an exception is told that leaves a commit which is there."""
-    return (f"table {current.table}: version {version} was committed despite the interruption "
-            f"(txnId {current.txn_id})")
-
-
-def not_known(current: CurrentTransaction, version: int) -> str:
-    """What an exception is told that leaves a commit which may be there."""
-    return (f"table {current.table}: it is unknown whether version {version} is this commit. Check whether "
-            f"it carries txnId {current.txn_id} before running the operation again; its files were kept")
-
-
-def leaves_open(reply: object, is_final: bool) -> bool:
-    """Whether after this reply to a put nobody knows yet if its version is the commit."""
-    return not (reply is False and is_final) and not isinstance(reply, DeltaError)
+    def note_outcome(self, error: BaseException) -> None:
+        """Note with an exception that the commit landed before it, or may have; once is enough."""
+        table, txn_id = self.current.table, self.current.txn_id
+        if self.landed is not None:
+            add_note(error, f"table {table}: version {self.version} was committed despite the interruption "
+                            f"(txnId {txn_id})")
+        elif self.may_have_landed and not isinstance(error, CommitOutcomeUnknown):
+            add_note(error, f"table {table}: it is unknown whether version {self.version} is this commit. "
+                            f"Check whether it carries txnId {txn_id} before running the operation again; "
+                            "its files were kept")
 
 
 def _attempts(
     run: Run, max_attempts: int, clock: Callable[[], int], check_conflicts: bool,
     backoff: Callable[[int], float] | None,
-) -> Generator[Step, Any, None]:
+) -> CommitSteps:
     """Put, and rebase on whoever was first, until a version is ours."""
     while True:
         current = run.current
@@ -160,17 +157,18 @@ def _attempts(
                           current.lines)
         was_open, run.may_have_landed = run.may_have_landed, True  # until its reply is understood
         try:
-            reply = yield put
+            reply = yield run.at(put)
         except BaseException:  # it was not begun
             run.may_have_landed = was_open
             raise
-        run.may_have_landed = was_open or leaves_open(reply, run.is_final)
-        run.has_failed |= reply is None or (isinstance(reply, OSError) and not _ends(reply))
         if reply is True:
-            return
+            return run.land()
+        is_refused = (reply is False and run.is_final) or isinstance(reply, DeltaError)
+        run.may_have_landed = was_open or not is_refused
+        run.has_failed |= reply is None or (isinstance(reply, OSError) and not _ends(reply))
         if _ends(reply) and not (run.may_have_landed and isinstance(reply, DeltaError)):
             raise reply
-        found = yield ReadWinner(run.version)
+        found = yield run.at(ReadWinner(run.version))
         if isinstance(found, BaseException) and not isinstance(found, OSError):
             raise found
         winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
@@ -178,22 +176,24 @@ def _attempts(
             run.silent += 1
             if run.silent >= MAX_UNKNOWN_PUTS:
                 raise _unknown(run, reply, found) from _cause(reply, found)
-            yield from _pause(run.attempt + run.silent, backoff)
+            yield from _pause(run, backoff)
             continue
         if run.may_be(winner):
-            yield Recognised(run.version, run.attempt)
-            return
+            committed = run.land()
+            yield run.at(Recognised(run.version, run.attempt))
+            return committed
         run.may_have_landed, run.has_failed, run.silent = False, False, 0
-        yield Lost(run.version, run.attempt, winner)
+        yield run.at(Lost(run.version, run.attempt, winner))
         if not check_conflicts:
             raise _concurrent_write(run.current, winner)
         if run.attempt >= max_attempts:
             raise too_many(run.current, run.version, run.attempt, clock() - run.started)
         run.attempt += 1
         if (yield from rebase_steps(run, winner, clock)):
-            yield Recognised(run.version, run.attempt)
-            return
-        yield from _pause(run.attempt + run.silent, backoff)
+            committed = run.land()
+            yield run.at(Recognised(run.version, run.attempt))
+            return committed
+        yield from _pause(run, backoff)
 
 
 def _ends(reply: object) -> bool:
@@ -202,12 +202,13 @@ def _ends(reply: object) -> bool:
         isinstance(reply, BaseException) and not isinstance(reply, OSError))
 
 
-def _pause(
-    attempt: int, backoff: Callable[[int], float] | None
-) -> Generator[Step, Any, None]:
+def _pause(run: Run, backoff: Callable[[int], float] | None) -> Generator[Step, Any, None]:
+    attempt = run.attempt + run.silent
     seconds = backoff(attempt) if backoff is not None else 0.0
     if seconds > 0:
-        yield Backoff(attempt, seconds)
+        reply = yield run.at(Backoff(attempt, seconds))
+        if isinstance(reply, BaseException):
+            raise reply
 
 
 def rebase_steps(
@@ -222,20 +223,20 @@ def rebase_steps(
     while winner is not None:
         verdict = check(run.current, winner)
         if verdict.error is not None:
-            yield Checked(run.version, run.attempt, winner, verdict.checks, verdict.conflict)
+            yield run.at(Checked(run.version, run.attempt, winner, verdict.checks, verdict.conflict))
             raise verdict.error
         elapsed = clock() - started
-        yield Checked(run.version, run.attempt, winner, verdict.checks, None, elapsed)
+        yield run.at(Checked(run.version, run.attempt, winner, verdict.checks, None, elapsed))
         run.current = verdict.transaction
         run.version += 1
-        found = yield ReadWinner(run.version)
+        found = yield run.at(ReadWinner(run.version))
         if isinstance(found, BaseException) and not isinstance(found, OSError):
             raise found
         # What cannot be read may be free: the put tells.
         winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
         if winner is not None and run.may_be(winner):
             return True
-    yield Rebased(first, run.version, run.attempt, elapsed)
+    yield run.at(Rebased(first, run.version, run.attempt, elapsed))
     return False
 
 
@@ -243,22 +244,20 @@ def _end(run: Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
     """Raise the error; one that came from outside, after asking what became of an unanswered put."""
     if run.may_have_landed and not isinstance(error, DeltaError):
         try:
-            found = yield ReadWinner(run.version)
+            found = yield run.at(ReadWinner(run.version))
             winner = None if isinstance(found, BaseException) else Winner.of(run.version, found)
         except GeneratorExit:
             raise
         except BaseException as again:  # a second interrupt: it is not asked a second time
             found, winner = again, None
         if winner is not None and run.current.is_mine(winner):
-            yield Recognised(run.version, run.attempt)
-            add_note(error, landed(run.current, run.version))
-            yield run.committed
-            raise error
+            yield run.at(Recognised(run.version, run.attempt))
+            yield run.at(run.land())
         is_absent = found is None and run.is_final and not run.has_failed
         run.may_have_landed = winner is None and not is_absent
-    if run.may_have_landed and not isinstance(error, CommitOutcomeUnknown):
-        add_note(error, not_known(run.current, run.version))
-    yield Failed(run.version, run.attempt, error, run.may_have_landed)
+    run.note_outcome(error)
+    if run.landed is None:
+        yield run.at(Failed(run.version, run.attempt, error, run.may_have_landed))
     raise error
 
 

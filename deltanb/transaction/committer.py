@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.drafts import Turn
-    from deltanb.transaction.current import CurrentTransaction
 
 logger = get_logger("deltanb.transaction")
 
@@ -62,46 +61,20 @@ class Committer(Protocol):
             InvalidTable: it is damaged.
         """
 
-    def outcome(self, version: int, txn_id: str) -> bool | None:
-        """What became of a put that nobody saw answered: True if the version is the commit with this id
-        (``commitInfo.txnId``), False if it is another one, None if there is no such version.
-
-        Raises:
-            StorageError, InvalidTable: as :meth:`read`.
-        """
-
     def publish(self, version: int) -> None:
         """Make a commit that was written, and all before it, files of the folder, for those who read that
         alone. It stands whether or not this succeeds, and may be published by anybody at any later time."""
 
 
-Makes = Callable[["LogReader", "Snapshot", Callable[[], object]], Committer]
-"""A committer for the log, behind the snapshot that was read; the function is called before each put, from
-when on the version may be there, whatever is answered."""
-
-
-def outcome_of(current: CurrentTransaction, committer: Committer, version: int) -> bool | None:
-    """:meth:`Committer.outcome` of a transaction; one without a commitInfo is known by its actions.
-
-    Raises:
-        StorageError, InvalidTable: as :meth:`Committer.read`.
-    """
-    if current.has_commit_info:
-        return committer.outcome(version, current.txn_id)
-    found = committer.read(version)
-    return None if found is None else current.is_mine(found)
+Makes = Callable[["LogReader", "Snapshot"], Committer]
+"""A committer for the log, behind the snapshot that was read."""
 
 
 class FolderCommitter:
-    """Commits as files ``_delta_log/<version>.json``, behind the snapshot that a transaction read.
+    """Commits as files ``_delta_log/<version>.json``, behind the snapshot that a transaction read."""
 
-    ``begins`` is called before each put: from then on the version may be there, whatever is answered.
-    """
-
-    def __init__(
-        self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object] = lambda: None
-    ) -> None:
-        self.log, self.snapshot, self.begins = log, snapshot, begins
+    def __init__(self, log: LogReader, snapshot: Snapshot) -> None:
+        self.log, self.snapshot = log, snapshot
         self._turn: Turn | None = None
 
     @property
@@ -124,7 +97,6 @@ class FolderCommitter:
                     settings = {"make_folders": False}
             if self._turn is not None:
                 settings["turn"] = self._turn
-            self.begins()
             return store.put_if_absent(commit_name(version), body, **settings)
         except DeltaError as error:
             return error
@@ -153,11 +125,6 @@ class FolderCommitter:
             return Winner(version, tuple(self.log.read_commit(version)))
         except VersionNotFound:
             return None
-
-    def outcome(self, version: int, txn_id: str) -> bool | None:
-        """Whether a version is the commit with this id; None where there is no such version."""
-        found = self.read(version)
-        return None if found is None else found.commit_info.txn_id == txn_id
 
     def publish(self, version: int) -> None:
         """Nothing: the file is the commit."""

@@ -60,13 +60,10 @@ class DeltaLog(LogReader, Displayable):
         self.catalog: Any = None
         """The catalog that manages the table, as people hold it; None without one."""
 
-    def committer(self, snapshot: Snapshot, begins: Callable[[], object] = lambda: None) -> Committer:
+    def committer(self, snapshot: Snapshot) -> Committer:
         """Where a commit behind this snapshot goes: into the folder, unless the log was made with another
-        :data:`committer <deltanb.transaction.committer.Makes>`.
-
-        ``begins`` is called before each put: from then on the version may be there.
-        """
-        return self._makes_committer(self, snapshot, begins)
+        :data:`committer <deltanb.transaction.committer.Makes>`."""
+        return self._makes_committer(self, snapshot)
 
     def place_of_ids(self, metadata: Metadata | None) -> str | None:
         """Where no two transactions may have one id: the table with this metadata, as long as it is here, or

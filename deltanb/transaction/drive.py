@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.transaction.steps import Backoff, Committed, PutIfAbsent, ReadWinner, Step
@@ -27,6 +28,13 @@ It gets the transaction and the step. While it has not returned, the commit stan
 no lock; if it raises, the commit is given up and nothing more is written.
 """
 
+
+def watcher(txn: Any) -> Callable[[Step], None] | None:
+    """What hears of a transaction's steps in this context, None without anybody."""
+    watch = watching.get()
+    return None if watch is None else partial(watch, txn)
+
+
 _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 
 
@@ -34,26 +42,51 @@ class GivenUp(BaseException):
     """The commit was given up between two steps, by whoever drives it."""
 
 
+def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = time.sleep) -> Any:
+    """Do what a step asks for: all of a commit's I/O."""
+    match step:
+        case PutIfAbsent():
+            return committer.put(step.version, step.body, step.actions)
+        case ReadWinner():
+            return committer.read(step.version)
+        case Backoff():
+            sleep(step.seconds)
+    return None
+
+
 class Drive:
     """A commit driven by hand: each :meth:`advance` does what the step it stands at asks for, and no more.
 
     ``lock`` is held while a step reads or writes, and not in between. An exception that a step's I/O ends
     with is the step's reply: the steps decide what it means. An interrupt ends the steps at once, but for
-    the question what became of a put.
+    the question what became of a put. A commit of several tables is driven so, too, with other answers
+    (``catalog/group.py``).
     """
 
+    committed: Any = None
+    """The step that says the commit succeeded; None until then."""
+    _answer: Callable[[Step, Any], Any] = staticmethod(answer)
+
     def __init__(
-        self, steps: Steps, committer: Committer,
-        lock: AbstractContextManager[Any] = _NO_LOCK,
+        self, steps: Generator[Step, Any, Any], committer: Any, lock: AbstractContextManager[Any] = _NO_LOCK,
     ) -> None:
         self.steps, self.committer, self.lock = steps, committer, lock
         self.step: Step | None = None
         """The step it stands at; None before the first and after the last."""
         self.reply: Any = None
         """What the step before was answered."""
-        self.committed: Committed | None = None
-        """The step that says the commit succeeded; None until then."""
-        self._is_putting = False
+        self._is_open = False  # an answer was begun after which the commit may be there
+
+    def run(self, listen: Callable[[Step], object] | None = None) -> Any:
+        """Go on to the end, and give the commit; ``listen`` as :func:`drain` has it."""
+        try:
+            while (step := self.advance()) is not None:
+                if listen is not None:
+                    listen(step)
+        except BaseException as error:
+            self.give_up(error)
+            raise
+        return self.committed
 
     def advance(self) -> Step | None:
         """Answer the step it stands at and go on to the next one; None is the end.
@@ -61,16 +94,13 @@ class Drive:
         Raises:
             DeltaError: the commit failed.
         """
-        if self.committed is not None:
+        if self.committed is not None and self.step is None:
             return None
         try:
-            self.reply = None if self.step is None else self._answer(self.step)
+            self.reply = self._reply(self.step) if self.step is not None and self.step.asks else None
             if isinstance(self.reply, BaseException) and not isinstance(self.reply, Exception):
                 raise self.reply
-            self.step = self.steps.send(self.reply)
-            self._is_putting = False
-        except StopIteration as stop:
-            self.step, self.committed = None, stop.value
+            self._move(self.steps.send, self.reply)
         except BaseException as error:
             self.give_up(error)
             raise
@@ -82,26 +112,30 @@ class Drive:
         Nothing happens where it has ended already.
         """
         error = GivenUp() if error is None else error
-        tell: Callable[[Any], Step] = self.steps.send if self._is_putting else self.steps.throw
-        self._is_putting = False
         try:
-            step = tell(error)
-            while True:
-                self.step = step
-                step = self.steps.send(self._answer(step))
-        except StopIteration:
-            pass
+            self._move(self.steps.send if self._is_open else self.steps.throw, error)
+            while self.step is not None:
+                self._move(self.steps.send, self._reply(self.step) if self.step.asks else None)
         except BaseException as ended:
             if ended is not error:
                 raise
 
-    def _answer(self, step: Step) -> Any:
-        if not isinstance(step, PutIfAbsent | ReadWinner):
-            return answer(step, self.committer)
-        self._is_putting = isinstance(step, PutIfAbsent)
+    def _move(self, tell: Callable[[Any], Step], reply: Any) -> None:
+        """Go on to the next step."""
         try:
-            with self.lock:
-                return answer(step, self.committer)
+            self.step = tell(reply)
+        except StopIteration:
+            self.step = None
+        self._is_open = False
+        if self.step is not None and self.step.is_success:
+            self.committed = self.step
+
+    def _reply(self, step: Step) -> Any:
+        """What a step is answered; what that raises is an answer, too."""
+        self._is_open = step.may_land
+        try:
+            with _NO_LOCK if isinstance(step, Backoff) else self.lock:
+                return self._answer(step, self.committer)
         except BaseException as error:
             return error
 
@@ -118,28 +152,5 @@ def drain(
     """
     turn = getattr(committer, "turn", nullcontext) if listen is None else nullcontext
     with turn():
-        return _drained(Drive(steps, committer, lock), listen)
-
-
-def _drained(drive: Drive, listen: Callable[[Step], None] | None) -> Committed:
-    try:
-        while (step := drive.advance()) is not None:
-            if listen is not None:
-                listen(step)
-    except BaseException as error:
-        drive.give_up(error)
-        raise
-    assert drive.committed is not None
-    return drive.committed
-
-
-def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = time.sleep) -> Any:
-    """Do what a step asks for: all of a commit's I/O."""
-    match step:
-        case PutIfAbsent():
-            return committer.put(step.version, step.body, step.actions)
-        case ReadWinner():
-            return committer.read(step.version)
-        case Backoff():
-            sleep(step.seconds)
-    return None
+        committed: Committed = Drive(steps, committer, lock).run(listen)
+        return committed

@@ -101,6 +101,7 @@ class Ratify(Step):
     proposals: tuple[tuple[str, int, Any], ...]
     stands: tuple[tuple[str, int], ...]
     asks: ClassVar[bool] = True
+    may_land: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,14 @@ class AskOutcome(Step):
 
     txn_id: str
     asks: ClassVar[bool] = True
+    may_land: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class GroupCommitted(Step):
     """All tables are committed, as the catalog's transaction ``seq``; ``versions`` by table."""
 
+    is_success: ClassVar[bool] = True
     txn_id: str
     seq: int
     versions: Mapping[str, int]
@@ -183,7 +186,7 @@ def stand_steps(
         DeltaConcurrentModificationException: a winner contradicts the reads.
         MaxCommitRetriesExceeded: the table went on to be changed.
     """
-    run = Run(current, current.read_version + 1, True, clock())
+    run = Run(current, True, clock())
     yield Prepared(current.read_version, current.isolation, current.is_blind_append, 0,
                    current.operation.name)
     while not (yield Stand(run.version - 1)):

@@ -150,6 +150,10 @@ class Step:
 
     asks: ClassVar[bool] = False
     """Whether a driver does something and replies."""
+    may_land: ClassVar[bool] = False
+    """Whether the commit may be there once a driver has begun with it, answered or not."""
+    is_success: ClassVar[bool] = False
+    """Whether it says that the commit is there."""
 
 
 @dataclass(frozen=True)
@@ -168,17 +172,13 @@ class PutIfAbsent(Step):
     """Write ``body`` (the lines of ``actions``) as ``version``, unless that version exists."""
 
     asks: ClassVar[bool] = True
+    may_land: ClassVar[bool] = True
     version: int
     body: bytes
     attempt: int
     num_actions: int
     isolation: str
     actions: tuple[Action, ...] = field(default=(), repr=False, compare=False)
-
-    def landed(self, transaction: CurrentTransaction) -> Committed:
-        """What the commit is, where this put was found to have landed."""
-        return Committed(self.version, self.attempt + 1, self.actions, self.isolation,
-                         transaction.is_blind_append, transaction)
 
 
 @dataclass(frozen=True)
@@ -257,6 +257,7 @@ class Committed(Step):
     ``actions`` are its lines. ``transaction`` is what was committed, rebased on every winner.
     """
 
+    is_success: ClassVar[bool] = True
     version: int
     attempts: int
     actions: tuple[Action, ...]

@@ -1,27 +1,33 @@
 """The optimistic transaction: reads a snapshot, remembers what it read, commits its actions.
 
+How it goes. A transaction *reads* one version of the table; each scan is remembered. It *writes* data files
+to their final place, where no version names them yet. ``commit()`` has three parts:
+
+* It *prepares*: the actions are checked in themselves, completed and fixed (``prepare.py``).
+* It *commits*: the algorithm (``commit.py``) says step by step what to do next, and a drive (``drive.py``)
+  does it by way of the committer. A winner that contradicts the reads (``rules.py``) ends it, and nothing was
+  written. The algorithm alone knows whether the commit has landed; the transaction listens to its steps.
+* What *follows*: the log's snapshot moves up to the commit, and hooks run (``hooks.py``). What fails there is
+  logged, and the commit stands.
+
 What lives here: :class:`OptimisticTransaction`, the handle people hold: registries, guards, status, the
-thread's active transaction. What it does not know: how a commit goes (``commit.py``), what conflicts
-(``rules.py``), what a commit must fulfil (``prepare.py``).
+thread's active transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property, partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile, Metadata, Protocol
 from deltanb.concurrency.precedence import ahead
 from deltanb.errors import (
-    CommitOutcomeUnknown,
     DeltaConcurrentModificationException,
     DeltaError,
     IllegalStateError,
-    InvalidTable,
     InvalidTransaction,
-    add_note,
     require,
 )
 from deltanb.options import options
@@ -33,10 +39,10 @@ from deltanb.transaction import active, rebase
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
 from deltanb.transaction.commit_stats import CommitStats, Laps, stats_of, tell_listeners
-from deltanb.transaction.committer import Committer, outcome_of
+from deltanb.transaction.committer import Committer
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.current import SERIALIZABLE, SNAPSHOT_ISOLATION, CurrentTransaction
-from deltanb.transaction.drive import GivenUp, drain, watching
+from deltanb.transaction.drive import GivenUp, drain, watcher
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.metadata_check import verify_new_metadata
@@ -44,7 +50,7 @@ from deltanb.transaction.new_table import completed
 from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
 from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key, partition_of
-from deltanb.transaction.steps import Checked, Committed, Failed, Lost, PutIfAbsent, Step
+from deltanb.transaction.steps import Checked, Committed, Lost, PutIfAbsent, Step
 from deltanb.transaction.writing import TransactionalWrite, stopwatch
 
 if TYPE_CHECKING:
@@ -97,7 +103,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._laps = Laps(options.timer())
         self._stats: CommitStats | None = None
         self._winners: dict[int, Sequence[Action]] = {}  # of versions that it was held against
-        self._begun: PutIfAbsent | None = None  # the put whose version may be this commit
+        self._commit: algorithm.Run | None = None  # what the algorithm knows of its outcome
+        self._put_at = 0
 
     # -- the version read ------------------------------------------------------------------------
 
@@ -374,38 +381,30 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             gives_row_ids=self.gives_row_ids,
         )
 
+    def _run(self, steps: Generator[Step, Any, Committed]) -> int:
+        try:
+            with ahead():
+                committed = drain(steps, self.committer, watcher(self), self._commit_lock())
+                self.run_post_commit_hooks()
+            return committed.version
+        except BaseException as error:
+            if self.status == "committing":  # its steps were ended between two instructions
+                self._ended_with(error)
+            self.note_outcome(error)
+            leave_report(self)
+            raise
+
     def _steps(
         self, current: CurrentTransaction, check: bool
     ) -> Generator[Step, Any, Committed]:
-        """The algorithm's steps, with this transaction's status kept beside them."""
+        """The algorithm's steps; the transaction listens to them and keeps what people ask."""
         self._must_be_open()
-        is_done = False
+        self.status, is_done = "committing", False
         try:
-            self.status = "committing"
-            steps = algorithm.commit_steps(
-                current, max_attempts=options.max_commit_attempts, clock=stopwatch,
-                check_conflicts=check, backoff=options.backoff, is_final=self.committer.is_final,
-            )
-            tell: Callable[[Any], Step] = steps.send
-            said: Any = None
-            while True:
-                step = tell(said)
-                try:
-                    self._note(step)
-                    was_open, begun = self.may_have_landed, options.timer()
-                    said = yield step
-                    tell = steps.send
-                    if isinstance(step, PutIfAbsent):
-                        self._laps.writing += options.timer() - begun
-                        self.may_have_landed = was_open or algorithm.leaves_open(
-                            said, self.committer.is_final)
-                except GeneratorExit:
-                    raise
-                except BaseException as error:  # the steps end with it, once they know the outcome
-                    is_put = isinstance(step, PutIfAbsent) and self.may_have_landed
-                    tell, said = steps.send if is_put else steps.throw, error
-        except StopIteration as stop:
-            is_done, done = True, stop.value
+            done = yield from algorithm.commit_steps(
+                current, max_attempts=options.max_commit_attempts, clock=stopwatch, check_conflicts=check,
+                backoff=options.backoff, is_final=self.committer.is_final, listen=self._note)
+            is_done = True
             return done
         except BaseException as error:
             self._ended_with(error)
@@ -416,49 +415,28 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             if not is_done:  # else with the hooks
                 self._report()
 
-    @property
-    def stats(self) -> CommitStats | None:
-        """The commit in numbers, once it was tried and has come to an end."""
-        if self._stats is None and self._laps.ended is not None:
-            self._stats = stats_of(self, self._laps)
-        return self._stats
-
-    @property
-    def hook_failures(self) -> tuple[HookFailure, ...]:
-        """The hooks that failed after its commit; :func:`deltanb.flush` waits for those still at work."""
-        return journal_of(self.log).hook_failures(self.txn_id)
-
-    def _report(self, snapshot: Snapshot | None = None) -> None:
-        """Tell journal and listeners how the commit ended; ``snapshot`` is the table after it."""
-        self._stats = stats_of(self, self._laps, snapshot)
-        if self._stats is not None:
-            journal_of(self.log).complete(self._stats)
-            tell_listeners(options.commit_listeners, self._stats)
-
-    def _note(self, step: Step) -> None:
-        self.step = step
+    def _note(self, run: algorithm.Run | None, step: Step) -> None:
+        """Hear of a step that is taken."""
+        if isinstance(self.step, PutIfAbsent):
+            self._laps.writing += options.timer() - self._put_at
+        self._commit, self.step = run, step
         match step:
             case Lost():
-                self.may_have_landed, self._begun = False, None  # the version is someone else's
                 self.attempts.append(step)
             case Checked():
                 self._winners[step.version] = step.winner.actions
             case PutIfAbsent():
-                self._laps.commit_size = len(step.body)
-            case Failed():
-                self.may_have_landed = step.may_have_landed
-                self._begun = None if step.may_have_landed else self._begun  # they have looked, in vain
+                self._laps.commit_size, self._put_at = len(step.body), options.timer()
             case Committed():
-                self.status, self.committed, self.may_have_landed = "committed", step, False
-                self._current = step.transaction
+                self.status, self.committed, self._current = "committed", step, step.transaction
         algorithm.log_step(step, f"{self.log.path}/_delta_log")
 
     def _ended_with(self, error: BaseException) -> None:
         """What became of it, where its steps end with an exception."""
-        if not (self._begun is None or self.committed or isinstance(error, DeltaError | GeneratorExit)):
-            self._look_for(self._begun)
-        if self.committed is not None:
-            self.note_outcome(error)
+        run = self._commit
+        if run is not None and run.landed is not None:
+            if self.committed is None:  # an interrupt came before it was heard of
+                self._note(run, run.landed)
             return
         self.error = None if isinstance(error, GeneratorExit | GivenUp) else error
         self.status = "unknown" if self.may_have_landed else (
@@ -466,55 +444,22 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         if isinstance(error, DeltaConcurrentModificationException):
             self.conflict = error.conflict
 
-    def _look_for(self, put: PutIfAbsent) -> None:
-        """See whether a put has landed: Ctrl-C between two instructions keeps its answer from the steps."""
-        self.may_have_landed, was_open = True, self.may_have_landed
-        current = self._current
-        assert current is not None  # it was put
-        with suppress(OSError, InvalidTable):
-            committer = self.committer
-            found = outcome_of(current, committer, put.version)
-            if found:
-                self._note(put.landed(current))
-                return
-            self.may_have_landed = found is None and (was_open or not committer.is_final)
+    @property
+    def may_have_landed(self) -> bool:
+        """Whether its version may be this commit, though nobody said so."""
+        return self._commit is not None and self._commit.may_have_landed
 
     def note_outcome(self, error: BaseException) -> None:
         """Note with an error that the commit landed before it, or may have; once is enough."""
-        current, version = self._current, int(getattr(self.step, "version", self.read_version + 1))
-        if current is not None and self.committed is not None:
-            add_note(error, algorithm.landed(current, self.committed.version))
-        elif current is not None and self.status == "unknown" and not isinstance(error, CommitOutcomeUnknown):
-            add_note(error, algorithm.not_known(current, version))
+        if self._commit is not None:
+            self._commit.note_outcome(error)
 
-    def _run(self, steps: Generator[Step, Any, Committed]) -> int:
-        listen = None if (watch := watching.get()) is None else partial(watch, self)
-        try:
-            with ahead():
-                committed = drain(steps, self.committer, listen, self._commit_lock())
-                self.run_post_commit_hooks()
-            return committed.version
-        except BaseException as error:
-            if self.status == "committing":  # the steps were ended between two instructions
-                self._ended_with(error)
-            self.note_outcome(error)
-            leave_report(self)
-            raise
-
-    def _put_begins(self) -> None:
-        self.may_have_landed = True
-        self._begun = self.step if isinstance(self.step, PutIfAbsent) else None
-
-    @cached_property
-    def committer(self) -> Committer:
-        """Where this transaction's commit goes."""
-        return self.log.committer(self.snapshot, self._put_begins)
-
-    def _commit_lock(self) -> AbstractContextManager[Any]:
-        """The table's lock in this process, where a reader could see a commit half written."""
-        visible = self.log.store.is_partial_write_visible
-        wanted = visible if options.commit_lock is None else options.commit_lock
-        return self.log.commit_lock if wanted else nullcontext()
+    def _report(self, snapshot: Snapshot | None = None) -> None:
+        """Tell journal and listeners how the commit ended; ``snapshot`` is the table after it."""
+        self._stats = stats_of(self, self._laps, snapshot)
+        if self._stats is not None:
+            journal_of(self.log).complete(self._stats)
+            tell_listeners(options.commit_listeners, self._stats)
 
     def run_post_commit_hooks(self) -> None:
         """Bring the log's snapshot up to the commit and run the hooks; the commit stands whatever fails.
@@ -542,10 +487,35 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._report(snapshot)
         post_commit.run_hooks(every, committed, snapshot)
 
+    @cached_property
+    def committer(self) -> Committer:
+        """Where this transaction's commit goes."""
+        return self.log.committer(self.snapshot)
+
+    def _commit_lock(self) -> AbstractContextManager[Any]:
+        """The table's lock in this process, where a reader could see a commit half written."""
+        visible = self.log.store.is_partial_write_visible
+        wanted = visible if options.commit_lock is None else options.commit_lock
+        return self.log.commit_lock if wanted else nullcontext()
+
+    # -- what became of it -----------------------------------------------------------------------
+
     @property
     def prepared(self) -> CurrentTransaction | None:
         """As prepared for its commit and, once that landed, as committed: rebased on all winners."""
         return self._current
+
+    @property
+    def stats(self) -> CommitStats | None:
+        """The commit in numbers, once it was tried and has come to an end."""
+        if self._stats is None and self._laps.ended is not None:
+            self._stats = stats_of(self, self._laps)
+        return self._stats
+
+    @property
+    def hook_failures(self) -> tuple[HookFailure, ...]:
+        """The hooks that failed after its commit; :func:`deltanb.flush` waits for those still at work."""
+        return journal_of(self.log).hook_failures(self.txn_id)
 
     def _must_be_open(self) -> None:
         if self.status != "open":

@@ -110,8 +110,6 @@ class TransactionalWrite:
         self.status: Status = "open"
         """How far it is. ``failed`` and ``abandoned`` (given up by whoever drove it): nothing was written;
         ``unknown``: the store does not say whether its commit is there."""
-        self.may_have_landed = False
-        """Whether a put was begun and not answered, so that its version may be this commit."""
         self.has_written = False
         """Whether :meth:`write_files` was called; the metadata is fixed from then on."""
         self.written: list[AddFile] = []
@@ -138,6 +136,11 @@ class TransactionalWrite:
     @abstractmethod
     def protocol(self) -> Protocol:
         """The protocol that the files are written for."""
+
+    @property
+    @abstractmethod
+    def may_have_landed(self) -> bool:
+        """Whether a put was begun and not answered, so that its version may be this commit."""
 
     @abstractmethod
     def _must_be_open(self) -> None:

@@ -78,12 +78,11 @@ class TailCommitter:
 
     is_final = True
 
-    def __init__(self, log: LogReader, snapshot: Snapshot, begins: Callable[[], object]) -> None:
+    def __init__(self, log: LogReader, snapshot: Snapshot) -> None:
         assert isinstance(log.commits, TailCommits)
-        self.log, self.commits, self.begins = log, log.commits, begins
+        self.log, self.commits = log, log.commits
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool:
-        self.begins()
         if version != self.commits.newest() + 1:
             return False
         self.commits.append(version, body, options.clock())
@@ -94,10 +93,6 @@ class TailCommitter:
             return Winner(version, tuple(self.log.read_commit(version)))
         except VersionNotFound:
             return None
-
-    def outcome(self, version: int, txn_id: str) -> bool | None:
-        found = self.read(version)
-        return None if found is None else found.commit_info.txn_id == txn_id
 
     def publish(self, version: int) -> None:
         """Nobody does, so that all later readers depend on the tail."""

@@ -12,7 +12,6 @@ from deltanb.actions import Action, AddFile, Metadata
 from deltanb.errors import MetadataChangedException, StorageError
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, to_lines
-from deltanb.transaction import commit
 from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.steps import Winner
@@ -33,10 +32,8 @@ class Shelf:
         self.puts: list[tuple[int, Sequence[Action]]] = []
         self.asked: list[str] = []
         self.published: list[int] = []
-        self.begins: Callable[[], object] = lambda: None
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> Any:
-        self.begins()
         self.puts.append((version, actions))
         if self.script:
             return self.script.pop(0)(self.commits, version, body)
@@ -45,11 +42,6 @@ class Shelf:
     def read(self, version: int) -> Winner | None:
         self.asked.append("read")
         return Winner.of(version, self.commits.get(version))
-
-    def outcome(self, version: int, txn_id: str) -> bool | None:
-        self.asked.append("outcome")
-        found = Winner.of(version, self.commits.get(version))
-        return None if found is None else found.commit_info.txn_id == txn_id
 
     def publish(self, version: int) -> None:
         self.published.append(version)
@@ -64,8 +56,7 @@ def begin() -> tuple[OptimisticTransaction, Shelf]:
     """A transaction on version 0 of a table, and where it commits."""
     shelf = Shelf()
 
-    def make(log: Any, snapshot: Any, begins: Callable[[], object]) -> Shelf:
-        shelf.begins = begins
+    def make(log: Any, snapshot: Any) -> Shelf:
         return shelf
 
     store = TableBuilder(MemoryStore()).create("id long").store
@@ -136,25 +127,20 @@ def test_a_refused_put_ends_the_commit() -> None:
 
 @pytest.mark.parametrize("records", [True, False], ids=["by its id", "by its actions"])
 @pytest.mark.parametrize(("lands", "status"), [
-    ("this", "committed"), ("another", "abandoned"), ("none", "unknown")])
+    ("this", "committed"), ("another", "abandoned"), ("none", "abandoned")])
 def test_what_became_of_an_interrupted_put_is_asked_of_the_committer(
-    records: bool, lands: str, status: str, monkeypatch: pytest.MonkeyPatch
+    records: bool, lands: str, status: str
 ) -> None:
-    """Ctrl-C in the put, and once more before the steps have asked."""
     def interrupt(commits: dict[int, bytes], version: int, body: bytes) -> None:
         commits.update({"this": {version: body}, "another": {version: to_lines([add("b")])}}.get(lands, {}))
         raise KeyboardInterrupt
 
-    def again(run: Any, error: BaseException) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(commit, "_end", again)
     with set_options(commit_info=records):
         txn, shelf = begin()
         shelf.script = [interrupt]
         with pytest.raises(KeyboardInterrupt):
             txn.commit([FILE], "WRITE")
-    assert (txn.status, shelf.asked) == (status, ["outcome"] if records else ["read"])
+    assert (txn.status, shelf.asked) == (status, ["read"])
     if lands == "this":
         assert txn.committed is not None and txn.committed.actions == shelf.puts[0][1]
 
@@ -176,9 +162,9 @@ def test_a_log_may_say_itself_where_commits_go() -> None:
     class Counted(DeltaLog):
         made = 0
 
-        def committer(self, snapshot: Any, begins: Callable[[], object] = lambda: None) -> Any:
+        def committer(self, snapshot: Any) -> Any:
             self.made += 1
-            return super().committer(snapshot, begins)
+            return super().committer(snapshot)
 
     log = Counted(TableBuilder(MemoryStore()).create("id long").store)
     assert log.start_transaction().commit([FILE], "WRITE") == 1

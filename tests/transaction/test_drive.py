@@ -57,8 +57,8 @@ def test_the_lock_is_held_while_a_step_writes_and_not_between() -> None:
 
 def test_the_end_stays_the_end() -> None:
     drive = driven(ScriptedStore(), Lock())
-    while drive.advance() is not None:
-        assert drive.committed is None
+    while (step := drive.advance()) is not None:
+        assert drive.committed is (step if isinstance(step, Committed) else None)
     assert drive.advance() is None
     assert drive.committed is not None and drive.committed.version == 1
 

@@ -532,8 +532,8 @@ def test_each_winner_is_logged_with_its_version(caplog: pytest.LogCaptureFixture
     said = [r.getMessage() for r in caplog.records]
     assert said[:4] == [
         "Completed checking for conflicts Version: 2 Attempt: 1 Time: 10 ms",
-        "Completed checking for conflicts Version: 3 Attempt: 1 Time: 40 ms",
-        "Completed checking for conflicts Version: 4 Attempt: 1 Time: 70 ms",
+        "Completed checking for conflicts Version: 3 Attempt: 1 Time: 20 ms",
+        "Completed checking for conflicts Version: 4 Attempt: 1 Time: 30 ms",
         "No logical conflicts with deltas [2, 5), retrying."]
 
 

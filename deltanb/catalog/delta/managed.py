@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -85,9 +85,8 @@ class ManagedCommitter(FolderCommitter):
 
     def __init__(
         self, catalog: Ratifier, name: TableName, table_id: str, log: LogReader, snapshot: Snapshot,
-        begins: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(log, snapshot, begins)
+        super().__init__(log, snapshot)
         self.catalog, self.name, self.table_id = catalog, name, table_id
         self._staged: _Staged | None = None  # the last one
         self._open: tuple[str, list[DeltaCommit]] | None = None  # nobody knows whether these are ratified
@@ -101,7 +100,6 @@ class ManagedCommitter(FolderCommitter):
             return error
         before = self._open
         self._open = info["txnId"], [*(before[1] if before else ()), proposal]
-        self.begins()
         try:
             verdict = self.catalog.ratify(
                 info["txnId"], options.user_name, [proposal],
@@ -192,10 +190,6 @@ class ManagedCommitter(FolderCommitter):
                 f"{version - 1}: the catalog was set back. Nothing was committed; look at it with "
                 "'deltanb catalog check'", version=version - 1, earliest=None, latest=latest)
         return None
-
-    def outcome(self, version: int, txn_id: str) -> bool | None:
-        """As the catalog says; it keeps the id of every transaction."""
-        return True if self.catalog.outcome(txn_id) is not None else super().outcome(version, txn_id)
 
     def publish(self, version: int) -> None:
         """Copy what is ratified into the folder, up to a version and in order, and tell the catalog.

@@ -318,7 +318,7 @@ class LockedTransaction(StagedTransaction):
         self._must_be_open()
         done = Committed(current.read_version + 1, 1, current.lines, current.isolation,
                          current.is_blind_append, current)
-        self._note(done)
+        self._note(None, done)
         yield done
         return done
 
