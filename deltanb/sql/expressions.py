@@ -192,18 +192,27 @@ def compile_expression(
 
 def _chain(node: Call, run: Compile) -> pc.Expression:
     """AND or OR. Arrow makes one chain of all that is joined alike and walks it a call a term, so the
-    halves of a long one are negated twice: that keeps them apart."""
-    op, join = node.op, operator.and_ if node.op == "and" else operator.or_
-    if len(node.args) > 2:
-        return run(joined(op, node.args))
-    is_long = _terms(op, node) > MAX_CHAIN
-    return reduce(join, [~~run(arg) if is_long and _terms(op, arg) > 1 else run(arg) for arg in node.args])
+    parts of a long one are negated twice: that keeps them apart."""
+    join, size = operator.and_ if node.op == "and" else operator.or_, MAX_CHAIN
+    terms = [run(term) for term in _terms(node)]
+    while len(terms) > 1:
+        terms = [reduce(join, terms[i:i + size]) for i in range(0, len(terms), size)]
+        terms = [~~term for term in terms] if len(terms) > 1 else terms
+        size = 2
+    return terms[0]
 
 
-def _terms(op: str, node: Expression) -> int:
-    if isinstance(node, Call) and node.op == op:
-        return sum(_terms(op, arg) for arg in node.args)
-    return 1
+def _terms(node: Call) -> list[Expression]:
+    """What an AND or an OR joins, however it is nested."""
+    terms: list[Expression] = []
+    left: list[Expression] = [node]
+    while left:
+        term = left.pop()
+        if isinstance(term, Call) and term.op == node.op:
+            left += reversed(term.args)
+        else:
+            terms.append(term)
+    return terms
 
 
 def _comparison(node: Call, run: Compile) -> pc.Expression:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import deltanb
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint import rows as checkpoint_rows
 from deltanb.log.checkpoint import write as checkpoint_write
@@ -628,3 +629,31 @@ def test_a_file_between_two_members_of_a_long_list_is_dropped(kind: str, texts: 
     # NaN may be in any file of doubles, and times in statistics are cut to milliseconds.
     is_sure = kind not in ("double", "timestamp")
     assert kept(snapshot, f"x NOT IN ({listed})") == ([3, 4, 5] if is_sure else [0, 1, 2, 3, 4, 5])
+
+
+def calls_for(count: int, term: str, join: str, whole: str) -> int:
+    """Calls of functions to look for files by a condition of so many terms."""
+    snapshot = deltanb.create(MemoryStore(), {"id": [1, 5], "v": ["a", "b"]}).snapshot
+    sql = whole.format(join.join(term.format(i=i) for i in range(count)))
+    calls = 0
+
+    def count_call(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count_call)
+    try:
+        found = snapshot.files_for_scan(sql)
+    finally:
+        sys.setprofile(None)
+    assert found.num_rows == 1
+    return calls
+
+
+@pytest.mark.parametrize(("term", "join", "whole"), [
+    ("(id = {i} AND v = 'a')", " OR ", "{}"), ("id + {i}", ", ", "id IN ({})"),
+    ("(id <> {i} OR v <> 'c')", " AND ", "{}")])
+def test_twice_as_many_terms_take_twice_the_work(term: str, join: str, whole: str) -> None:
+    calls_for(8, term, join, whole)  # what is loaded and made once
+    few, many = (calls_for(count, term, join, whole) for count in (256, 512))
+    assert many < 2.01 * few  # with a factor of log n it is 2.05

@@ -290,6 +290,7 @@ class _Rewriter:
     def __init__(self, partition_columns: frozenset[str], counts: bool) -> None:
         self._partitions = partition_columns
         self._counts = counts
+        self._exact: dict[int, tuple[Expression, bool]] = {}
 
     def may(self, node: Expression, no_nan: _Paths) -> Expression:
         """Whether a row may make the node TRUE."""
@@ -438,7 +439,14 @@ class _Rewriter:
                         if not self._is_exact(column) and not t.is_nested(column.type)]
 
     def _is_exact(self, node: Expression) -> bool:
-        return is_decided(node, self._partitions)
+        """As :func:`is_decided`, which is asked of a node and of all nodes below it."""
+        if not isinstance(node, Call):
+            return not isinstance(node, Column) or node.path[0] in self._partitions
+        known = self._exact.get(id(node))
+        if known is None:
+            is_exact = node.op not in failures.FAILING and all(map(self._is_exact, node.args))
+            known = self._exact[id(node)] = node, is_exact
+        return known[1]
 
 
 def is_decided(node: Expression, partition_columns: Collection[str]) -> bool:
