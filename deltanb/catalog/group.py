@@ -101,8 +101,8 @@ class GroupDrive(drive.Drive):
                 return drive.answer(step.step, self.members[step.name])  # type: ignore[arg-type]
             case Stage():
                 self._discard(step.name)
-                found = self._staged[step.name] = self.members[step.name].stage(step.version, step.body)
-                return found
+                staged = self._staged[step.name] = self.members[step.name].stage(step.version, step.body)
+                return staged
             case Ratify():
                 return self._ratified(step, catalog)
             case AskOutcome():
@@ -132,7 +132,7 @@ class GroupDrive(drive.Drive):
             return verdict
         latest = {name: verdict.latest[member.table_id] for name, member in self.members.items()
                   if member.table_id in verdict.latest}
-        for name, found in latest.items():
-            if (refusal := self.members[name].refusal(found, expected[name])) is not None:
+        for name, version in latest.items():
+            if (refusal := self.members[name].refusal(version, expected[name])) is not None:
                 return refusal
         return Refused(latest)  # type: ignore[arg-type]

@@ -166,9 +166,9 @@ def _answered(grid: GroupCommit, before: Step | None, reply: Any) -> GroupCommit
         return grid
     match before:
         case Stage():
-            is_there = reply is not None and not isinstance(reply, Exception)
+            is_staged = reply is not None and not isinstance(reply, Exception)
             return _set(grid, before.name, STAGED,
-                        _at(grid, before.name, DONE if is_there else FAILED, before.version))
+                        _at(grid, before.name, DONE if is_staged else FAILED, before.version))
         case Ratify():
             return _verdict(grid, before, reply)
         case AskOutcome() if reply is False:

@@ -106,9 +106,9 @@ class _DeltaPart:
 
     @property
     def participant(self) -> ManagedCommitter:
-        found = self.transaction.committer
-        assert isinstance(found, ManagedCommitter)
-        return found
+        committer = self.transaction.committer
+        assert isinstance(committer, ManagedCommitter)
+        return committer
 
     @property
     def is_read_only(self) -> bool:
@@ -210,11 +210,11 @@ class CatalogTransaction(Displayable):
         self._must_be_open("table")
         name = TableName.of(name)
         if name not in self._tables:
-            found = self.catalog.table_at(name, self.read_seq)
-            if isinstance(found, Loaded):
-                self._tables[name] = StagedIcebergTable(self.catalog.iceberg, found, self._must_be_open)
+            loaded = self.catalog.table_at(name, self.read_seq)
+            if isinstance(loaded, Loaded):
+                self._tables[name] = StagedIcebergTable(self.catalog.iceberg, loaded, self._must_be_open)
             else:
-                self._tables[name] = CatalogTable(*found, name)
+                self._tables[name] = CatalogTable(*loaded, name)
         return self._tables[name]
 
     @property

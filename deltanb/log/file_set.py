@@ -180,7 +180,7 @@ def _named_by(below: Layer, above: Layer) -> pa.ChunkedArray | None:
     return None if hit is None else mask_of(numbers(rows.filter(hit.combine_chunks())), below.num_rows)
 
 
-def _standing_below(
+def _undecided_files(
     part: Part, rows: pa.Array, above: Layer, columns: Sequence[str]
 ) -> pa.Table:
     """Columns of those of a part's files that another layer does not decide anew."""
@@ -352,7 +352,7 @@ class FileSet:
         return pa.concat_tables(tables) if tables else empty_table(schema)
 
     def read_apart(
-        self, columns: Sequence[str], is_kept: Callable[[Any], bool]
+        self, columns: Sequence[str], is_retained: Callable[[Any], bool]
     ) -> tuple[int, Iterator[pa.Table]]:
         """The files that are in no piece of the checkpoint below of which every file stands and that
         ``is_kept`` takes: how many there are, and their named columns, some at a time.
@@ -362,7 +362,7 @@ class FileSet:
         """
         count, rest = 0, []
         for part in self.parts():
-            pieces = [piece for piece in part.whole_pieces() if is_kept(piece)]
+            pieces = [piece for piece in part.whole_pieces() if is_retained(piece)]
             count += part.num_files - sum(piece.stop - piece.start for piece in pieces)
             rest.append((part, pieces))
         return count, (table for part, pieces in rest if part.num_files
@@ -416,7 +416,7 @@ class FileSet:
             here = within(rows, start, stop)
             start = stop
             if len(here) and part is not top:
-                tables.append(_standing_below(part, here, top.layer, columns))
+                tables.append(_undecided_files(part, here, top.layer, columns))
             elif len(here):
                 tables.append(part.take(columns, here))
         schema = pa.schema([FILES_SCHEMA.field(name) for name in columns])

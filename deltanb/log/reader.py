@@ -313,17 +313,17 @@ class LogReader:
 
         seen = snapshot.commit_identity
 
-        def must_be_there() -> None:
+        def check_same_table() -> None:
             is_same = seen is not None and self.commits.identity(snapshot.version) == seen
             if not is_same or (self.commits.is_managed and self.commits.status(snapshot.version) is None):
                 raise TableNotFound(
                     f"{self.path} no longer has the table that version {snapshot.version} was committed to: "
                     "it was removed or replaced since", path=self.path)
 
-        must_be_there()
+        check_same_table()
         self.must_be_published(version, "checkpointed")
         base = snapshot if snapshot.version == version else self.snapshot_at(version)
-        return write_checkpoint(self.store, self._on_newest_checkpoint(base), must_be_there)
+        return write_checkpoint(self.store, self._on_newest_checkpoint(base), check_same_table)
 
     def _on_newest_checkpoint(self, snapshot: Snapshot) -> Snapshot:
         """The same version, read from the newest checkpoint before it and the commits since.

@@ -120,12 +120,12 @@ def choose(
     base = next((checkpoint for checkpoint in checkpoints if checkpoint.version <= target), None)
     start = 0 if base is None else base.version + 1
     if not 0 <= target <= latest:
-        raise _not_found(target, commits, checkpoints, latest, root)
+        raise _version_not_readable(target, commits, checkpoints, latest, root)
     try:
         covered = _cover(names, commits, start, target, root)
     except InvalidTable:
         if version is not None and base is None and version < _earliest(commits, checkpoints):
-            raise _not_found(version, commits, checkpoints, latest, root) from None
+            raise _version_not_readable(version, commits, checkpoints, latest, root) from None
         raise
     has_checksum = checksum_name(target) in names
     if base is None:
@@ -147,7 +147,7 @@ def _earliest(commits: dict[int, str], checkpoints: list[CheckpointFiles]) -> in
     return min((checkpoint.version for checkpoint in checkpoints), default=min(commits, default=0))
 
 
-def _not_found(
+def _version_not_readable(
     target: int,
     commits: dict[int, str],
     checkpoints: list[CheckpointFiles],

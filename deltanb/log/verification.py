@@ -43,7 +43,7 @@ __all__ = ["ChecksumVerification", "Comparison", "Recorded", "compare", "read", 
 MAX_SHOWN = 80
 """Characters of a value in a message: a schema has thousands."""
 
-MAX_TOLD = 4
+MAX_NAMED = 4
 """Differences in a message; verify_checksum() has them all."""
 
 MAX_PATHS = 10
@@ -60,24 +60,24 @@ class Comparison:
 
     field: str
     recorded: Any
-    found: Any
+    actual: Any
 
     @property
     def agrees(self) -> bool:
         """Whether both are the same."""
-        return bool(self.recorded == self.found)
+        return bool(self.recorded == self.actual)
 
     def __str__(self) -> str:
         parts = [f"{name}: the checksum says {_shown(recorded)}, the log gives {_shown(actual)}"
                  for name, recorded, actual in self.details()]
-        more = [f"and {len(parts) - MAX_TOLD} more in {self.field}"] if len(parts) > MAX_TOLD else []
-        return "; ".join(parts[:MAX_TOLD] + more)
+        more = [f"and {len(parts) - MAX_NAMED} more in {self.field}"] if len(parts) > MAX_NAMED else []
+        return "; ".join(parts[:MAX_NAMED] + more)
 
     def details(self) -> Iterator[tuple[str, Any, Any]]:
         """The parts that differ: of an action or a mapping only the fields that do."""
-        both = _mapping(self.recorded), _mapping(self.found)
+        both = _mapping(self.recorded), _mapping(self.actual)
         if both[0] is None or both[1] is None:
-            yield self.field, self.recorded, self.found
+            yield self.field, self.recorded, self.actual
             return
         for name in dict.fromkeys((*both[0], *both[1])):
             recorded, actual = both[0].get(name), both[1].get(name)
@@ -87,8 +87,8 @@ class Comparison:
 
 def _some(differences: Sequence[Comparison]) -> str:
     """The first ones in words."""
-    rest = len(differences) - MAX_TOLD
-    return "; ".join(map(str, differences[:MAX_TOLD])) + (f"; and {rest} more fields" if rest > 0 else "")
+    rest = len(differences) - MAX_NAMED
+    return "; ".join(map(str, differences[:MAX_NAMED])) + (f"; and {rest} more fields" if rest > 0 else "")
 
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:
@@ -198,12 +198,12 @@ class Recorded:
         for field, name in (("numFiles", "num_files"), ("tableSizeBytes", "table_size_bytes")):
             if field in by_field:
                 one = by_field[field]
-                changes[name] = max(0, getattr(checksum, name) + one.recorded - one.found)
+                changes[name] = max(0, getattr(checksum, name) + one.recorded - one.actual)
         if changes or any(field in by_field for field in _DELETIONS):
             changes |= {"histogram": None, "num_deletion_vectors": None, "num_deleted_records": None,
                         "deleted_counts": None}
         for field in ("metadata", "protocol"):
-            if field in by_field and getattr(state, field) == by_field[field].found:
+            if field in by_field and getattr(state, field) == by_field[field].actual:
                 changes[field] = by_field[field].recorded
         for field, name in (("setTransactions", "set_transactions"), ("domainMetadata", "domain_metadata")):
             if field in by_field:
@@ -297,8 +297,8 @@ def verify(snapshot: Snapshot) -> ChecksumVerification:
     checksum = files.read_checksum(store, version)
     if checksum is None:
         name = checksum_name(version)
-        is_there = store.status(name) is not None
-        problem = f"{name} is damaged" if is_there else f"there is no {name}"
+        exists = store.status(name) is not None
+        problem = f"{name} is damaged" if exists else f"there is no {name}"
         return ChecksumVerification(root, version, (), problem)
     return ChecksumVerification(root, version, tuple(compare(snapshot, checksum)))
 

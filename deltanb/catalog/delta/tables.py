@@ -135,13 +135,13 @@ class DeltaTables:
     def _is_registered(self, table_id: str, name: TableName, interrupt: BaseException) -> bool:
         """Whether a table was made after all, or may have been: what was interrupted says so."""
         try:
-            is_there = self.catalog.tables.is_registered(table_id)
+            was_registered = self.catalog.tables.is_registered(table_id)
         except DeltaError as error:
             add_note(interrupt, f"it is unknown whether {name} was created: {error}. Its files were kept")
             return True
-        add_note(interrupt, f"table {name} was created despite the interruption" if is_there else
+        add_note(interrupt, f"table {name} was created despite the interruption" if was_registered else
                  f"table {name} was not created; what was written was deleted")
-        return is_there
+        return was_registered
 
     def _take_away(self, store: LogStore, place: str, deletes: bool, is_new: bool = False) -> None:
         """Delete what was written of a table that is none; what stays is left to a sweep."""

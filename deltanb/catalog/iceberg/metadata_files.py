@@ -25,7 +25,7 @@ from deltanb.text.damage import reading
 
 __all__ = ["MetadataFile", "MetadataFiles"]
 
-MAX_KEPT = 32 << 20  # bytes of files whose content is kept: some hundred tables of 500 snapshots
+MAX_CACHED = 32 << 20  # bytes of files whose content is kept: some hundred tables of 500 snapshots
 MAX_FILE = 512 << 20  # bytes of an unpacked file: no table's metadata is as large
 _VERSION = re.compile(r"(\d{1,9})-[^/]*\.metadata\.json(?:\.gz)?$|v(\d{1,9})\.(?:gz\.)?metadata\.json$")
 
@@ -52,10 +52,10 @@ class MetadataFiles:
     True
     """
 
-    def __init__(self, warehouse: Warehouse, max_kept: int = MAX_KEPT) -> None:
+    def __init__(self, warehouse: Warehouse, max_cached: int = MAX_CACHED) -> None:
         self.warehouse = warehouse
-        self._max_kept = max_kept
-        self._kept: OrderedDict[str, tuple[int, Json]] = OrderedDict()
+        self._max_cached = max_cached
+        self._cached: OrderedDict[str, tuple[int, Json]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
@@ -85,11 +85,11 @@ class MetadataFiles:
             raise StorageError(f"{file.location} cannot be written: it is there already", path=file.location)
         self._keep(file.location, file.metadata, len(file.data))
 
-    def read(self, location: str, *, must_be_there: bool = False) -> Json:
+    def read(self, location: str, *, must_exist: bool = False) -> Json:
         """What a file says; never to be written to.
 
         Args:
-            must_be_there: look whether the file is still there, also where its content is remembered.
+            must_exist: look whether the file is still there, also where its content is remembered.
 
         Raises:
             BadRequest: it is outside of the warehouse.
@@ -98,25 +98,25 @@ class MetadataFiles:
             UnsupportedProtocol: the table's format is newer than v3.
             StorageError: it cannot be read.
         """
-        if must_be_there and not self.is_there(location):
+        if must_exist and not self.exists(location):
             self.forget(location)
         with self._lock:
-            if location in self._kept:
-                self._kept.move_to_end(location)
-                return self._kept[location][1]
+            if location in self._cached:
+                self._cached.move_to_end(location)
+                return self._cached[location][1]
         try:
             data = self.warehouse.store.read(self._name(location))
         except FileNotFoundError as error:
             raise MetadataFileNotFound(f"there is no metadata file {location}", file=location) from error
         except StorageError as error:
-            if self.is_there(location):
+            if self.exists(location):
                 raise
             raise InvalidTable(f"{location} is no metadata file, but a folder", file=location) from error
         metadata = _parsed(location, data)
         self._keep(location, metadata, len(data))
         return metadata
 
-    def is_there(self, location: str) -> bool:
+    def exists(self, location: str) -> bool:
         """Whether a file is there, whatever is remembered of it."""
         return self.warehouse.store.status(self._name(location)) is not None
 
@@ -131,16 +131,16 @@ class MetadataFiles:
     def forget(self, location: str) -> None:
         """Keep no content of a file any more."""
         with self._lock:
-            self._size -= self._kept.pop(location, (0,))[0]
+            self._size -= self._cached.pop(location, (0,))[0]
 
     def _keep(self, location: str, metadata: Json, size: int) -> None:
         self.forget(location)
         with self._lock:
-            if location not in self._kept and size <= self._max_kept:
-                self._kept[location] = (size, metadata)
+            if location not in self._cached and size <= self._max_cached:
+                self._cached[location] = (size, metadata)
                 self._size += size
-            while self._size > self._max_kept:
-                self._size -= self._kept.popitem(last=False)[1][0]
+            while self._size > self._max_cached:
+                self._size -= self._cached.popitem(last=False)[1][0]
 
     def _name(self, location: str) -> str:
         return self.warehouse.name_of(location, "metadata-location")

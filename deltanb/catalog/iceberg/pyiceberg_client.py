@@ -85,11 +85,11 @@ def table(
 
 def _json(models: Sequence[Any]) -> list[Json]:
     """PyIceberg's values as the JSON of a request."""
-    return [json.loads(model.model_dump_json(by_alias=True, exclude_none=True)) | _said_none(model)
+    return [json.loads(model.model_dump_json(by_alias=True, exclude_none=True)) | _explicit_null(model)
             for model in models]
 
 
-def _said_none(model: Any) -> Json:
+def _explicit_null(model: Any) -> Json:
     """That a branch is not there yet is said by a null, which is not left out."""
     is_absent = getattr(model, "type", None) == "assert-ref-snapshot-id" and model.snapshot_id is None
     return {"snapshot-id": None} if is_absent else {}

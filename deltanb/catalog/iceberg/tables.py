@@ -245,7 +245,7 @@ class IcebergTables:
 
     def _read(self, row: TableRow) -> IcebergTable:
         location = str(row.metadata_location)
-        return IcebergTable(row.name, row.table_id, location, self.files.read(location, must_be_there=True))
+        return IcebergTable(row.name, row.table_id, location, self.files.read(location, must_exist=True))
 
     def row(self, name: Any) -> TableRow:
         """A table's row, without its metadata.

@@ -59,7 +59,7 @@ class Namespaces:
     def exists(self, namespace: Any) -> bool:
         """Whether a namespace is there."""
         name = joined(parts_of(namespace))
-        return self._database.read(lambda connection: _is_there(connection, self._catalog, name))
+        return self._database.read(lambda connection: _exists(connection, self._catalog, name))
 
     def children(
         self, parent: Any = (), token: str | None = None, size: int = MAX_PAGE
@@ -201,11 +201,11 @@ def require_namespace(connection: sa.Connection, catalog: str, name: str) -> Non
     Raises:
         NamespaceNotFound: there are no properties of it, and nothing is inside.
     """
-    if not _is_there(connection, catalog, name):
+    if not _exists(connection, catalog, name):
         raise NamespaceNotFound(f"there is no namespace {name}; create it first", namespace=name)
 
 
-def _is_there(connection: sa.Connection, catalog: str, name: str) -> bool:
+def _exists(connection: sa.Connection, catalog: str, name: str) -> bool:
     """Whether there are properties, or anything inside."""
     here = sa.select(sa.literal(1)).where(*_rows(catalog, name)).limit(1)
     return connection.execute(here).first() is not None or _is_filled(connection, catalog, name)

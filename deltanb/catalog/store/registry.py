@@ -254,7 +254,7 @@ class Registry:
         rows = self.find_many(unique)
         for name in unique:
             if name not in rows:
-                raise _not_found(name)
+                raise _no_such_table(name)
         return rows
 
     def find_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
@@ -340,7 +340,7 @@ class Registry:
             except sa.exc.IntegrityError:
                 raise taken(new) from None
             if not moved.rowcount:
-                raise _not_found(old)
+                raise _no_such_table(old)
             return True
 
         def landed(connection: sa.Connection) -> bool | None:
@@ -372,13 +372,13 @@ class Registry:
         name = TableName.of(name)
         dropped = self.load(name)
         if table_id not in (None, dropped.table_id):
-            raise _not_found(name)
+            raise _no_such_table(name)
 
         def work(connection: sa.Connection) -> TableRow:
             query = iceberg_tables.select().where(
                 *named(self._catalog, name), iceberg_tables.c.dn_table_id == dropped.table_id)
             if connection.execute(query.with_for_update()).first() is None:
-                raise _not_found(name)
+                raise _no_such_table(name)
             row = row_of(connection.execute(
                 select_rows().where(iceberg_tables.c.dn_table_id == dropped.table_id)).one())
             if published and row.delta is not None and row.delta.latest != row.delta.published:
@@ -435,5 +435,5 @@ def _check_location(location: Any, most: int | None) -> None:
             f"found {shown(location)}")
 
 
-def _not_found(name: TableName) -> TableNotFound:
+def _no_such_table(name: TableName) -> TableNotFound:
     return TableNotFound(f"there is no table {name} in the catalog", path=str(name))

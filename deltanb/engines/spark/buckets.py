@@ -72,14 +72,14 @@ def rows_of(
     place = place_for(scan.store, session)
     if place is None or not files.num_rows or not passes_through_arrow(schema):
         return None
-    found = executors.parts(executors.files_as_dicts(files, scan))
+    parts = executors.parts(executors.files_as_dicts(files, scan))
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from executors.read_files(place, scan, found[number])
+                yield from executors.read_files(place, scan, parts[number])
 
-    return session.range(0, len(found), 1, len(found)).mapInArrow(read, schema)
+    return session.range(0, len(parts), 1, len(parts)).mapInArrow(read, schema)
 
 
 def written(place: Place, target: Target, frame: DataFrame) -> list[AddFile]:
@@ -101,11 +101,11 @@ def written(place: Place, target: Target, frame: DataFrame) -> list[AddFile]:
     try:
         with followed(frame.sparkSession, "Spark writes"):
             answers = frame.mapInArrow(write, "answer binary").collect()
-        found = [pickle.loads(bytes(row.answer)) for row in answers]
-        for one in found:
+        written_files = [pickle.loads(bytes(row.answer)) for row in answers]
+        for one in written_files:
             if isinstance(one, DeltaError):
                 raise one
-        files = [file for some in found for file in some]
+        files = [file for some in written_files for file in some]
         executors.ended(plan, [file.path for file in files])
         return files
     except BaseException:

@@ -55,7 +55,7 @@ def is_everywhere(session: SparkSession, name: str) -> bool:
     known = _everywhere.setdefault(context, {})
     if name not in known:
         try:
-            known[name] = _given_to_all(session, name)
+            known[name] = _distribute(session, name)
         except (Py4JError, PySparkException, TypeError):  # TypeError: to Py4J what is not there is a package
             known[name] = False
     return known[name]
@@ -74,7 +74,7 @@ def has_class(session: SparkSession, name: str) -> bool:
         return False
 
 
-def _given_to_all(session: SparkSession, name: str) -> bool:
+def _distribute(session: SparkSession, name: str) -> bool:
     code = {str(key): bytes(value) for key, value in _cooked(session, source(name)).getBytecodes().items()}
     path = _jar(name, code)
     jvm = session._jvm

@@ -114,7 +114,7 @@ def connector_for(store: LogStore, session: SparkSession) -> Connector | None:
         return None
     if place.kind == "s3":
         return _s3(store, place, access, session)
-    if access.token or _said_to_others(access) - {"account_name"}:
+    if access.token or _service_options(access) - {"account_name"}:
         return None  # it is told such things by settings of the session
     authority = place.bucket
     if place.kind == "az":
@@ -124,7 +124,7 @@ def connector_for(store: LogStore, session: SparkSession) -> Connector | None:
     return Connector("abfss" if place.kind == "az" else "gs", authority, place.key, store=store)
 
 
-def _said_to_others(access: Access) -> set[str]:
+def _service_options(access: Access) -> set[str]:
     """Public options that are about the service, and not about our own requests."""
     return {name for name, _ in access.public if name not in _OWN_CLIENT or name in _NOT_FOR_OTHERS}
 
@@ -166,7 +166,7 @@ def _s3_options(access: Access) -> dict[str, str] | None:
              "request_payer", "unsigned_payload", "imdsv1_fallback", "disable_tagging",
              "disable_bulk_delete"}
     keys = {"access_key_id", "secret_access_key", "session_token", "token"}
-    if _said_to_others(access) - known or set(access.secret_names) - keys:
+    if _service_options(access) - known or set(access.secret_names) - keys:
         return None
     options = {}
     endpoint = access.get("endpoint")

@@ -198,8 +198,8 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
     return files
 
 
-def ended(plan: WritePlan, wanted_files: Iterable[str] = (), *, look: bool = True) -> None:
-    """End a write, on the driver: all its files but ``kept``, paths as in actions, are removed.
+def ended(plan: WritePlan, retained_files: Iterable[str] = (), *, look: bool = True) -> None:
+    """End a write, on the driver: all its files but ``retained_files``, paths as in actions, are removed.
 
     A task that is still at work removes its own (:mod:`~deltanb.engines.spark.permits`).
 
@@ -212,7 +212,7 @@ def ended(plan: WritePlan, wanted_files: Iterable[str] = (), *, look: bool = Tru
     permits.withdraw(store, plan.name)
     if not (look or is_remote(store)):
         return
-    stay = {decode_path(path).rpartition("/")[2] for path in wanted_files}
+    stay = {decode_path(path).rpartition("/")[2] for path in retained_files}
     with suppress(OSError):
         leftovers = [status.name for status in store.list_all(plan.name if is_remote(store) else "")
                  if (name := status.name.rpartition("/")[2]).startswith(plan.name) and name not in stay]

@@ -87,8 +87,9 @@ class Choice:
             if local is None or not is_new or is_overlooked(os.path.basename(local)):
                 groups.process.append(place)
                 continue
-            told = row["size"], row["modification_time"]
-            file = self._file(place, local, path, told, row["partition_values"], row["deletion_vector"])
+            size_and_time = row["size"], row["modification_time"]
+            file = self._file(
+                place, local, path, size_and_time, row["partition_values"], row["deletion_vector"])
             if file.vector is not None:
                 groups.vectors.append(file)
             elif self.lists:
@@ -112,34 +113,35 @@ class Choice:
                             pc.is_null(files.column("deletion_vector")))
         places = pc.indices_nonzero(is_simple)
         names = files.column("path").take(places).to_pylist()
-        found: list[str]
+        local_paths: list[str]
         if self.connector is not None:
             root = self.connector.root.rstrip("/")
-            found = [f"{root}/{name}" for name in names]
+            local_paths = [f"{root}/{name}" for name in names]
         else:
-            found = [local for local in map(self.scan.store.local_path, names) if local is not None]
-        seen.update(found)
+            local_paths = [local for local in map(self.scan.store.local_path, names) if local is not None]
+        seen.update(local_paths)
         if len(seen) < len(names) or not names:  # elsewhere, or one of them named twice
             seen.clear()
             return None
-        told: Iterable[tuple[int, int]] = repeat((0, 0))  # files here are looked at
+        sizes_and_times: Iterable[tuple[int, int]] = repeat((0, 0))  # files here are looked at
         if self.connector is not None:
-            told = zip(files.column("size").take(places).to_pylist(),
-                       files.column("modification_time").take(places).to_pylist(), strict=True)
-        groups.listed.extend(map(self._file, places.to_pylist(), found, names, told))
+            sizes_and_times = zip(
+                files.column("size").take(places).to_pylist(),
+                files.column("modification_time").take(places).to_pylist(), strict=True)
+        groups.listed.extend(map(self._file, places.to_pylist(), local_paths, names, sizes_and_times))
         return pc.indices_nonzero(pc.invert(is_simple))
 
     def _where(self, store: LogStore, name: str) -> str | None:
         """Where Spark finds a file; None where it has no way there."""
-        there = self.connector.path_of(store, name) if self.connector is not None else None
-        return store.local_path(name) if there is None else there
+        path = self.connector.path_of(store, name) if self.connector is not None else None
+        return store.local_path(name) if path is None else path
 
     def _file(
-        self, place: int, local: str, path: str, told: tuple[int, int], values: Any = (),
+        self, place: int, local: str, path: str, size_and_time: tuple[int, int], values: Any = (),
         vector: Mapping[str, Any] | None = None,
     ) -> File:
         if self.connector is not None and IN_A_BUCKET.match(local):
-            return File(place, local, *told, dict(values or ()), vector)
+            return File(place, local, *size_and_time, dict(values or ()), vector)
         try:
             # Not the log's word for it: Spark would lose the rows beyond a size that is too small.
             status = os.stat(local)

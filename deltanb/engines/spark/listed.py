@@ -120,7 +120,7 @@ def _index_class(session: SparkSession) -> Any:
 
 
 def _new(jvm: Any, constructor: Any, *arguments: Any) -> Any:
-    given = jvm.java.util.ArrayList()
+    array_list = jvm.java.util.ArrayList()
     for argument in arguments:
-        given.add(argument)
-    return constructor.newInstance(given.toArray())
+        array_list.add(argument)
+    return constructor.newInstance(array_list.toArray())

@@ -35,8 +35,7 @@ from pyspark.sql import types as T
 
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow import read as in_process
-from deltanb.engines.spark import buckets, listed
-from deltanb.engines.spark import file_lists as kept
+from deltanb.engines.spark import buckets, file_lists, listed
 from deltanb.engines.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
 from deltanb.engines.spark.columns import (
     arrow_frame,
@@ -110,7 +109,7 @@ class Reader:
         self.partition_by = [(f, physical_name(f, self.mode)) for f in by]
         names = {f.name for f in by}
         self.tracked = scan.tracked
-        self.wanted_values = [f for f in scan.fields if f.name in names]
+        self.partition_fields = [f for f in scan.fields if f.name in names]
         self.stored = StructType(f for f in scan.fields if f.name not in names and not _is_void(f))
         # Spark needs a column to read; it is pruned again.
         first = next((f for f in snapshot.schema.fields if f.name not in names and not _is_void(f)), None)
@@ -118,7 +117,7 @@ class Reader:
         read = spark_schema(file_schema, self.mode, ids=self.mode == "id")
         self.file_schema = T.StructType([T.StructField(self._read_as(f), part.dataType, True, part.metadata)
                                          for f, part in zip(file_schema.fields, read.fields, strict=True)])
-        self.needs_values = bool(self.wanted_values or self.tracked)
+        self.needs_values = bool(self.partition_fields or self.tracked)
         self.lists = listed.is_possible(session)
         self.connector = connector_for(scan.store, session) if self.lists else None
         if self.mode == "id" and not self.lists:
@@ -137,17 +136,17 @@ class Reader:
         """The rows of all files; where Spark was given a list of them before, by that one."""
         known = (*(value.column for value in self._values()), self.connector and self.connector.scheme)
         context = self.session.sparkContext if self.lists else None
-        lists = kept.find(context, self.snapshot, known) if self.lists else None
+        lists = file_lists.find(context, self.snapshot, known) if self.lists else None
         if lists is None:
             files = self.snapshot.files_for_scan()
             groups = self.groups(files)
-            told = [*groups.listed, *groups.vectors]
-            if not (self.lists and told) or groups.process:
+            listed_files = [*groups.listed, *groups.vectors]
+            if not (self.lists and listed_files) or groups.process:
                 return self._of_groups(groups, files)
             lists = _Lists(self._described(groups.listed, files), self._described(groups.vectors, files),
                            self._deleted(groups.vectors) if groups.vectors else None)
             if lists.deleted is None or lists.deleted.nbytes <= MAX_DELETED:
-                kept.keep(context, self.snapshot, known, lists, (file.local for file in told))
+                file_lists.keep(context, self.snapshot, known, lists, (file.local for file in listed_files))
         return self._of_lists(lists)
 
     def _of_lists(self, lists: _Lists) -> DataFrame:
@@ -281,14 +280,14 @@ class Reader:
     def _values(self, files: pa.Table | None = None) -> list[Value]:
         """The columns whose values the log gives, of these files; without them their names and types."""
         columns = [Value(f.name, physical_name(f, self.mode), spark_type(f.type))
-                   for f in self.wanted_values]
+                   for f in self.partition_fields]
         columns += [Value(f.name, f"{_VALUE}{i}", T.LongType()) for i, f in enumerate(self.tracked)]
         if files is None:
             return columns
         values = partitions.typed_partition_values(
             files, self.snapshot.schema,
-            [f.name for f in self.wanted_values], {f.name: name for f, name in self.partition_by})
-        arrays = [values.column(f.name) for f in self.wanted_values]
+            [f.name for f in self.partition_fields], {f.name: name for f, name in self.partition_by})
+        arrays = [values.column(f.name) for f in self.partition_fields]
         arrays += [files.column(source) for _, source in zip(self.tracked, _TRACKED, strict=False)]
         return [value._replace(of_files=array) for value, array in zip(columns, arrays, strict=True)]
 
@@ -324,9 +323,10 @@ class Reader:
             [value.of_files for value in columns], stats)
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
         read_as = {physical_name(f, self.mode): self._read_as(f) for f in self.snapshot.schema.fields}
-        told = T.StructType([T.StructField(read_as[f.name], f.dataType, True, {listed.STATISTICS: f.name})
-                             for f in described(self.snapshot.schema, self.mode).fields])
-        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema, told)
+        statistics_schema = T.StructType([
+            T.StructField(read_as[f.name], f.dataType, True, {listed.STATISTICS: f.name})
+            for f in described(self.snapshot.schema, self.mode).fields])
+        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema, statistics_schema)
 
     def _relation(self, files: listed.FileList) -> DataFrame:
         more = {} if self.connector is None else self.connector.options

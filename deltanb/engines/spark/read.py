@@ -53,7 +53,7 @@ def read_table(
     2
     """
     text = where if where is None or isinstance(where, str) else where.sql
-    wanted = [f.name for f in in_process.plan(snapshot, columns, row_ids=row_ids).columns]
+    names = [f.name for f in in_process.plan(snapshot, columns, row_ids=row_ids).columns]
     try:
         scan = in_process.plan(snapshot, columns, where, row_ids=row_ids)
         if files is None and text is not None:
@@ -65,7 +65,7 @@ def read_table(
     frame = Reader(snapshot, scan, session).frame(files)
     if text is not None:
         frame = filtered(frame, text)
-    return frame.select(*(column(name) for name in wanted))
+    return frame.select(*(column(name) for name in names))
 
 
 def _by_what_is_understood(snapshot: Snapshot, text: str | None) -> pa.Table:

@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.engines.spark.cells import watch_cells
 from deltanb.engines.spark.session_request import UI, SessionRequest, request_session
-from deltanb.engines.spark.start import ANNOUNCED, capture_java_output, kill_jvm_on_failure, not_found, renew
+from deltanb.engines.spark.start import (
+    ANNOUNCED,
+    capture_java_output,
+    kill_jvm_on_failure,
+    renew,
+    unresolved_packages,
+)
 from deltanb.errors import IllegalStateError, MissingDependency, add_note
 from deltanb.text import upper
 from deltanb.text.progress import progress
@@ -155,7 +161,7 @@ def _session(asked: SessionRequest, app_name: str) -> SparkSession:
         builder = SparkSession.builder.appName(app_name)
         for key, value in {**_local(asked), **asked.config}.items():
             builder = builder.config(key, value)
-        _silence_errors_told_twice()
+        _silence_duplicate_errors()
         session = _started(builder, asked)
         watch_cells(session)
     _ours.add(session)
@@ -208,7 +214,7 @@ def _started(builder: Any, asked: SessionRequest) -> SparkSession:
             session: SparkSession = builder.getOrCreate()
         except Exception as error:
             java_output = "" if heard is None else heard.text
-            lacking = not_found(java_output)
+            lacking = unresolved_packages(java_output)
             if not lacking:
                 reason = _reason(error)
                 raised = error if reason is None else IllegalStateError(
@@ -246,7 +252,7 @@ def _with_source(session: SparkSession) -> SparkSession:
     return session
 
 
-def _silence_errors_told_twice() -> None:
+def _silence_duplicate_errors() -> None:
     """PySpark prints a query's error as JSON with the JVM's stack, and raises it all the same."""
     from pyspark.logger import PySparkLogger
 
@@ -311,7 +317,7 @@ def _remote_session(remote: str, config: Mapping[str, Any], app_name: str) -> Sp
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
-        _silence_errors_told_twice()
+        _silence_duplicate_errors()
         return session
     except ImportError as error:
         raise MissingDependency(

@@ -89,7 +89,7 @@ class JavaOutput:
 
     def __init__(self, pipe: str) -> None:
         self.variables = {STDERR: pipe}
-        self._kept: list[bytes] = []
+        self._outputs: list[bytes] = []
         self._is_over = False
         self._lock = threading.Lock()
         self._source = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -104,7 +104,7 @@ class JavaOutput:
         """What was said; asked after the start has failed, and Java is gone."""
         self.end()
         self._thread.join(ENDS_WITHIN)
-        return b"".join(self._kept).decode("utf-8", "replace")
+        return b"".join(self._outputs).decode("utf-8", "replace")
 
     def end(self) -> None:
         """The start is over: what comes from here on is for the console."""
@@ -120,7 +120,7 @@ class JavaOutput:
                 with self._lock:
                     is_over = self._is_over
                 if not is_over:
-                    self._kept.append(output)
+                    self._outputs.append(output)
                 else:
                     with suppress(OSError):  # a console that is closed
                         os.write(2, output)
@@ -143,10 +143,10 @@ def capture_java_output() -> Iterator[JavaOutput | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def not_found(text: str) -> list[str]:
+def unresolved_packages(text: str) -> list[str]:
     """The packages that Ivy has not found, as coordinates.
 
-    >>> not_found("[unresolved dependency: org.example#probe;2.0: not found]")
+    >>> unresolved_packages("[unresolved dependency: org.example#probe;2.0: not found]")
     ['org.example:probe:2.0']
     """
     unresolved = re.findall(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+):", text)

@@ -195,7 +195,7 @@ class _Write:
         # Names of their own: Spark leaves the columns it makes folders of out of the files.
         self.keys = [f"{folder.key}{number}" for number in range(len(self.partition_by))]
         whole = StructType([*metadata.schema.fields, *hidden])
-        self.kept = columns_in_files(whole, metadata, protocol)
+        self.data_schema = columns_in_files(whole, metadata, protocol)
         self.form = file_options.form(metadata.configuration)
         self.footers: list[pq.FileMetaData] = []
 
@@ -205,7 +205,7 @@ class _Write:
         """Let Spark write ``rows`` (the table's logical columns) into the folder."""
         writer = self._in_file_form(rows).write.mode("error").partitionBy(*self.keys)
         size = self.file_options.size(self.metadata.configuration)
-        per_file = max(1, size // _row_bytes(self.kept))
+        per_file = max(1, size // _row_bytes(self.data_schema))
         per_file = min(per_file, self.file_options.max_records_per_file or per_file)
         writer = writer.option("maxRecordsPerFile", per_file).options(
             **self.form.for_spark, **self.folder.options)
@@ -215,9 +215,9 @@ class _Write:
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:
         """Physical names and field ids; the keys of partitions last, in a form that keeps every value."""
-        schema = spark_schema(self.kept, self.mode, ids=True)
+        schema = spark_schema(self.data_schema, self.mode, ids=True)
         columns = []
-        for field, target in zip(self.kept.fields, schema.fields, strict=True):
+        for field, target in zip(self.data_schema.fields, schema.fields, strict=True):
             stored = column(field.name)
             if field in self.partition_by:
                 stored = _without_blanks(stored, target.dataType)

@@ -159,7 +159,7 @@ def explain(
     walk = _Walk(snapshot, parts)
     steps, judged, spared = walk.run()
     judged += [Condition(sql, None, reason="only Spark understands it") for sql in left_out]
-    opened = walk.files(walk.kept[:MAX_OPENED])
+    opened = walk.files(walk.matches[:MAX_OPENED])
     return ScanExplanation(
         name or snapshot.metadata.name or name_of(snapshot.log.path), snapshot.version, where,
         snapshot.num_files, snapshot.size_in_bytes, tuple(steps), (*judged, *not_used), tuple(spared), opened)
@@ -174,7 +174,7 @@ class _Walk:
         schema = snapshot.schema
         self.partitions = [schema.field(name).name for name in snapshot.partition_columns]
         self.spared: list[SparedFile] = []
-        self.kept: pa.Array = pa.array([], pa.int64())
+        self.matches: pa.Array = pa.array([], pa.int64())
 
     def run(self) -> tuple[list[Step], list[Condition], list[SparedFile]]:
         exact = [part for part in self.parts if prune.is_decided(part.expression, self.partitions)]
@@ -193,7 +193,7 @@ class _Walk:
             left = self._by_partitions(left, part, implied_part, judged, "generated columns")
         steps.append(self._step("generated columns", left))
         left = self._by_statistics(left, rest, judged)
-        self.kept = left[ROW].combine_chunks()
+        self.matches = left[ROW].combine_chunks()
         steps.append(self._step("statistics", left))
         return steps, [judged[part] for part in self.parts], self.spared
 

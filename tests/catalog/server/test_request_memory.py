@@ -54,7 +54,7 @@ def test_a_request_holds_its_body_and_the_metadata_it_names(full: Client) -> Non
 def test_what_requests_held_is_given_back(full: Client, service: Service) -> None:
     """But for the content of files, of which a bounded amount is remembered."""
     service.tables = IcebergTables(service.tables.store, service.tables.warehouse)
-    service.tables.files._max_kept = 0
+    service.tables.files._max_cached = 0
     full.get(f"{TABLES}/t0")
     gc.collect()
     tracemalloc.start()

@@ -300,8 +300,8 @@ def test_what_shares_its_folder_with_another_table_is_not_purged(
 
 
 def test_what_is_remembered_of_files_has_a_bound(lake: IcebergTables) -> None:
-    lake.files._max_kept = 5000
+    lake.files._max_cached = 5000
     tables = [made(lake, f"ns.t{at}") for at in range(20)]
-    assert 0 < lake.files._size <= 5000 and len(lake.files._kept) < 20
+    assert 0 < lake.files._size <= 5000 and len(lake.files._cached) < 20
     assert [lake.load(table.name) for table in tables] == tables
-    assert lake.files._size == sum(size for size, _ in lake.files._kept.values())
+    assert lake.files._size == sum(size for size, _ in lake.files._cached.values())

@@ -37,5 +37,5 @@ def connect_session(**config: str) -> Any:
             if key != "spark.master":
                 starter = starter.config(key, value)
         session = starter.getOrCreate()
-    sessions._silence_errors_told_twice()
+    sessions._silence_duplicate_errors()
     return sessions._with_source(session)

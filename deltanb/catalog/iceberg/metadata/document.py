@@ -77,11 +77,11 @@ def new_metadata(
                                                          "such column")
             field["source-id"] = new_ids[field["source-id"]]
             field.pop("field-id", None)
-    kept = {name: each for name, each in properties_field(dict(properties), "properties").items()
+    stored_properties = {name: each for name, each in properties_field(dict(properties), "properties").items()
             if name not in _RESERVED}
     draft = Draft(None, whole(64)(now, "now"), format_version)
     draft.values.update({"table-uuid": uuid_text(uuid, "uuid"), "location": text(location, "location"),
-                         "properties": kept})
+                         "properties": stored_properties})
     add_schema(draft, fresh, "schema")
     draft.values["current-schema-id"] = draft.last_added["schemas"]
     add_spec(draft, spec, "partition-spec")

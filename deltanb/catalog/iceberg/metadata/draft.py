@@ -134,7 +134,7 @@ class Draft:
     @property
     def current_schema(self) -> Json | None:
         """The current schema; None while a new table has none."""
-        return self.found("schemas", "schema-id", self.values.get("current-schema-id"))
+        return self.find("schemas", "schema-id", self.values.get("current-schema-id"))
 
     def own(self, name: str, empty: Callable[[], Any]) -> Any:
         """The list or object of a field, copied once so that the draft may change it."""
@@ -144,7 +144,7 @@ class Draft:
             self.values[name] = empty() if held is None else held.copy()
         return self.values[name]
 
-    def found(self, name: str, id_field: str, its_id: int | None) -> Json | None:
+    def find(self, name: str, id_field: str, its_id: int | None) -> Json | None:
         """The schema, spec or order of an id, or None."""
         return next((each for each in self.values[name] if each[id_field] == its_id), None)
 
@@ -209,14 +209,14 @@ class Draft:
             if default not in self.values:
                 if not self.values[name]:
                     self.own(name, list).append(empty)
-                if self.found(name, id_field, 0) is None:
+                if self.find(name, id_field, 0) is None:
                     refuse(where, f"creates a table whose {default} is not set")
                 self.values[default] = 0
 
     def _check_layout(self, where: str) -> None:
         schema = self.current_schema
-        spec = self.found("partition-specs", "spec-id", self.values["default-spec-id"])
-        order = self.found("sort-orders", "order-id", self.values["default-sort-order-id"])
+        spec = self.find("partition-specs", "spec-id", self.values["default-spec-id"])
+        order = self.find("sort-orders", "order-id", self.values["default-sort-order-id"])
         if schema is None or spec is None or order is None:
             raise InvalidTable("the metadata of an Iceberg table lacks its current schema, spec or order")
         try:
@@ -235,14 +235,14 @@ class Draft:
         passing = self.made_current - {self.values.get("current-snapshot-id")}
         if not passing and not self.has_removed_snapshots:
             return
-        kept: list[Json] = []
+        entries: list[Json] = []
         for entry in self.values.get("snapshot-log") or ():
             if entry["snapshot-id"] in self.snapshots:
                 if entry["snapshot-id"] not in passing:
-                    kept.append(entry)
+                    entries.append(entry)
             elif self.has_removed_snapshots:
-                kept.clear()
-        self.values["snapshot-log"] = kept
+                entries.clear()
+        self.values["snapshot-log"] = entries
 
 
 def _max_previous_files(properties: Mapping[str, str]) -> int:

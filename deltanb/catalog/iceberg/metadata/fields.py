@@ -44,9 +44,9 @@ def refuse(path: str, reason: str) -> NoReturn:
 
 
 def _refuse_type(value: Any, path: str, expected: str) -> NoReturn:
-    found = _NAMES.get(type(value), type(value).__name__)
+    type_name = _NAMES.get(type(value), type(value).__name__)
     detail = f": {shown(value)}" if isinstance(value, str | int | float) and value is not None else ""
-    refuse(path, f"must be {expected}, found {found}{detail}")
+    refuse(path, f"must be {expected}, found {type_name}{detail}")
 
 
 # -- what a check accepts, as a JSON schema ----------------------------------------------------------

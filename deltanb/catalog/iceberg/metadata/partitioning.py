@@ -157,15 +157,15 @@ def with_field_ids(spec: Json, known: Iterable[Json], last: int, version: int, p
     Raises:
         BadRequest: an id is there twice, or a v1 spec has other ids than those.
     """
-    given = [field["field-id"] for field in spec["fields"] if "field-id" in field]
+    explicit_ids = [field["field-id"] for field in spec["fields"] if "field-id" in field]
     if version == 1:
         ids = [field.get("field-id", FIRST_FIELD_ID + at) for at, field in enumerate(spec["fields"])]
         if ids != [FIRST_FIELD_ID + at for at in range(len(ids))]:
             refuse(path, "does not use sequential IDs that are required in v1")
     else:
         free = {(field["source-id"], field["transform"].lower()): field["field-id"]
-                for each in known for field in each["fields"] if field["field-id"] not in given}
-        last, ids = max([last, *given]), []
+                for each in known for field in each["fields"] if field["field-id"] not in explicit_ids}
+        last, ids = max([last, *explicit_ids]), []
         for field in spec["fields"]:
             its_id = field.get("field-id")
             if its_id is None:

@@ -185,7 +185,7 @@ def _default_of(name: str, id_field: str, default: str, what: str) -> Callable[[
             if name not in draft.last_added:
                 refuse(f"{path}.{wire}", f"cannot set last added {what}: no {what} has been added")
             its_id = draft.last_added[name]
-        if draft.found(name, id_field, its_id) is None:
+        if draft.find(name, id_field, its_id) is None:
             refuse(f"{path}.{wire}", f"is an unknown {what}: {its_id}")
         if draft.values.get(default) != its_id:
             draft.values[default] = its_id
@@ -223,9 +223,9 @@ def _add_encryption_key(draft: Draft, update: Json, path: str) -> None:
 
 def _remove_encryption_key(draft: Draft, update: Json, path: str) -> None:
     keys = draft.values.get("encryption-keys") or []
-    kept = [each for each in keys if each["key-id"] != update["key-id"]]
-    if len(kept) < len(keys):
-        draft.values["encryption-keys"], draft.changed = kept, True
+    others = [each for each in keys if each["key-id"] != update["key-id"]]
+    if len(others) < len(keys):
+        draft.values["encryption-keys"], draft.changed = others, True
 
 
 # --- the actions ----------------------------------------------------------------------------------

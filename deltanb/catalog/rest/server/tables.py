@@ -70,7 +70,7 @@ def load_table(request: Request) -> Reply:
     if known is not None:
         location = str(tables.row(request.table).metadata_location)
         etag = etag_of(location, snapshots)
-        if is_same(known, etag) and tables.files.is_there(location):
+        if is_same(known, etag) and tables.files.exists(location):
             return Reply(304, headers={"ETag": etag})
     return Reply(table=tables.load(request.table))
 
