@@ -116,12 +116,12 @@ def bytes_to_read(store: LogStore, files: Iterable[pa.Table], whole: bool = Fals
     logged = int(pc.sum(known["size"]).as_py() or 0)
     if logged <= MAX_IN_PROCESS_BYTES:
         return logged
-    found = 0
+    total = 0
     for row in known.sort_by([("size", "descending")]).to_pylist():
-        found += _stored_bytes(store, row["path"], row["size"] or 0)
-        if found > MAX_IN_PROCESS_BYTES and not whole:
+        total += _stored_bytes(store, row["path"], row["size"] or 0)
+        if total > MAX_IN_PROCESS_BYTES and not whole:
             break
-    return found
+    return total
 
 
 def _stored_bytes(store: LogStore, path: str, logged: int) -> int:

@@ -87,19 +87,19 @@ def refuse_dependents(metadata: Metadata, path: Sequence[str], what: str, table:
     Raises:
         InvalidArgument: naming the constraint or the generated column (``.column``).
     """
-    found = dependents(metadata, path)
-    if found:
+    readers = dependents(metadata, path)
+    if readers:
         raise InvalidArgument(
-            f"table {table}: cannot {what} column {quoted(path)}: it is read by {'; '.join(found)}. "
+            f"table {table}: cannot {what} column {quoted(path)}: it is read by {'; '.join(readers)}. "
             "Drop what reads it first: drop_constraint(name), drop_columns([...])",
-            column=quoted(path), dependents=tuple(found))
+            column=quoted(path), dependents=tuple(readers))
 
 
 def dependents(metadata: Metadata, path: Sequence[str]) -> list[str]:
     """The constraints and generated columns that read a column, a part of it, or what it is part of."""
-    wanted = tuple(name.lower() for name in path)
+    lowered = tuple(name.lower() for name in path)
     return [f"{what} ({text})" for what, text in _expressions(metadata)
-            if any(_overlap(wanted, read) for read in references(text))]
+            if any(_overlap(lowered, read) for read in references(text))]
 
 
 def _expressions(metadata: Metadata) -> Iterator[tuple[str, str]]:
@@ -128,15 +128,15 @@ def references(expression: str) -> set[tuple[str, ...]]:
         tree = sqlglot.parse_one(expression, dialect="spark")
     except SqlglotError:
         return {()}
-    found = set()
+    paths = set()
     for column in tree.find_all(exp.Column):
         names = [part.name.lower() for part in column.parts]
         node: exp.Expression = column
         while isinstance(node.parent, exp.Dot) and node.parent.this is node:
             node = node.parent
             names.append(node.expression.name.lower())
-        found.add(tuple(names))
-    return found
+        paths.add(tuple(names))
+    return paths
 
 
 def _overlap(one: Sequence[str], two: Sequence[str]) -> bool:

@@ -104,7 +104,7 @@ def _require_statistics(
 ) -> None:
     """Files are laid out by their statistics, so a clustering column must have minimum and maximum."""
     schema = txn.metadata.schema
-    kept = {leaf.path for leaf in indexed_leaves(schema, txn.metadata, (), txn.protocol)}
+    with_statistics = {leaf.path for leaf in indexed_leaves(schema, txn.metadata, (), txn.protocol)}
     bounded = {leaf.path: leaf.bounds
                for leaf in indexed_leaves(schema, txn.metadata, physical, txn.protocol)}
     for path, stored in zip(paths, physical, strict=True):
@@ -113,7 +113,7 @@ def _require_statistics(
             raise InvalidArgument(
                 f"table {txn.table}: cannot cluster by {name}: statistics keep no minimum and maximum of "
                 f"the type {field_at(schema, path).type}", column=name)
-        if stored not in kept:
+        if stored not in with_statistics:
             raise InvalidArgument(
                 f"table {txn.table}: cannot cluster by {name}: no statistics are kept of it. Name it in "
                 "delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols", column=name)

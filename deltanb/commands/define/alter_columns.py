@@ -79,13 +79,13 @@ def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
         InvalidArgument: a default or generated value, which the rows there are do not have.
         UnsupportedProtocol: a type with which this library cannot write.
     """
-    wanted = list(definitions(columns, "add_columns"))
-    if not wanted:
+    new_columns = list(definitions(columns, "add_columns"))
+    if not new_columns:
         raise InvalidArgument("add_columns: no column is named")
     txn = begin(log)
     schema = txn.metadata.schema
     record = []
-    for column in wanted:
+    for column in new_columns:
         parent = find(schema, column.path[:-1], txn.table) if len(column.path) > 1 else ()
         _refuse_name_taken(schema, parent, column.path[-1], txn.table)
         field = new_field(column.path, column.field, txn.table)
@@ -98,47 +98,47 @@ def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
     return commit_metadata(txn, metadata, Operation("ADD COLUMNS", {"columns": record}))
 
 
-def definitions(given: Any, command: str) -> Iterable[ColumnDefinition]:
+def definitions(columns: Any, command: str) -> Iterable[ColumnDefinition]:
     """Columns as people write them, one by one: text, a mapping, fields, or a list of any of these.
 
     Raises:
         InvalidArgument: nothing of these; ``command`` is what takes them.
         InvalidSchema: text that is no list of columns.
     """
-    if isinstance(given, str):
-        yield from parse_columns(given)
-    elif isinstance(given, ColumnDefinition):
-        yield given
-    elif isinstance(given, StructField):
-        yield ColumnDefinition((given.name,), given)
-    elif isinstance(given, pa.Field):
-        yield from definitions(from_arrow(pa.schema([given])).fields[0], command)
-    elif isinstance(given, Mapping):
-        for name, type_ in given.items():
+    if isinstance(columns, str):
+        yield from parse_columns(columns)
+    elif isinstance(columns, ColumnDefinition):
+        yield columns
+    elif isinstance(columns, StructField):
+        yield ColumnDefinition((columns.name,), columns)
+    elif isinstance(columns, pa.Field):
+        yield from definitions(from_arrow(pa.schema([columns])).fields[0], command)
+    elif isinstance(columns, Mapping):
+        for name, type_ in columns.items():
             path = parse_path(name)
             if isinstance(type_, str):  # the type may be followed by COMMENT, AFTER …
-                found = parse_columns(f"{quoted(path)} {type_}")
-                if len(found) != 1:
+                parsed = parse_columns(f"{quoted(path)} {type_}")
+                if len(parsed) != 1:
                     raise InvalidArgument(f"column {name} takes one type, found {type_!r}")
-                yield from found
+                yield from parsed
             else:
                 yield ColumnDefinition(path, StructField(path[-1], _data_type(type_)))
-    elif isinstance(given, Iterable):
-        for item in given:
+    elif isinstance(columns, Iterable):
+        for item in columns:
             yield from definitions(item, command)
     else:
         raise InvalidArgument(
-            f"{command} takes SQL text, fields, or a mapping from name to type, found {given!r:.80}")
+            f"{command} takes SQL text, fields, or a mapping from name to type, found {columns!r:.80}")
 
 
-def _data_type(given: Any) -> DataType:
-    if isinstance(given, DataType):
-        return given
-    if isinstance(given, str):
-        return parse_type(given)
-    if isinstance(given, pa.DataType):
-        return from_arrow(pa.schema([("type", given)])).fields[0].type
-    raise InvalidArgument(f"a type is SQL text, a Delta or an Arrow type, found {given!r:.80}")
+def _data_type(type_: Any) -> DataType:
+    if isinstance(type_, DataType):
+        return type_
+    if isinstance(type_, str):
+        return parse_type(type_)
+    if isinstance(type_, pa.DataType):
+        return from_arrow(pa.schema([("type", type_)])).fields[0].type
+    raise InvalidArgument(f"a type is SQL text, a Delta or an Arrow type, found {type_!r:.80}")
 
 
 def new_field(path: Sequence[str], field: StructField, table: str) -> StructField:
@@ -295,16 +295,16 @@ def with_stats_columns(
     if named is None:
         return metadata
     lower = tuple(part.lower() for part in path)
-    kept = []
+    stats_columns = []
     for text in named:
         column = parse_path(text)
         if tuple(part.lower() for part in column[:len(path)]) == lower:
             if new_path is None:
                 continue
             column = (*new_path, *column[len(path):])
-        kept.append(quoted(column))
+        stats_columns.append(quoted(column))
     return metadata.replace(
-        configuration={**metadata.configuration, STATS_COLUMNS: ",".join(kept)})
+        configuration={**metadata.configuration, STATS_COLUMNS: ",".join(stats_columns)})
 
 
 # --- change ---------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ def change_column(
         changed = replaced(schema, path, field)
     shown = field
     if type is not None:
-        field, changed = with_type(txn, path, field, _wanted_type(type, path, txn.table), changed)
+        field, changed = with_type(txn, path, field, _new_type(type, path, txn.table), changed)
     where = None if position is None else parse_position(position)
     if where is not None:
         changed = moved(changed, path, where)
@@ -410,16 +410,16 @@ def _with_default(
     return field.replace(metadata={**metadata, CURRENT_DEFAULT: default.strip()})
 
 
-def _wanted_type(given: Any, path: Sequence[str], table: str) -> DataType:
-    if isinstance(given, str) and given.strip().lower().startswith(("char", "varchar")):
+def _new_type(type_: Any, path: Sequence[str], table: str) -> DataType:
+    if isinstance(type_, str) and type_.strip().lower().startswith(("char", "varchar")):
         raise InvalidArgument(
-            f"table {table}: the length of {quoted(path)} cannot be changed to {given}; keep it a string "
+            f"table {table}: the length of {quoted(path)} cannot be changed to {type_}; keep it a string "
             f'and add_constraint(name, "length({quoted(path)}) <= …")', column=quoted(path))
-    return _data_type(given)
+    return _data_type(type_)
 
 
 def with_type(
-    txn: OptimisticTransaction, path: tuple[str, ...], field: StructField, wanted: DataType,
+    txn: OptimisticTransaction, path: tuple[str, ...], field: StructField, new: DataType,
     schema: StructType,
 ) -> tuple[StructField, StructType]:
     """The field with another type, and the schema with it and its record.
@@ -429,33 +429,33 @@ def with_type(
         InvalidArgument: type widening is off, or a constraint or generated column reads it.
     """
     old = field.type
-    if wanted == old:
+    if new == old:
         return field, schema
     name = quoted(path)
     if not isinstance(old, PrimitiveType):
         raise InvalidSchema(
-            f"table {txn.table}: column {name} is {old} and cannot become {wanted} as a whole; change its "
+            f"table {txn.table}: column {name} is {old} and cannot become {new} as a whole; change its "
             "parts (a.field, a.element, a.key, a.value) or add fields to it", column=name)
     if any(key.startswith((GENERATION_EXPRESSION, "delta.identity.")) for key in field.metadata):
         raise InvalidArgument(
             f"table {txn.table}: column {name} is generated or an identity, it keeps the type {old}",
             column=name)
-    refuse_dependents(txn.metadata, path, f"change the type of ({old} to {wanted})", txn.table)
-    field = field.replace(type=wanted)
+    refuse_dependents(txn.metadata, path, f"change the type of ({old} to {new})", txn.table)
+    field = field.replace(type=new)
     if old.name == "void":
         return field, replaced(schema, path, field)
-    _require_widening(txn, path, old, wanted)
-    changed = type_widening.recorded(replaced(schema, path, field), path, old, wanted)
+    _require_widening(txn, path, old, new)
+    changed = type_widening.recorded(replaced(schema, path, field), path, old, new)
     return field_at(changed, path), changed
 
 
 def _require_widening(
-    txn: OptimisticTransaction, path: Sequence[str], old: PrimitiveType, wanted: DataType
+    txn: OptimisticTransaction, path: Sequence[str], old: PrimitiveType, new: DataType
 ) -> None:
     name = quoted(path)
-    if not type_widening.is_widening(old, wanted):
+    if not type_widening.is_widening(old, new):
         raise InvalidSchema(
-            f"table {txn.table}: column {name} cannot change from {old} to {wanted}: that is not a widening. "
+            f"table {txn.table}: column {name} cannot change from {old} to {new}: that is not a widening. "
             "Integers can become wider integers, double or decimal; float can become double; date can become "
             "timestamp_ntz; a decimal can get more digits, with no fewer on either side of the point. For "
             "any other type, add a new column and fill it",
@@ -463,11 +463,11 @@ def _require_widening(
     on = properties.get(txn.metadata.configuration, "delta.enableTypeWidening")
     if not on or not any(supports(txn.protocol, f) for f in type_widening.FEATURES):
         raise InvalidArgument(
-            f"table {txn.table}: column {name} cannot change from {old} to {wanted} while type widening is "
+            f"table {txn.table}: column {name} cannot change from {old} to {new} while type widening is "
             'off: set_properties({"delta.enableTypeWidening": True}) first', column=name)
     compatible = [f for f in ("icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
                   if supports(txn.protocol, f)]
-    if compatible and isinstance(wanted, PrimitiveType) and not type_widening.fits_iceberg(old, wanted):
+    if compatible and isinstance(new, PrimitiveType) and not type_widening.fits_iceberg(old, new):
         raise InvalidArgument(
-            f"table {txn.table}: column {name} cannot change from {old} to {wanted}: Iceberg has no such "
+            f"table {txn.table}: column {name} cannot change from {old} to {new}: Iceberg has no such "
             f"change, and the table has the feature {compatible[0]}", column=name)

@@ -103,17 +103,17 @@ def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> Comman
             f"table {txn.table} has no constraint {name}; {hint} (if_exists=True accepts that)",
             constraint=name)
     parameters: dict[str, Any] = {"name": name}
-    kept = dict(txn.metadata.configuration)
+    configuration = dict(txn.metadata.configuration)
     if key is not None:
-        parameters["expr"] = kept.pop(key)
+        parameters["expr"] = configuration.pop(key)
     parameters["existed"] = "false" if key is None else "true"  # a text, as Delta Spark writes it
     return commit_metadata(
-        txn, txn.metadata.replace(configuration=kept), Operation("DROP CONSTRAINT", parameters))
+        txn, txn.metadata.replace(configuration=configuration), Operation("DROP CONSTRAINT", parameters))
 
 
 def _key_of(metadata: Metadata, name: str) -> str | None:
-    wanted = CHECK_PREFIX + str(name).lower()
-    return next((key for key in metadata.configuration if key.lower() == wanted), None)
+    lowered = CHECK_PREFIX + str(name).lower()
+    return next((key for key in metadata.configuration if key.lower() == lowered), None)
 
 
 # --- the rows that are there ----------------------------------------------------------------------

@@ -53,16 +53,16 @@ def add_feature(log: DeltaLog, names: str | Sequence[str]) -> CommandResult:
     >>> table.protocol.writer_features
     ('appendOnly', 'invariants', 'domainMetadata')
     """
-    wanted = [feature_name(name) for name in ([names] if isinstance(names, str) else names)]
-    if not wanted:
+    requested = [feature_name(name) for name in ([names] if isinstance(names, str) else names)]
+    if not requested:
         raise InvalidArgument("add_feature: no feature is named")
     txn = begin(log)
-    if "clustering" in wanted and not supports(txn.protocol, "clustering"):
+    if "clustering" in requested and not supports(txn.protocol, "clustering"):
         raise InvalidArgument(
             f"table {txn.table}: the feature clustering comes with its columns: cluster_by([...])")
     raised = upgraded(txn.protocol, txn.metadata.replace(configuration={
         **txn.metadata.configuration,
-        **{f"{FEATURE_PREFIX}{name}": "supported" for name in wanted}}))
+        **{f"{FEATURE_PREFIX}{name}": "supported" for name in requested}}))
     if raised is txn.protocol:
         return CommandResult("UPGRADE PROTOCOL", None, "log")
     return commit_protocol(txn, raised)
@@ -111,11 +111,11 @@ def feature_name(name: str) -> str:
     Raises:
         UnsupportedProtocol: there is no such feature in this library; close names are given.
     """
-    wanted = str(name).removeprefix(FEATURE_PREFIX)
-    known = feature_named(wanted)
+    short_name = str(name).removeprefix(FEATURE_PREFIX)
+    known = feature_named(short_name)
     if known is not None:
         return known
-    hint, _ = did_you_mean(wanted.lower(), FEATURES, "features")
+    hint, _ = did_you_mean(short_name.lower(), FEATURES, "features")
     raise UnsupportedProtocol(
         f"there is no table feature {name} in this library; {hint} (deltanb.schema.protocol.FEATURES)",
         features=(str(name),))

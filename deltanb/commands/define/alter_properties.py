@@ -79,28 +79,28 @@ def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> CommandResult:
         raise InvalidArgument(
             f"set_properties takes a dict with one property at least, found {shown(values)}; write it like "
             'set_properties({"delta.enableChangeDataFeed": True})')
-    given = {properties.spelled(key): properties.as_text(key, value) for key, value in values.items()}
+    texts = {properties.spelled(key): properties.as_text(key, value) for key, value in values.items()}
     txn = begin(log)
-    configuration = {key: value for key, value in given.items() if key != COMMENT}
+    configuration = {key: value for key, value in texts.items() if key != COMMENT}
     _refuse_special(configuration, txn.table)
     properties.validate(configuration)
     _check_row_tracking({**txn.metadata.configuration, **configuration}, txn.table)
     tags = {}
     if properties.get(configuration, ROW_TRACKING) and not properties.get(
             txn.metadata.configuration, ROW_TRACKING):
-        txn = backfill(log, before=lambda fresh: _changed(fresh.metadata, given, fresh.table))
-        if len(given) == 1:
+        txn = backfill(log, before=lambda fresh: _changed(fresh.metadata, texts, fresh.table))
+        if len(texts) == 1:
             tags["rowTrackingEnablementOnly"] = "true"
-    return commit_metadata(txn, _changed(txn.metadata, given, txn.table), Operation(
-        "SET TBLPROPERTIES", {"properties": given}, tags=tags))
+    return commit_metadata(txn, _changed(txn.metadata, texts, txn.table), Operation(
+        "SET TBLPROPERTIES", {"properties": texts}, tags=tags))
 
 
-def _changed(metadata: Metadata, given: Mapping[str, str], table: str) -> Metadata:
-    configuration = {key: value for key, value in given.items() if key != COMMENT}
+def _changed(metadata: Metadata, texts: Mapping[str, str], table: str) -> Metadata:
+    configuration = {key: value for key, value in texts.items() if key != COMMENT}
     after = {**metadata.configuration, **configuration}
     changed = metadata.replace(configuration=after)
-    if COMMENT in given:
-        changed = changed.replace(description=given[COMMENT])
+    if COMMENT in texts:
+        changed = changed.replace(description=texts[COMMENT])
     if properties.get(after, ROW_TRACKING):
         changed = with_materialized_names(changed)
     return _with_mapping(metadata, changed, table)
@@ -130,8 +130,8 @@ def _with_mapping(before: Metadata, after: Metadata, table: str) -> Metadata:
         **after.configuration, column_mapping.MAX_ID_KEY: str(last)})
 
 
-def _refuse_special(given: Mapping[str, str], table: str) -> None:
-    for key in given:
+def _refuse_special(texts: Mapping[str, str], table: str) -> None:
+    for key in texts:
         lower = key.lower()
         if lower.startswith(CHECK_PREFIX):
             raise InvalidArgument(
@@ -179,14 +179,14 @@ def unset_properties(
             raise InvalidArgument(
                 f'table {txn.table}: {name} is a table feature; drop_feature("{feature}") takes it away',
                 property=name)
-        there = metadata.description is not None if name == COMMENT else name in metadata.configuration
-        if not there and not if_exists:
+        is_set = metadata.description is not None if name == COMMENT else name in metadata.configuration
+        if not is_set and not if_exists:
             raise InvalidArgument(
                 f"table {txn.table}: property {name} is not set; pass if_exists=True if that does not matter",
                 property=name)
     _refuse_special(dict.fromkeys(named, ""), txn.table)
-    kept = {key: value for key, value in metadata.configuration.items() if key not in named}
-    changed = metadata.replace(configuration=kept)
+    configuration = {key: value for key, value in metadata.configuration.items() if key not in named}
+    changed = metadata.replace(configuration=configuration)
     if COMMENT in named:
         changed = changed.replace(description=None)
     return commit_metadata(txn, _with_mapping(metadata, changed, txn.table), Operation(

@@ -169,10 +169,10 @@ def _own_names(metadata: Metadata) -> dict[str, str]:
     return {key: configuration[key] for key in MATERIALIZED_NAMES}
 
 
-def _domains(txn: OptimisticTransaction, source: Snapshot, kept: frozenset[str]) -> list[Action]:
+def _domains(txn: OptimisticTransaction, source: Snapshot, retained: frozenset[str]) -> list[Action]:
     """The source's metadata domains, in place of those that are there and not ``kept``."""
     theirs = source.domain_metadata
     ours = txn.snapshot.domain_metadata if txn.read_version >= 0 else {}
-    ended = [DomainMetadata(name, found.configuration, removed=True)
-             for name, found in ours.items() if name not in theirs]
-    return [domain for domain in [*ended, *theirs.values()] if domain.domain not in kept]
+    ended = [DomainMetadata(name, domain.configuration, removed=True)
+             for name, domain in ours.items() if name not in theirs]
+    return [domain for domain in [*ended, *theirs.values()] if domain.domain not in retained]

@@ -40,10 +40,10 @@ def _logical(path: Path, schema: StructType, mode: str) -> Path:
     names: list[str] = []
     struct: StructType | None = schema
     for part in path:
-        found = next((f for f in struct.fields if column_mapping.physical_name(f, mode) == part),
+        field = next((f for f in struct.fields if column_mapping.physical_name(f, mode) == part),
                      None) if struct is not None else None
-        names.append(part if found is None else found.name)
-        struct = found.type if found is not None and isinstance(found.type, StructType) else None
+        names.append(part if field is None else field.name)
+        struct = field.type if field is not None and isinstance(field.type, StructType) else None
     return tuple(names)
 
 
@@ -53,10 +53,10 @@ def to_cluster(files: pa.Table, full: bool) -> pa.Table:
     Files that another implementation clustered are its own and stay.
     """
     provider = files["clustering_provider"]
-    wanted = pc.is_null(provider)
+    unclustered = pc.is_null(provider)
     if full:
-        wanted = pc.or_(wanted, pc.fill_null(pc.equal(provider, PROVIDER), False))
-    return files.filter(wanted)
+        unclustered = pc.or_(unclustered, pc.fill_null(pc.equal(provider, PROVIDER), False))
+    return files.filter(unclustered)
 
 
 def marked(files: Sequence[AddFile], columns: Sequence[Path]) -> list[AddFile]:

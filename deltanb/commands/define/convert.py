@@ -120,30 +120,30 @@ def convert(
 
 
 def _configuration(properties: Mapping[str, Any]) -> dict[str, str]:
-    given = {key: table_properties.as_text(key, value) for key, value in properties.items()}
-    found = with_defaults(given)  # now, as files keep the names that they have
-    table_properties.validate(found)
-    if table_properties.get(found, column_mapping.MODE_KEY) == "id":
+    texts = {key: table_properties.as_text(key, value) for key, value in properties.items()}
+    configuration = with_defaults(texts)  # now, as files keep the names that they have
+    table_properties.validate(configuration)
+    if table_properties.get(configuration, column_mapping.MODE_KEY) == "id":
         raise InvalidArgument(
             f"{column_mapping.MODE_KEY}=id finds columns by ids that the files do not have; use name")
-    return found
+    return configuration
 
 
 # --- partitions -----------------------------------------------------------------------------------
 
-def _partition_columns(given: Any) -> list[StructField]:
-    if given is None:
+def _partition_columns(columns: Any) -> list[StructField]:
+    if columns is None:
         return []
-    if isinstance(given, str):
-        return list(parse_schema(given).fields)
-    if isinstance(given, pa.Schema):
-        return list(from_arrow(given).fields)
-    if isinstance(given, StructType):
-        return list(given.fields)
-    if isinstance(given, Mapping):
-        return [StructField(name, _type(name, kind)) for name, kind in given.items()]
+    if isinstance(columns, str):
+        return list(parse_schema(columns).fields)
+    if isinstance(columns, pa.Schema):
+        return list(from_arrow(columns).fields)
+    if isinstance(columns, StructType):
+        return list(columns.fields)
+    if isinstance(columns, Mapping):
+        return [StructField(name, _type(name, kind)) for name, kind in columns.items()]
     raise InvalidArgument(
-        f"partition_by={given!r:.80} must say the types of the columns: {{'month': 'int'}}, or a schema")
+        f"partition_by={columns!r:.80} must say the types of the columns: {{'month': 'int'}}, or a schema")
 
 
 def _type(name: str, kind: Any) -> DataType:
@@ -176,17 +176,17 @@ def _check_listing(store: LogStore, names: list[str], columns: list[StructField]
 
 def _values(name: str, columns: list[StructField], root: str) -> dict[str, str | None]:
     """Partition values in the log's form, from the folders of a file."""
-    found = partitions.parse_hive_path(name)
-    by_name = {key.lower(): text for key, text in found.items()}
-    wanted = [column.name.lower() for column in columns]
-    if list(by_name) != wanted:
-        said = "{" + ", ".join(f"{key!r}: …" for key in found) + "}"
+    from_folders = partitions.parse_hive_path(name)
+    by_name = {key.lower(): text for key, text in from_folders.items()}
+    expected = [column.name.lower() for column in columns]
+    if list(by_name) != expected:
+        example = "{" + ", ".join(f"{key!r}: …" for key in from_folders) + "}"
         if not columns:
             raise InvalidArgument(
-                f"the folders of {root} name partitions ({name}), whose types nothing tells; say "
-                f"them: partition_by={said}", path=name)
+                f"the folders of {root} name partitions ({name}); their types cannot be inferred; pass "
+                f"them: partition_by={example}", path=name)
         raise InvalidArgument(
-            f"the file {name} in {root} lies in the partitions {list(found)}, partition_by names "
+            f"the file {name} in {root} lies in the partitions {list(from_folders)}, partition_by names "
             f"{[column.name for column in columns]}; name those of the folders, in their order, or "
             "move the file", path=name)
     values: dict[str, str | None] = {}
@@ -255,10 +255,10 @@ def _schema(files: list[_File], columns: list[StructField]) -> StructType:
     partitioned = {column.name.lower() for column in columns}
     merged = StructType([])
     for file in files:
-        found = StructType(f for f in file.schema.fields if f.name.lower() not in partitioned)
-        merged = evolution.merge(merged, found)
+        own = StructType(f for f in file.schema.fields if f.name.lower() not in partitioned)
+        merged = evolution.merge(merged, own)
         types = {tuple(p.lower() for p in path): f.type for path, f in walk(merged)}
-        for path, f in walk(found):
+        for path, f in walk(own):
             known = types[tuple(p.lower() for p in path)]
             if known != f.type and not (isinstance(known, StructType)
                                         and isinstance(f.type, StructType)):

@@ -99,25 +99,25 @@ def create(
     return log
 
 
-def schema_and_data(given: Any) -> tuple[StructType, Any]:
+def schema_and_data(source: Any) -> tuple[StructType, Any]:
     """The schema of the table to be, and its rows if there are any to write."""
-    if isinstance(given, StructType):
-        return given, None
-    if isinstance(given, str):
-        return StructType.from_json(given) if given.lstrip().startswith("{") else _of_ddl(given), None
-    if isinstance(given, Mapping) and given.get("type") == "struct":
-        return StructType.from_json(json.dumps(given)), None
-    if isinstance(given, Mapping) and given and all(isinstance(kind, str) for kind in given.values()):
-        return _of_ddl(", ".join(f"{quoted([str(n)])} {kind}" for n, kind in given.items())), None
-    if isinstance(given, pa.Schema):
-        return from_arrow(given), None
-    if inputs.is_spark(given):
-        if type(given).__name__ == "StructType":
-            return StructType.from_json(given.json()), None
-        schema = evolution.fresh(evolution.schema_of(given))
+    if isinstance(source, StructType):
+        return source, None
+    if isinstance(source, str):
+        return StructType.from_json(source) if source.lstrip().startswith("{") else _of_ddl(source), None
+    if isinstance(source, Mapping) and source.get("type") == "struct":
+        return StructType.from_json(json.dumps(source)), None
+    if isinstance(source, Mapping) and source and all(isinstance(kind, str) for kind in source.values()):
+        return _of_ddl(", ".join(f"{quoted([str(n)])} {kind}" for n, kind in source.items())), None
+    if isinstance(source, pa.Schema):
+        return from_arrow(source), None
+    if inputs.is_spark(source):
+        if type(source).__name__ == "StructType":
+            return StructType.from_json(source.json()), None
+        schema = evolution.fresh(evolution.schema_of(source))
         assert isinstance(schema, StructType)
-        return schema, given
-    data = inputs.source(given)
+        return schema, source
+    data = inputs.source(source)
     return evolution.schema_of(data), data
 
 
@@ -188,5 +188,5 @@ def _create(
 
 def _domains_removed(txn: OptimisticTransaction) -> list[Action]:
     """Domains describe the table that is replaced; the row id mark goes on."""
-    return [DomainMetadata(name, found.configuration, removed=True)
-            for name, found in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"]
+    return [DomainMetadata(name, domain.configuration, removed=True)
+            for name, domain in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"]

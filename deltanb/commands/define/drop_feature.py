@@ -142,8 +142,8 @@ def _downgrade(
         protocol = upgraded(protocol, txn.metadata.replace(
             configuration={f"{FEATURE_PREFIX}{PROTECTION}": "supported"}))
     txn.update_protocol(downgraded(protocol, feature))
-    domains = [DomainMetadata(name, found.configuration, removed=True)
-               for name, found in txn.snapshot.domain_metadata.items() if name in removable.domains]
+    domains = [DomainMetadata(name, domain.configuration, removed=True)
+               for name, domain in txn.snapshot.domain_metadata.items() if name in removable.domains]
     return commit_metadata(
         txn, txn.metadata.replace(configuration=configuration),
         Operation(DROP_FEATURE, {"featureName": feature, "truncateHistory": truncate_history}), domains)
@@ -203,7 +203,7 @@ def _history_uses(log: DeltaLog, removable: _Removable) -> bool:
         return True
     if removable is _REMOVABLE["v2Checkpoint"]:
         names = log.store.list_names(LOG_FOLDER + "/")
-        return any(found.kind == "v2" for found in complete_checkpoints(names))
+        return any(checkpoint.kind == "v2" for checkpoint in complete_checkpoints(names))
     return not removable.is_clean(log.snapshot_at(log.earliest_version()))
 
 
@@ -215,7 +215,7 @@ def _keep_vector_files(log: DeltaLog) -> None:
     retention = properties.get(txn.metadata.configuration, "delta.deletedFileRetentionDuration")
     tombstones = txn.snapshot.tombstones
     known = set(tombstones["path"].to_pylist())
-    wanted: dict[str, None] = {}
+    vector_files: dict[str, None] = {}
     for row in tombstones.select(["deletion_vector", "deletion_timestamp"]).to_pylist():
         vector, time = row["deletion_vector"], row["deletion_timestamp"] or 0
         named = vector and vector_path(vector["storage_type"], vector["path_or_inline_dv"])
@@ -224,9 +224,9 @@ def _keep_vector_files(log: DeltaLog) -> None:
         path, is_encoded = named
         path = path if is_encoded else encode_path(path)
         if path not in known:
-            wanted[path] = None
-    if wanted:
-        txn.commit([RemoveFile(path, options.clock(), False) for path in wanted],
+            vector_files[path] = None
+    if vector_files:
+        txn.commit([RemoveFile(path, options.clock(), False) for path in vector_files],
                    Operation("Deletion Vector Tombstones"))
 
 
@@ -327,9 +327,9 @@ def _narrower_file(snapshot: Snapshot, files: pa.Table) -> str | None:
             stored = list(pq.read_schema(source))
         for field in fields:
             place = Place(path, field.name)
-            found = find_field(stored, field, mode, place)
-            if found is not None and compile_conversion(
-                    stored[found].type, field.type, mode, place) is not None:
+            index = find_field(stored, field, mode, place)
+            if index is not None and compile_conversion(
+                    stored[index].type, field.type, mode, place) is not None:
                 return str(path)
     return None
 
@@ -348,8 +348,8 @@ def _stop_widening(log: DeltaLog) -> None:
     schema = txn.metadata.schema
     record = []
     for path, field in changed:
-        kept = {k: v for k, v in field.metadata.items() if k != TYPE_CHANGES}
-        schema = replaced(schema, path, field_at(schema, path).replace(metadata=kept))
+        field_metadata = {k: v for k, v in field.metadata.items() if k != TYPE_CHANGES}
+        schema = replaced(schema, path, field_at(schema, path).replace(metadata=field_metadata))
         record.append(field_for_log(path, field))
     commit_metadata(txn, txn.metadata.replace(schema_string=schema.to_json()),
                     Operation(DROP_FEATURE, {"columns": record}))
@@ -357,10 +357,10 @@ def _stop_widening(log: DeltaLog) -> None:
 
 def _stop_timestamps(log: DeltaLog) -> None:
     txn = begin(log)
-    there = [name for name in _ICT if name in txn.metadata.configuration]
-    kept = {k: v for k, v in txn.metadata.configuration.items() if k not in _ICT}
-    commit_metadata(txn, txn.metadata.replace(configuration=kept), Operation(
-        "UNSET TBLPROPERTIES", {"properties": there, "ifExists": True}))
+    unset = [name for name in _ICT if name in txn.metadata.configuration]
+    configuration = {k: v for k, v in txn.metadata.configuration.items() if k not in _ICT}
+    commit_metadata(txn, txn.metadata.replace(configuration=configuration), Operation(
+        "UNSET TBLPROPERTIES", {"properties": unset, "ifExists": True}))
 
 
 def _stop_row_tracking(log: DeltaLog) -> None:
@@ -371,8 +371,8 @@ def _stop_row_tracking(log: DeltaLog) -> None:
 
 def _remove_domains(log: DeltaLog) -> None:
     txn = begin(log)
-    gone = [DomainMetadata(name, found.configuration, removed=True)
-            for name, found in txn.snapshot.domain_metadata.items()]
+    gone = [DomainMetadata(name, domain.configuration, removed=True)
+            for name, domain in txn.snapshot.domain_metadata.items()]
     txn.commit(gone, Operation(
         "DOMAIN METADATA CLEANUP", {"domainMetadataRemovedCount": len(gone)}))
 

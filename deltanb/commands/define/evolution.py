@@ -45,8 +45,8 @@ def schema_of(data: Any) -> StructType:
     """
     if inputs.is_spark(data):
         return StructType.from_json(data.schema.json())
-    found = inputs.source(data)
-    return from_arrow(found.schema) if found.columns is None else found.columns
+    source = inputs.source(data)
+    return from_arrow(source.schema) if source.columns is None else source.columns
 
 
 # --- merging --------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ def with_schema(
         InvalidArgument: a partition column that the schema does not have.
     """
     columns = metadata.partition_columns if partition_by is None else tuple(partition_by)
-    found = [schema.get(name) for name in columns]
-    absent = [name for name, field in zip(columns, found, strict=True) if field is None]
+    fields = [schema.get(name) for name in columns]
+    absent = [name for name, field in zip(columns, fields, strict=True) if field is None]
     if absent:
         raise InvalidArgument(
             f"partition column {absent[0]!r} is not among the columns {', '.join(schema.names)}; "
@@ -182,16 +182,16 @@ def with_schema(
         configuration[column_mapping.MAX_ID_KEY] = str(last)
     return metadata.replace(
         schema_string=schema.to_json(), configuration=configuration,
-        partition_columns=tuple(field.name for field in found if field is not None))
+        partition_columns=tuple(field.name for field in fields if field is not None))
 
 
-def check_constraints_kept(before: Metadata, after: Metadata) -> None:
+def check_retained_constraints(before: Metadata, after: Metadata) -> None:
     """Refuse a schema whose changed column types a CHECK constraint or a generated column depends on.
 
     Raises:
         SchemaMismatch: a constraint, or a generated column's expression, reads a column whose type changes.
     """
-    _check_expressions_kept(before, after)
+    _check_expressions(before, after)
     from deltanb.engines.arrow.constraints import Check, constraints_of
     from deltanb.sql import predicates
 
@@ -210,7 +210,7 @@ def check_constraints_kept(before: Metadata, after: Metadata) -> None:
                     differences=[f"~ {name}: {was}, read by constraint {constraint.name}"])
 
 
-def _check_expressions_kept(before: Metadata, after: Metadata) -> None:
+def _check_expressions(before: Metadata, after: Metadata) -> None:
     from deltanb.commands.define.alter import references
     from deltanb.sql import predicates
 

@@ -57,9 +57,9 @@ def sync_identity(log: DeltaLog, column: str) -> CommandResult:
     extreme: int | None = None
     for batch in iter_batches(txn.snapshot, txn.filter_files().table, [field.name]):
         bounds = pc.min_max(batch.column(0))
-        found = bounds["max" if identity.step > 0 else "min"].as_py()
-        if found is not None:
-            extreme = found if extreme is None else identity.furthest(found, extreme)
+        bound = bounds["max" if identity.step > 0 else "min"].as_py()
+        if bound is not None:
+            extreme = bound if extreme is None else identity.furthest(bound, extreme)
     mark = identity.synced(extreme)
     if mark is None or mark == identity.mark:
         return CommandResult("CHANGE COLUMN", None, "arrow")

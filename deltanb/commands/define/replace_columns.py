@@ -67,7 +67,7 @@ def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
     >>> table.to_arrow().to_pylist()
     [{'name': 'Gladstone', 'id': 1, 'luck': None}]
     """
-    wanted = _listed(columns)
+    new = _listed(columns)
     txn = begin(log)
     schema = txn.metadata.schema
     for field in schema.fields:
@@ -77,7 +77,7 @@ def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
                 "such a table are not replaced as a whole; change them one by one: add_columns, "
                 "drop_columns, change_column", column=field.name)
     change = _Replacement(txn.table)
-    replacement = change.struct(schema, wanted, ())
+    replacement = change.struct(schema, new, ())
     metadata = txn.metadata
     for path in change.dropped:
         refuse_drop(txn, path)
@@ -85,7 +85,7 @@ def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
     for path, wider in change.retyped:
         _, replacement = with_type(txn, path, field_at(replacement, path), wider, replacement)
     metadata = evolution.with_schema(metadata, replacement)
-    record = [field_for_log((field.name,), field) for field in wanted.fields]
+    record = [field_for_log((field.name,), field) for field in new.fields]
     return commit_metadata(txn, metadata, Operation("REPLACE COLUMNS", {"columns": record}))
 
 
@@ -145,21 +145,21 @@ class _Replacement:
         type_ = self._type(was.type, field.type, path)
         return was.replace(nullable=field.nullable, type=type_, metadata=metadata)
 
-    def _type(self, was: DataType, wanted: DataType, path: Path) -> DataType:
-        match was, wanted:
+    def _type(self, was: DataType, new: DataType, path: Path) -> DataType:
+        match was, new:
             case StructType(), StructType():
-                return self.struct(was, wanted, path)
+                return self.struct(was, new, path)
             case ArrayType(), ArrayType():
-                self._refuse_tighter(was.contains_null, wanted.contains_null, (*path, "element"))
-                return ArrayType(self._type(was.element_type, wanted.element_type, (*path, "element")),
-                                 wanted.contains_null)
+                self._refuse_tighter(was.contains_null, new.contains_null, (*path, "element"))
+                return ArrayType(self._type(was.element_type, new.element_type, (*path, "element")),
+                                 new.contains_null)
             case MapType(), MapType():
-                self._refuse_tighter(was.value_contains_null, wanted.value_contains_null, (*path, "value"))
-                return MapType(self._type(was.key_type, wanted.key_type, (*path, "key")),
-                               self._type(was.value_type, wanted.value_type, (*path, "value")),
-                               wanted.value_contains_null)
-        if was != wanted:
-            self.retyped.append((path, wanted))
+                self._refuse_tighter(was.value_contains_null, new.value_contains_null, (*path, "value"))
+                return MapType(self._type(was.key_type, new.key_type, (*path, "key")),
+                               self._type(was.value_type, new.value_type, (*path, "value")),
+                               new.value_contains_null)
+        if was != new:
+            self.retyped.append((path, new))
         return was
 
     def _refuse_tighter(self, before: bool, after: bool, path: Path) -> None:

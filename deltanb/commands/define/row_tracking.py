@@ -135,8 +135,8 @@ def _files(
 ) -> list[AddFile]:
     """The next batch of files to commit again: those of which an id or a version passes the test."""
     table = txn.filter_files().table
-    wanted = pc.or_(test(table[_COLUMNS[0]]), test(table[_COLUMNS[1]]))
-    batch = table.filter(wanted).slice(0, at_most)
+    mask = pc.or_(test(table[_COLUMNS[0]]), test(table[_COLUMNS[1]]))
+    batch = table.filter(mask).slice(0, at_most)
     constant = {"data_change": pa.repeat(False, batch.num_rows)}
     if not keep_ids:
         constant |= {name: pa.nulls(batch.num_rows, pa.int64()) for name in _COLUMNS}

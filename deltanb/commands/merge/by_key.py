@@ -233,36 +233,36 @@ class _Source:
 
     # -- one row -------------------------------------------------------------------------------------
 
-    def _change(self, key_values: tuple[Any, ...], given: Mapping[str, Any] | None) -> _Change:
+    def _change(self, key_values: tuple[Any, ...], values: Mapping[str, Any] | None) -> _Change:
         key = self._columns.normal(key_values)
-        if given is None:
+        if values is None:
             return _Change(key, None)
-        if not isinstance(given, Mapping):
+        if not isinstance(values, Mapping):
             raise InvalidArgument(
-                f"the row of key {shown(key)} is {shown(given)}; give a dict of columns and values, or None "
+                f"the row of key {shown(key)} is {shown(values)}; give a dict of columns and values, or None "
                 "to delete what is there")
-        row = self._named(given)
+        row = self._named(values)
         for name, value in zip(self._columns.names, key, strict=True):
-            found = self._columns.value(name, row[name]) if name in row else value
-            if rank((found,)) != rank((value,)):
+            new = self._columns.value(name, row[name]) if name in row else value
+            if rank((new,)) != rank((value,)):
                 raise InvalidArgument(
-                    f"the row of key {shown(key)} has {name}={shown(found)}; a row that gets another key is "
+                    f"the row of key {shown(key)} has {name}={shown(new)}; a row that gets another key is "
                     "one that is deleted and one that is stored", column=name)
             row[name] = value
         return self._completed(key, row)
 
-    def _named(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The row by the names of the schema."""
         row: dict[str, Any] = {}
-        for name, value in given.items():
-            found = self._schema.get(name) if isinstance(name, str) else None
-            if found is None:
+        for name, value in values.items():
+            field = self._schema.get(name) if isinstance(name, str) else None
+            if field is None:
                 hint, _ = did_you_mean(str(name), self._schema.names)
                 raise InvalidArgument(f"a row has the column {shown(name)}, which the table does not have; "
                                       f"{hint}", column=str(name))
-            if found.name in row:
-                raise InvalidArgument(f"a row has column {found.name!r} twice", column=found.name)
-            row[found.name] = value
+            if field.name in row:
+                raise InvalidArgument(f"a row has column {field.name!r} twice", column=field.name)
+            row[field.name] = value
         return row
 
     def _completed(self, key: Key, row: dict[str, Any]) -> _Change:
@@ -271,33 +271,33 @@ class _Source:
         for name, sql in gives.defaults.items():
             if name not in row:
                 row[name] = generated.constant(sql, self._schema.field(name)).as_py()
-        given = {name for name in gives.identities if row.get(name) is not None}
-        kind = {*(name for name in gives.computed if name not in row), *(gives.identities.keys() - given)}
-        if given:
-            kind.update(self._kept(key, row, given))
+        explicit = {name for name in gives.identities if row.get(name) is not None}
+        kind = {*(name for name in gives.computed if name not in row), *(gives.identities.keys() - explicit)}
+        if explicit:
+            kind.update(self._unchanged(key, row, explicit))
         return _Change(key, row, frozenset(kind))
 
     @cached_property
-    def _there(self) -> KeyedRows:
+    def _current_rows(self) -> KeyedRows:
         if self._rows is not None:
             return self._rows.at(self._snapshot)
         return KeyedRows(self._snapshot, self._columns.names)
 
-    def _kept(self, key: Key, row: Mapping[str, Any], names: Collection[str]) -> Collection[str]:
+    def _unchanged(self, key: Key, row: Mapping[str, Any], names: Collection[str]) -> Collection[str]:
         """Those of some identity columns that have the row's values already.
 
         Raises:
             InvalidArgument: a row that is there has another value, or the table alone gives values.
         """
-        there = self._there.get(key)
+        rows = self._current_rows.get(key)
         for name in names:
-            values = [found[name] for found in there]
+            values = [old[name] for old in rows]
             always = not self._table_gives.identities[name].explicit
             if any(value != row[name] for value in values) or (always and not values):
                 raise InvalidArgument(
                     f"the row of key {shown(key)} has {name}={shown(row[name])}, and {name!r} is an identity "
                     "column, whose values the table gives; leave it out of the row", column=name)
-        return names if there else ()
+        return names if rows else ()
 
 
 def _refuse_twice(columns: KeyColumns, keys: Sequence[Key]) -> None:

@@ -60,7 +60,7 @@ class Clause:
         return self.action != DELETE and self.values is None
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """The clause in words, for messages."""
         return f"WHEN {self.kind.upper()} THEN {self.action.upper()}"
 
@@ -90,7 +90,7 @@ def check_order(clauses: Sequence[Clause], new: Clause) -> None:
     last = next((c for c in reversed(clauses) if c.kind == new.kind), None)
     if last is not None and last.condition is None:
         raise InvalidArgument(
-            f"{last.said} has no condition, so {new.said} after it would never be reached: only the "
+            f"{last.words} has no condition, so {new.words} after it would never be reached: only the "
             f"last {new.kind.upper()} clause can omit the condition. Give the earlier one a condition")
 
 
@@ -167,11 +167,11 @@ class Names:
                     if self._of(side).get(parts[1]) is None:
                         raise self._unknown(parts, (side,), sql, place)
                     return None
-        found = [side for side in sides if self._of(side).get(parts[0]) is not None]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            both = " and ".join(f"{self._alias(side)}.{parts[0]}" for side in found)
+        candidates = [side for side in sides if self._of(side).get(parts[0]) is not None]
+        if len(candidates) == 1:
+            return candidates[0]
+        if candidates:
+            both = " and ".join(f"{self._alias(side)}.{parts[0]}" for side in candidates)
             raise InvalidPredicate(
                 f"column {parts[0]!r} in {sql!r} is ambiguous: {both} have that name; write one of them",
                 predicate=sql, column=parts[0])
@@ -262,7 +262,7 @@ def evolved(names: Names, clauses: Sequence[Clause], *, widen: bool) -> StructTy
 
     ``*`` brings all columns of the source, assignments those that they name.
     """
-    wanted: dict[str, StructField] = {}
+    new_fields: dict[str, StructField] = {}
     for clause in clauses:
         if clause.kind == NOT_MATCHED_BY_SOURCE or clause.action == DELETE:
             continue
@@ -272,8 +272,8 @@ def evolved(names: Names, clauses: Sequence[Clause], *, widen: bool) -> StructTy
                 key.lower() == field.name.lower() or _unaliased(names, key).lower() == field.name.lower()
                 for key in clause.values)
             if named or (clause.is_star and field.name.lower() not in left_out):
-                wanted[field.name] = field
-    return evolution.merge(names.target, StructType(wanted.values()), widen=widen)
+                new_fields[field.name] = field
+    return evolution.merge(names.target, StructType(new_fields.values()), widen=widen)
 
 
 def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) -> Resolved:
@@ -287,7 +287,7 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
     sides = VISIBLE[clause.kind]
     condition = None
     if clause.condition is not None:
-        condition = names.qualified(clause.condition, sides, f"the condition of {clause.said}")
+        condition = names.qualified(clause.condition, sides, f"the condition of {clause.words}")
     if clause.action == DELETE:
         return Resolved(clause.kind, clause.action, condition, {}, {})
     if clause.is_star:
@@ -296,15 +296,15 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
         return Resolved(clause.kind, clause.action, condition, tree, generated, evolves)
     assert clause.values is not None
     if clause.action == INSERT and not clause.values:
-        raise InvalidArgument(f"{clause.said} has no values; give values={{column: SQL}}, or use "
+        raise InvalidArgument(f"{clause.words} has no values; give values={{column: SQL}}, or use "
                               "when_not_matched_insert_all()")
     tree = assigning.resolve(schema, {_unaliased(names, key): sql for key, sql in clause.values.items()})
-    tree = _qualified_tree(names, tree, sides, f"a value of {clause.said}", schema)
+    tree = _qualified_tree(names, tree, sides, f"a value of {clause.words}", schema)
     if clause.action == INSERT:
         nested = next((name for name, value in tree.items() if isinstance(value, dict)), None)
         if nested is not None:
             raise InvalidArgument(
-                f"{clause.said} gives a value to a part of {nested!r}; an inserted row has no other parts, "
+                f"{clause.words} gives a value to a part of {nested!r}; an inserted row has no other parts, "
                 "so give the whole struct: named_struct(…)", column=nested)
     generated = assigning.generated(schema, tree)
     return Resolved(clause.kind, clause.action, condition, tree, generated, evolves)
@@ -324,15 +324,15 @@ def _qualified_tree(
 ) -> Tree:
     made: Tree = {}
     for name, value in tree.items():
-        wanted = schema.field(name).type
+        struct = schema.field(name).type
         if isinstance(value, dict):
-            assert isinstance(wanted, StructType)
-            made[name] = _qualified_tree(names, value, sides, place, wanted)
+            assert isinstance(struct, StructType)
+            made[name] = _qualified_tree(names, value, sides, place, struct)
             continue
         try:
             made[name] = names.qualified(value, sides, place, is_condition=False)
         except InvalidPredicate as error:
-            raise assigning.perhaps_text(error, value, name, wanted) from None
+            raise assigning.perhaps_text(error, value, name, struct) from None
     return made
 
 
@@ -349,47 +349,47 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
     for field in schema.fields:
         if field.name.lower() in left_out:
             continue
-        found = names.source.get(field.name)
+        source = names.source.get(field.name)
         identity = Identity.of(field)
-        if found is not None:
+        if source is not None:
             if identity is not None and not (identity.explicit and clause.action == INSERT):
                 raise SchemaMismatch(
-                    f"{clause.said} *: column {field.name!r} is an identity column, whose values the table "
+                    f"{clause.words} *: column {field.name!r} is an identity column, whose values the table "
                     f"gives. Leave it out: except_cols=[{field.name!r}]", column=field.name,
                     differences=[f"~ {field.name}: an identity column, in the source"])
-            tree[field.name] = _taken(names, field, found, (found.name,), clause.action)
-        elif not evolves and not _is_given(field, clause.action):
+            tree[field.name] = _taken(names, field, source, (source.name,), clause.action)
+        elif not evolves and not _has_table_value(field, clause.action):
             missing.append(field.name)
     if missing:
         raise SchemaMismatch(
-            f"{clause.said} *: the source does not have {', '.join(map(repr, missing))}. Name the columns "
+            f"{clause.words} *: the source does not have {', '.join(map(repr, missing))}. Name the columns "
             "(set= or values=), leave them out (except_cols=), or let them be: with_schema_evolution()",
             differences=[f"- {name}: missing from the source" for name in missing])
     if not tree:
-        raise SchemaMismatch(f"{clause.said} *: the source has none of the table's columns",
+        raise SchemaMismatch(f"{clause.words} *: the source has none of the table's columns",
                              differences=["- all columns: missing from the source"])
     return tree
 
 
-def _is_given(field: StructField, action: str) -> bool:
+def _has_table_value(field: StructField, action: str) -> bool:
     """Whether the table has a value for the column of a row that comes without one."""
     keys = (GENERATION, START, STEP) if action == UPDATE else KEYS
     return any(key in field.metadata for key in keys)
 
 
 def _taken(
-    names: Names, field: StructField, found: StructField, path: tuple[str, ...], action: str
+    names: Names, field: StructField, source: StructField, path: tuple[str, ...], action: str
 ) -> Any:
     """The source's column; of a struct its fields one by one where an update must keep others."""
     column = names.column("source", *path)
-    if action == UPDATE and isinstance(found.type, StructType) and _has_more(field.type, found.type):
+    if action == UPDATE and isinstance(source.type, StructType) and _has_more(field.type, source.type):
         return Fields(column, {f.name: _taken(names, f, other, (*path, other.name), action)
-                               for f in field.type.fields if (other := found.type.get(f.name)) is not None})
+                               for f in field.type.fields if (other := source.type.get(f.name)) is not None})
     return column
 
 
-def _has_more(wanted: DataType, found: DataType) -> TypeGuard[StructType]:
+def _has_more(target: DataType, source: DataType) -> TypeGuard[StructType]:
     """Whether a struct, or one inside it, has fields that the source's lacks."""
-    return isinstance(wanted, StructType) and isinstance(found, StructType) and any(
-        (inner := found.get(field.name)) is None or _has_more(field.type, inner.type)
-        for field in wanted.fields)
+    return isinstance(target, StructType) and isinstance(source, StructType) and any(
+        (inner := source.get(field.name)) is None or _has_more(field.type, inner.type)
+        for field in target.fields)

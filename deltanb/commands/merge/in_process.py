@@ -127,7 +127,7 @@ class ArrowMerge:
 
     def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
         """Look the files' keys up among those of the source."""
-        found = Found()
+        matches = Found()
         keys = SourceKeys([array for key, values in zip(self.on.keys, self._key_values, strict=True)
                            for array in comparable(key, values)], self._able)
         search = Search(self.txn, self.names, self.on, self.clauses, self.conditions, self.source, keys,
@@ -135,20 +135,20 @@ class ArrowMerge:
         for part in search.parts(files, seen):
             for rows in part.matched:
                 self.matched[rows] = True
-            found.several |= part.several
+            matches.several |= part.several
             for one in part.changed:
-                _count(found, one.clauses)
-                found.changed.append(one)
-        self._choose_inserts(search, found)
+                _count(matches, one.clauses)
+                matches.changed.append(one)
+        self._choose_inserts(search, matches)
         if files.table.num_rows and sum(files.table["size"].to_pylist()) > SMALL_SCAN_BYTES:
             give_back()  # what the threads of the search have left, before files are written
-        return found
+        return matches
 
-    def _choose_inserts(self, search: Search, found: Found) -> None:
+    def _choose_inserts(self, search: Search, matches: Found) -> None:
         missing = np.flatnonzero(~self.matched)
         chosen = search.chosen(
             NOT_MATCHED, lambda: sided(self.names, source=self.source.take(array_of(missing))), len(missing))
-        _count(found, chosen[chosen >= 0])
+        _count(matches, chosen[chosen >= 0])
         self.inserted = np.full(self.source.num_rows, -1, np.int16)
         self.inserted[missing] = chosen
 
@@ -166,11 +166,11 @@ class ArrowMerge:
         without: Collection[str],
     ) -> inputs.Source:
         schema = to_arrow(nullable(self.schema))
-        kept = [name for name in schema.names if name not in without]
+        names = [name for name in schema.names if name not in without]
 
         scan = plan(self.txn.snapshot, row_ids=set(groups) != {INSERT})
         tracked = [scan.schema.field(field.name) for field in scan.tracked]
-        written = pa.schema([*(schema.field(name) for name in kept), *tracked])
+        written = pa.schema([*(schema.field(name) for name in names), *tracked])
         in_place = self._in_place() if UPDATE in groups else None
         patcher = Patcher(self.txn, [one.file for one in changed] if "copy" in groups else [], in_place)
         own = None if in_place is None else in_place.columns
@@ -183,7 +183,7 @@ class ArrowMerge:
                 for batch in self._inserts(inserts):
                     new = [pa.nulls(batch.num_rows, field.type) for field in tracked]
                     yield pa.RecordBatch.from_arrays(
-                        [*batch.select(kept).columns, *new], schema=written)
+                        [*batch.select(names).columns, *new], schema=written)
 
         return inputs.Source(written, batches, mixes=patcher.copies, plain=patcher.plain)
 
@@ -220,8 +220,8 @@ class ArrowMerge:
             if UPDATE not in groups:
                 continue
             for outcome, places, before, both in self._updated(one, old, here, changes):
-                kept = renewed(ids.take(array_of(places)), scan.tracked)
-                yield _beside(outcome.apply(both, widen.apply(before)), kept)
+                row_ids = renewed(ids.take(array_of(places)), scan.tracked)
+                yield _beside(outcome.apply(both, widen.apply(before)), row_ids)
 
     def _updated(
         self, one: Changed, rows: pa.RecordBatch, here: Any, changes: Any
@@ -233,9 +233,9 @@ class ArrowMerge:
             if outcome is None:
                 continue
             chosen = one.clauses[changes] == place
-            places, there = here[chosen], one.source_rows[changes[chosen]]
+            places, source_places = here[chosen], one.source_rows[changes[chosen]]
             before = pc.take(rows, array_of(places), memory_pool=pool())
-            other = None if self.clauses[place].kind != MATCHED else self.source.take(array_of(there))
+            other = None if self.clauses[place].kind != MATCHED else self.source.take(array_of(source_places))
             yield outcome, places, before, sided(self.names, pa.Table.from_batches([before]), other)
 
     # -- rows that stay where they are ---------------------------------------------------------------
@@ -303,12 +303,12 @@ def _beside(rows: pa.RecordBatch, ids: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _runnable(sql: str, schema: StructType) -> Predicate:
-    found = predicates.parse(sql, schema)
-    found.to_expression()
-    return found
+    predicate = predicates.parse(sql, schema)
+    predicate.to_expression()
+    return predicate
 
 
-def _count(found: Found, clauses: Any) -> None:
+def _count(matches: Found, clauses: Any) -> None:
     for place, rows in enumerate(np.bincount(clauses).tolist()):
         if rows:
-            found.counts[place] = found.counts.get(place, 0) + rows
+            matches.counts[place] = matches.counts.get(place, 0) + rows

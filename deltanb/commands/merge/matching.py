@@ -49,7 +49,7 @@ class SourceKeys:
         for column in columns:
             values = _at(column, rows)
             distinct = _Distinct(values)
-            codes, rows = _found(values, distinct, codes, rows)
+            codes, rows = _codes_and_rows(values, distinct, codes, rows)
             known = None
             if self._steps:  # of the pairs of codes there are fewer than the two numbers allow
                 known, codes = np.unique(codes, return_inverse=True)
@@ -69,7 +69,7 @@ class SourceKeys:
         codes: Any = None
         here: Any = None
         for column, (distinct, known) in zip(columns, self._steps, strict=True):
-            codes, here = _found(_at(column, here), distinct, codes, here)
+            codes, here = _codes_and_rows(_at(column, here), distinct, codes, here)
             if known is not None and len(codes):
                 places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
                 hit = known[places] == codes
@@ -85,14 +85,14 @@ def _at(column: pa.Array, rows: Any) -> pa.Array:
     return column if rows is None else pc.take(column, array_of(rows), memory_pool=pool())
 
 
-def _found(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any) -> tuple[Any, Any]:
+def _codes_and_rows(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any) -> tuple[Any, Any]:
     """The codes and numbers of the rows whose values are among the distinct ones, with these counted in.
 
     ``codes`` are those of the columns before, None at the first; ``rows`` are None for all.
     """
-    places, found = distinct.places(values)
-    places = places if codes is None else codes[found] * len(distinct) + places
-    return places, found if rows is None else rows[found]
+    places, indices = distinct.places(values)
+    places = places if codes is None else codes[indices] * len(distinct) + places
+    return places, indices if rows is None else rows[indices]
 
 
 class _Distinct:
@@ -126,15 +126,15 @@ class _Distinct:
             if ascending is not None:
                 return ascending
         if self._table is not None and whole is not None:
-            found = np.flatnonzero((whole >= self._least) & (whole <= self._greatest))
-            codes = self._table[whole[found] - self._least]
+            indices = np.flatnonzero((whole >= self._least) & (whole <= self._greatest))
+            codes = self._table[whole[indices] - self._least]
             known = codes >= 0
-            return codes[known].astype(np.int64), found[known]
+            return codes[known].astype(np.int64), indices[known]
         places = pc.index_in(values, value_set=self._values, memory_pool=pool())
-        found = np.flatnonzero(numbers(places.is_valid()))
+        indices = np.flatnonzero(numbers(places.is_valid()))
         if places.null_count:
             places = pc.drop_null(places, memory_pool=pool())
-        return numbers(places).astype(np.int64), found
+        return numbers(places).astype(np.int64), indices
 
     def _among(self, whole: Any) -> tuple[Any, Any] | None:
         """As :meth:`places`; None where the integers do not ascend, or many of those known may be there."""

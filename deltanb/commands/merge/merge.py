@@ -170,7 +170,7 @@ class MergeBuilder(Spelt):
     def _with(self, clause: Clause) -> MergeBuilder:
         if clause.condition is not None and not isinstance(clause.condition, str):
             raise InvalidArgument(
-                f"the condition of {clause.said} is {clause.condition!r:.80}, not SQL text")
+                f"the condition of {clause.words} is {clause.condition!r:.80}, not SQL text")
         check_order(self.clauses, clause)
         return replace(self, clauses=(*self.clauses, clause))
 
@@ -206,9 +206,9 @@ class MergeBuilder(Spelt):
         check_engine(engine)
         if not self.clauses:
             raise InvalidArgument("the merge has no clause; add when_matched_…() or when_not_matched_…()")
-        given = through_session(engine, self.source, ("merge_schema", "txn"))
-        builder = self.with_schema_evolution() if given.get("merge_schema") else self
-        txn = given.get("txn") if txn is None else txn
+        settings = through_session(engine, self.source, ("merge_schema", "txn"))
+        builder = self.with_schema_evolution() if settings.get("merge_schema") else self
+        txn = settings.get("txn") if txn is None else txn
 
         def run(merge: MergeBuilder) -> CommandResult:
             for _ in range(MAX_ATTEMPTS - 1):
@@ -259,17 +259,17 @@ class Source:
         InvalidArgument: data of a kind that cannot be read, or with two columns of one name.
     """
 
-    def __init__(self, given: Any) -> None:
-        found = getattr(given, "snapshot", None)  # a table's
-        self.snapshot = found if isinstance(found, Snapshot) else None
-        self.frame = given if inputs.is_spark(given) else None
+    def __init__(self, data: Any) -> None:
+        snapshot = getattr(data, "snapshot", None)  # a table's
+        self.snapshot = snapshot if isinstance(snapshot, Snapshot) else None
+        self.frame = data if inputs.is_spark(data) else None
         self._data: inputs.Source | None = None
         if self.snapshot is not None:
             self.schema: StructType = self.snapshot.schema
         else:
             if self.frame is None:
-                given = self._data = inputs.source(given)
-            self.schema = evolution.schema_of(given)
+                data = self._data = inputs.source(data)
+            self.schema = evolution.schema_of(data)
         lowered = [name.lower() for name in self.schema.names]
         twice = next((name for name in self.schema.names if lowered.count(name.lower()) > 1), None)
         if twice is not None:
@@ -285,7 +285,7 @@ class Source:
     @cached_property
     def table(self) -> pa.Table:
         """The rows in the Arrow types of the schema."""
-        wanted = nullable(self.schema)
+        schema = nullable(self.schema)
         if self.snapshot is not None:
             from deltanb.engines.arrow.read import iter_batches
 
@@ -298,9 +298,9 @@ class Source:
         else:
             assert self._data is not None
             data = self._data
-        enforcer = Enforcer(data.schema, wanted)
+        enforcer = Enforcer(data.schema, schema)
         batches = [enforcer.apply(batch) for batch in data.batches()]
-        return pa.Table.from_batches(batches, to_arrow(wanted))
+        return pa.Table.from_batches(batches, to_arrow(schema))
 
 
 # --- the command ------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class _Merge:
         if schema == before.schema:
             return schema
         after = evolution.with_schema(before, schema)
-        evolution.check_constraints_kept(before, after)
+        evolution.check_retained_constraints(before, after)
         txn.update_metadata(after)
         check_writable(txn.protocol, txn.metadata, txn.table)
         return after.schema
@@ -358,9 +358,9 @@ class _Merge:
             return CommandResult("MERGE", None, "log")
         work, engine, files = self._begun()
         with progress("MERGE: looking for rows", len(files)) as seen:
-            found = work.find(files, seen)
+            matches = work.find(files, seen)
         self.watch.lap("scanTimeMs")
-        if found.several and not self.is_insert_only and not self._deletes_alone():
+        if matches.several and not self.is_insert_only and not self._deletes_alone():
             raise MultipleSourceRowsMatched(
                 f"several rows of the source match one row of table {txn.table} by "
                 f"{self.builder.on!r}, so what the row becomes is ambiguous. Make the source's keys unique "
@@ -370,13 +370,13 @@ class _Merge:
 
         def commit() -> int:
             with progress("MERGE: writing files"):
-                changes = self._write(work, found)
+                changes = self._write(work, matches)
             marks = [] if self.done is None else [
                 SetTransaction(*self.done, last_updated=options.clock())]
             if not changes.actions and not marks and txn.metadata == txn.snapshot.metadata:
                 return _NOTHING
             self.watch.lap("rewriteTimeMs")
-            metrics.update(self._metrics(changes, found.counts, work.num_source_rows))
+            metrics.update(self._metrics(changes, matches.counts, work.num_source_rows))
             return txn.commit([*marks, *changes.actions], self._operation(metrics, changes))
 
         version = commit_or_discard(txn, commit)
@@ -393,15 +393,15 @@ class _Merge:
     def _begun(self) -> tuple[MergeEngine, str, FileScan]:
         """The engine with the source at hand, its name, and the files to look into."""
         nothing = FileScan(files_table([]))
-        wanted = self.engine
+        requested = self.engine
         reason = None
         try:
             self.here = ArrowMerge(self.txn, self.names, self.on, self.clauses, self.schema)
         except UnsupportedPredicate as error:
             reason = error
-        if wanted == "auto" and (self.source.frame is not None or self.source.is_large):
-            wanted = "spark"
-        engine = choose_engine(self.txn, wanted, nothing, reason, self._sql())
+        if requested == "auto" and (self.source.frame is not None or self.source.is_large):
+            requested = "spark"
+        engine = choose_engine(self.txn, requested, nothing, reason, self._sql())
         work = self._work(engine)
         self.watch.lap("materializeSourceTimeMs")
         where: list[Predicate] | None = []
@@ -412,7 +412,7 @@ class _Merge:
             files = self.builder.narrow(self.txn.snapshot, files)
         if engine == "arrow" and not self.needs_all_rows:
             files = self.here.narrowed(files)
-        if engine == "arrow" and choose_engine(self.txn, wanted, files, reason) == "spark":
+        if engine == "arrow" and choose_engine(self.txn, requested, files, reason) == "spark":
             engine, work = "spark", self._work("spark")
         return work, engine, files
 
@@ -438,7 +438,7 @@ class _Merge:
     def _places(self, *actions: str) -> list[int]:
         return [place for place, clause in enumerate(self.clauses) if clause.action in actions]
 
-    def _write(self, work: MergeEngine, found: Found) -> FileChanges:
+    def _write(self, work: MergeEngine, matches: Found) -> FileChanges:
         """Write the files; those of the change data feed say what the new ones hold.
 
         Inserted rows are written apart where the table gives them values: defaults, identity values.
@@ -446,10 +446,10 @@ class _Merge:
         txn, changes = self.txn, FileChanges()
         inserts = self._places(INSERT)
         groups = [action for action in (UPDATE, INSERT)
-                  if any(found.counts.get(place) for place in self._places(action))]
-        if inserts and not found.inserts_are_counted:
+                  if any(matches.counts.get(place) for place in self._places(action))]
+        if inserts and not matches.inserts_are_counted:
             groups.append(INSERT)
-        touched = self._touched(found.changed, UPDATE, DELETE)
+        touched = self._touched(matches.changed, UPDATE, DELETE)
         if uses_vectors(txn):
             mark_deleted(txn, touched, changes)
         else:
@@ -464,51 +464,51 @@ class _Merge:
         new: dict[str, list[AddFile]] = {}
         for together in filter(None, apart):
             new.setdefault(together[0], []).extend(
-                work.write(found.changed, together))
+                work.write(matches.changed, together))
         if any(lacking.values()) and INSERT in groups:
             for place in inserts:
-                inserted = work.write(found.changed, [INSERT], [place], lacking[place])
+                inserted = work.write(matches.changed, [INSERT], [place], lacking[place])
                 new.setdefault(INSERT, []).extend(inserted)
         changes.written = [file for files in new.values() for file in files]
-        self._count(found, changes)
+        self._count(matches, changes)
         if not feed:
             return changes
         changes.changes = write_changes(txn, [
-            ("delete", self._before(self._touched(found.changed, DELETE))),
-            ("update_preimage", self._before(self._touched(found.changed, UPDATE))),
+            ("delete", self._before(self._touched(matches.changed, DELETE))),
+            ("update_preimage", self._before(self._touched(matches.changed, UPDATE))),
             ("update_postimage", written_rows(txn, new.get(UPDATE, []))),
             ("insert", written_rows(txn, new.get(INSERT, []))),
         ])
         return changes
 
-    def _count(self, found: Found, changes: FileChanges) -> None:
+    def _count(self, matches: Found, changes: FileChanges) -> None:
         """Take the inserted rows from the files written where the engine did not count them, and make
         sure that those hold the rows which were found.
 
         Raises:
             IllegalStateError: a function of the user's gave other values when it was called again.
         """
-        known = (UPDATE, INSERT) if found.inserts_are_counted else (UPDATE,)
-        expected = changes.copied + sum(found.counts.get(place, 0) for place in self._places(*known))
+        known = (UPDATE, INSERT) if matches.inserts_are_counted else (UPDATE,)
+        expected = changes.copied + sum(matches.counts.get(place, 0) for place in self._places(*known))
         more = _rows_in(changes.written) - expected
         inserts = self._places(INSERT)
-        if more < 0 or (more and (found.inserts_are_counted or not inserts)):
+        if more < 0 or (more and (matches.inserts_are_counted or not inserts)):
             raise IllegalStateError(
                 f"the merge on {self.builder.on!r} found {expected} rows to write and wrote "
                 f"{expected + more}: its conditions are not the same each time they are evaluated; "
                 "nothing was committed. Put values that change into columns of the source first")
-        if not found.inserts_are_counted:
-            found.counts[inserts[0]] = more
+        if not matches.inserts_are_counted:
+            matches.counts[inserts[0]] = more
 
     def _lacking(self, place: int) -> frozenset[str]:
         """The columns that the table gives to the rows a clause inserts: they are written without."""
-        given = column_values.active(self.txn.metadata, self.txn.protocol).fields
-        return frozenset(column.name for column in given) - set(self.clauses[place].tree)
+        computed = column_values.active(self.txn.metadata, self.txn.protocol).fields
+        return frozenset(column.name for column in computed) - set(self.clauses[place].tree)
 
     def _touched(self, changed: Iterable[FileRows], *actions: str) -> list[TouchedFile]:
         places = self._places(*actions)
-        found = ((one.file, one.of(places)) for one in changed)
-        return [TouchedFile(file, rows, live_count(self.txn, file)) for file, rows in found if rows]
+        rows_by_file = ((one.file, one.of(places)) for one in changed)
+        return [TouchedFile(file, rows, live_count(self.txn, file)) for file, rows in rows_by_file if rows]
 
     def _before(self, touched: Sequence[TouchedFile]) -> Iterator[pa.RecordBatch]:
         """The rows as they were, in the new schema."""
@@ -554,16 +554,16 @@ class _Merge:
         }
 
     def _operation(self, metrics: dict[str, int], changes: FileChanges) -> Operation:
-        def said(kind: str) -> list[dict[str, str]]:
+        def predicates(kind: str) -> list[dict[str, str]]:
             return [{**({} if clause.condition is None else {"predicate": clause.condition}),
                      "actionType": clause.action}
                     for clause in self.builder.clauses if clause.kind == kind]
 
         parameters = {
             "predicate": [self.builder.on],
-            "matchedPredicates": said(MATCHED),
-            "notMatchedPredicates": said(NOT_MATCHED),
-            "notMatchedBySourcePredicates": said(NOT_MATCHED_BY_SOURCE),
+            "matchedPredicates": predicates(MATCHED),
+            "notMatchedPredicates": predicates(NOT_MATCHED),
+            "notMatchedBySourcePredicates": predicates(NOT_MATCHED_BY_SOURCE),
             **self.builder.recorded,
         }
         return Operation("MERGE", parameters, metrics=metrics, tags=changes.tags(self.txn),

@@ -81,7 +81,7 @@ class On:
                 NULLs may be among them, which count where the key is null-safe), a pair of bounds, or None
                 where they are not known.
         """
-        found = list(self.target_only)
+        conditions = list(self.target_only)
         for key, known in zip(self.keys, values, strict=True):
             if known is None:
                 continue
@@ -100,9 +100,9 @@ class On:
                 derived = _or_null(key, derived)
             if derived is _NOTHING:
                 return None
-            if isinstance(derived, Predicate) and derived.sql not in [one.sql for one in found]:
-                found.append(derived)
-        return found
+            if isinstance(derived, Predicate) and derived.sql not in [one.sql for one in conditions]:
+                conditions.append(derived)
+        return conditions
 
 
 def analyze(sql: str, names: Names) -> On:
@@ -162,11 +162,11 @@ def _key(expression: ex.Expression, names: Names) -> Key | None:
     return Key(left, right, path, expression.op == "null_safe_eq")
 
 
-def _widens(found: pa.DataType, target: pa.DataType) -> bool:
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast keeps the order of values, and different ones apart."""
-    if t.is_integer(found) and t.is_integer(target):
-        return co.INTEGER_BOUNDS[found] <= co.INTEGER_BOUNDS[target]
-    return co.is_number(found) and t.is_decimal(target) and not t.is_floating(found)
+    if t.is_integer(source) and t.is_integer(target):
+        return co.INTEGER_BOUNDS[source] <= co.INTEGER_BOUNDS[target]
+    return co.is_number(source) and t.is_decimal(target) and not t.is_floating(source)
 
 
 def _of_target(part: Predicate, names: Names) -> Predicate:
@@ -175,7 +175,7 @@ def _of_target(part: Predicate, names: Names) -> Predicate:
         node.path: ex.Column(node.path[1:], node.type)
         for node in ex.walk(part.expression) if isinstance(node, ex.Column)}
     sql = part.sql
-    for _, start in sorted(references(sql), key=lambda found: -(found[1] or 0)):
+    for _, start in sorted(references(sql), key=lambda reference: -(reference[1] or 0)):
         if start is not None:
             sql = sql[:start] + sql[sql.index(".", start) + 1:]
     return Predicate(sql, ex.substitute(part.expression, columns))
@@ -207,11 +207,11 @@ def _listed(key: Key, distinct: pa.Array, limit: int) -> Any:
     if not literals:
         return _NOTHING
     column = ex.Column(key.path, key.column_type)
-    said = ", ".join(_text(literal.value) for literal in literals)
+    texts = ", ".join(_text(literal.value) for literal in literals)
     members = Members.of((literal.value for literal in literals), key.column_type)
     if len(literals) == 1:
-        return Predicate(f"{_name(key)} = {said}", ex.boolean("eq", column, literals[0]))
-    return Predicate(f"{_name(key)} IN ({said})", ex.boolean("in", column, extra=members))
+        return Predicate(f"{_name(key)} = {texts}", ex.boolean("eq", column, literals[0]))
+    return Predicate(f"{_name(key)} IN ({texts})", ex.boolean("in", column, extra=members))
 
 
 def _bounded(key: Key, low: Any, high: Any) -> Predicate | None:

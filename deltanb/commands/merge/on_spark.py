@@ -147,15 +147,15 @@ class SparkMerge:
     def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
         """Join the files' rows with the source."""
         kinds = {clause.kind for clause in self.clauses}
-        found = Found(inserts_are_counted=NOT_MATCHED not in kinds)
+        matches = Found(inserts_are_counted=NOT_MATCHED not in kinds)
         if kinds == {NOT_MATCHED}:
             self.with_matches = list(files)
         elif len(files):
             with rules(self.session), _while_held():
-                self._find(files, NOT_MATCHED_BY_SOURCE in kinds, found)
-        return found
+                self._find(files, NOT_MATCHED_BY_SOURCE in kinds, matches)
+        return matches
 
-    def _find(self, files: FileScan, by_source: bool, found: Found) -> None:
+    def _find(self, files: FileScan, by_source: bool, matches: Found) -> None:
         target, places = self._target(files.table)
         joined = self._joined(target, "left" if by_source else "inner")
         per_row = joined.groupBy(PATH, ROW).agg(
@@ -171,16 +171,16 @@ class SparkMerge:
                 raise InvalidTable(
                     f"Spark has read {part['path']!r}, which is not a file of the table's log under that "
                     "name; rename the file, or use engine='arrow'", path=part["path"])
-            found.several |= part["several"]
+            matches.several |= part["several"]
             if part["matched"]:
                 matched.add(place)
             clause = part["clause"]
             if clause >= 0:
-                found.counts[clause] = found.counts.get(clause, 0) + part["count"]
+                matches.counts[clause] = matches.counts.get(clause, 0) + part["count"]
                 one = changed.setdefault(place, SparkChanged(files[place]))
                 rows = BitMap64.deserialize(part["rows"])
                 one.rows[clause] = one.rows.get(clause, BitMap64()) | rows
-        found.changed = [changed[place] for place in sorted(changed)]
+        matches.changed = [changed[place] for place in sorted(changed)]
         self.with_matches = [files[place] for place in sorted(matched)]
 
     # -- rows ----------------------------------------------------------------------------------------
@@ -223,8 +223,8 @@ class SparkMerge:
         """The rows of the groups, with the values of the clause each row fell to."""
         places = [place for place, clause in enumerate(self.clauses)
                   if clause.action in groups]
-        wanted = [*places, *([_COPY] if "copy" in groups else [])]
-        joined = joined.filter(column(_CLAUSE).isin(wanted))
+        clauses = [*places, *([_COPY] if "copy" in groups else [])]
+        joined = joined.filter(column(_CLAUSE).isin(clauses))
         both = self.names.schema()
         old_schema = self.txn.snapshot.schema
         has_target = PATH in joined.columns
@@ -251,9 +251,9 @@ class SparkMerge:
         tracked = self._row_ids(places) if has_target else []
         shaped = self._with_generated(joined.select(*made, *tracked, _CLAUSE), places)
         partition = [column(name) for name in self.txn.metadata.partition_columns]
-        given = set(groups) == {INSERT} and any(
+        inserts_computed = set(groups) == {INSERT} and any(
             key in one.metadata for one in self.schema.fields for key in KEYS)
-        return shaped.repartition(*partition) if partition and not given else shaped
+        return shaped.repartition(*partition) if partition and not inserts_computed else shaped
 
     def _row_ids(self, places: Sequence[int]) -> list[Column]:
         """The ids of rows that were there before, and the commit versions of those that do not change."""
@@ -368,10 +368,10 @@ def _new(
         if isinstance(assigned, Fields):
             return F.when(old.isNotNull() | F.expr(assigned.source).isNotNull(), made)
         return made
-    found = plain_column(both, assigned)
-    if found is None:
+    source = plain_column(both, assigned)
+    if source is None:
         return stored(joined, both, one.type, assigned, path, lacks=evolves)
-    type_ = type_at(both, found)
+    type_ = type_at(both, source)
     if not evolves:
         refuse_lacking(type_, one.type, path)
     lines = differences(to_arrow(nullable(StructType([StructField(path, type_)]))),

@@ -67,10 +67,10 @@ class Outcome:
 
     def only(self, columns: Collection[str]) -> Outcome:
         """Of the new rows some columns."""
-        found = copy(self)
-        found.arrow = pa.schema([field for field in self.arrow if field.name in columns])
-        found.leaves = {name: leaf for name, leaf in self.leaves.items() if name in columns}
-        return found
+        outcome = copy(self)
+        outcome.arrow = pa.schema([field for field in self.arrow if field.name in columns])
+        outcome.leaves = {name: leaf for name, leaf in self.leaves.items() if name in columns}
+        return outcome
 
 
 def _same(key: Key) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -96,13 +96,13 @@ def _paths(leaf: Any) -> Iterator[tuple[str, ...]]:
 class _Taken:
     """A column of the source or target that is stored as it is: any type, nested ones too."""
 
-    def __init__(self, path: tuple[str, ...], found: pa.DataType, field: StructField) -> None:
+    def __init__(self, path: tuple[str, ...], arrow_type: pa.DataType, field: StructField) -> None:
         self.path = path
-        holder, wanted = pa.schema([pa.field(field.name, found)]), StructType([field])
-        lines = differences(holder, wanted)
+        holder, struct = pa.schema([pa.field(field.name, arrow_type)]), StructType([field])
+        lines = differences(holder, struct)
         if lines:
             raise mismatch(lines, "Change the type, or give a value with a CAST.")
-        self.enforcer = Enforcer(holder, wanted)
+        self.enforcer = Enforcer(holder, struct)
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
         """The column's values in the wanted type."""
@@ -122,26 +122,26 @@ class _Parts:
 def _leaves(
     both: StructType, fields: StructType, tree: assigning.Tree, prefix: str, evolves: bool
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, assigned in tree.items():
-        wanted = fields.field(name)
+        field = fields.field(name)
         if isinstance(assigned, dict):
-            assert isinstance(wanted.type, StructType)
+            assert isinstance(field.type, StructType)
             source = plain_column(both, assigned.source) if isinstance(assigned, Fields) else None
-            inner = _leaves(both, wanted.type, assigned, f"{prefix}{name}.", evolves)
-            found[wanted.name] = _Parts(inner, source)
+            inner = _leaves(both, field.type, assigned, f"{prefix}{name}.", evolves)
+            leaves[field.name] = _Parts(inner, source)
             continue
         path = plain_column(both, assigned)
         if path is None:
-            found[wanted.name] = predicates.parse_value(assigned, both, wanted.type)
+            leaves[field.name] = predicates.parse_value(assigned, both, field.type)
             continue
         type_ = type_at(both, path)
         if not evolves:
-            refuse_lacking(type_, wanted.type, prefix + wanted.name)
+            refuse_lacking(type_, field.type, prefix + field.name)
         arrow = to_arrow(nullable(StructType([StructField("x", type_)]))).field(0).type
-        relaxed = nullable(StructType([StructField(prefix + wanted.name, wanted.type)])).fields[0]
-        found[wanted.name] = _Taken(path, arrow, relaxed)
-    return found
+        relaxed = nullable(StructType([StructField(prefix + field.name, field.type)])).fields[0]
+        leaves[field.name] = _Taken(path, arrow, relaxed)
+    return leaves
 
 
 def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
@@ -164,8 +164,8 @@ def type_at(schema: StructType, path: Sequence[str]) -> DataType:
     current: Any = schema
     for name in path:
         current = current.field(name).type
-    found: DataType = current
-    return found
+    data_type: DataType = current
+    return data_type
 
 
 def _new(leaf: Any, rows: pa.Table, before: pa.Array, path: str) -> pa.Array:

@@ -93,9 +93,9 @@ class Reach:
         data_only = [part for part in target_only
                      if not self._partitioned.intersection(path[0] for path in part.column_paths)]
         self._further = [Condition(part, frozenset()) for part in data_only]
-        wanted = [stat for one in self._stored for stat in _stats(one)]
-        wanted += [stat for condition in self._further for stat in condition.wanted]
-        self.wanted: list[Stat] = list(dict.fromkeys(wanted))
+        stats = [stat for one in self._stored for stat in _stats(one)]
+        stats += [stat for condition in self._further for stat in condition.wanted]
+        self.wanted: list[Stat] = list(dict.fromkeys(stats))
 
     def holds(self, table: pa.Table) -> list[bool]:
         """For each row of statistics whether the rows it describes may match.
@@ -105,8 +105,8 @@ class Reach:
         met = self._met(self._stored, table)
         for condition in self._further:
             met &= np.array(condition.holds(table), bool)
-        found: list[bool] = met.tolist()
-        return found
+        mask: list[bool] = met.tolist()
+        return mask
 
     def of_files(self, files: FileScan) -> Any:
         """For each file whether a row of it may match, as a numpy mask."""
@@ -123,8 +123,8 @@ class Reach:
                 is_null = numbers(texts.is_null())
                 met &= np.where(is_null, one.has_null, one.meets(texts, texts, np.zeros(len(files), bool)))
         if self._stored:
-            wanted = list(dict.fromkeys(stat for one in self._stored for stat in _stats(one)))
-            met &= self._met(self._stored, parse_stats(files.table["stats"], schema, needed=wanted))
+            needed = list(dict.fromkeys(stat for one in self._stored for stat in _stats(one)))
+            met &= self._met(self._stored, parse_stats(files.table["stats"], schema, needed=needed))
         return met
 
     def _met(self, known: Sequence[_Values], table: pa.Table) -> Any:
@@ -140,8 +140,8 @@ class Reach:
 
 
 def _stats(one: _Values) -> list[Stat]:
-    found = [Stat("min", one.path), Stat("max", one.path)]
-    return [*found, Stat("null_count", one.path)] if one.has_null else found
+    stats = [Stat("min", one.path), Stat("max", one.path)]
+    return [*stats, Stat("null_count", one.path)] if one.has_null else stats
 
 
 def _known(key: Key, values: pa.Array) -> _Values | None:
@@ -188,6 +188,6 @@ def _ordered(array: pa.Array) -> Any:
 
 
 def _objects(array: pa.Array) -> Any:
-    found: Any = np.empty(len(array), object)
-    found[:] = array.to_pylist()
-    return found
+    objects: Any = np.empty(len(array), object)
+    objects[:] = array.to_pylist()
+    return objects

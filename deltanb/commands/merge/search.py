@@ -71,8 +71,8 @@ class Changed:
         ends: Any = np.searchsorted(self.positions, (positions[0], positions[-1] + 1))
         ours: Any = np.arange(ends[0], ends[1])
         places: Any = np.searchsorted(positions, self.positions[ours])
-        found = positions[places] == self.positions[ours]
-        return places[found], ours[found]
+        is_match = positions[places] == self.positions[ours]
+        return places[is_match], ours[is_match]
 
 
 @dataclass
@@ -135,10 +135,10 @@ class Search:
     def _others(self) -> set[str]:
         """The columns of the target that decide beside the keys."""
         decisive = [*self.on.rest, *(one for one in self.conditions if one is not None)]
-        found = {path[1] for part in decisive for path in part.column_paths
+        columns = {path[1] for part in decisive for path in part.column_paths
                  if path[0] == self.names.target_alias}
-        found |= {path[0] for part in self.on.target_only for path in part.column_paths}
-        return found - self._key_columns
+        columns |= {path[0] for part in self.on.target_only for path in part.column_paths}
+        return columns - self._key_columns
 
     @cached_property
     def _late(self) -> Scan | None:
@@ -174,14 +174,14 @@ class Search:
 
     def _search(self, can_match: bool, files: Sequence[AddFile], seen: Callable[[], None]) -> Part:
         part, changes = Part(), []
-        kept = [None if self.room is None else Kept(self.room) for _ in files]
-        for rows, counts in self._read(self._scan if can_match else self._lonely, files, kept, seen):
+        caches = [None if self.room is None else Kept(self.room) for _ in files]
+        for rows, counts in self._read(self._scan if can_match else self._lonely, files, caches, seen):
             changes.append(self._judged(files, rows, counts, part, can_match))
         files_of, positions, clauses, source_rows = (
             np.concatenate(column) for column in zip(*changes, strict=True)) if changes else [np.zeros(0)] * 4
         borders: Any = np.searchsorted(files_of, np.arange(len(files) + 1))
         for place, file in enumerate(files):
-            here, mine = slice(borders[place], borders[place + 1]), kept[place]
+            here, mine = slice(borders[place], borders[place + 1]), caches[place]
             if mine is not None:
                 mine.narrow(BitMap64(positions[here].astype(np.uint64)))
             if here.stop > here.start:
@@ -189,7 +189,7 @@ class Search:
         return part
 
     def _read(
-        self, scan: Scan, files: Sequence[AddFile], kept: Sequence[Kept | None], seen: Callable[[], None]
+        self, scan: Scan, files: Sequence[AddFile], caches: Sequence[Kept | None], seen: Callable[[], None]
     ) -> Iterator[tuple[pa.Table, Any]]:
         """The rows of the files in pieces of about a window, with their positions; and of each piece how many
         rows each file has."""
@@ -201,7 +201,7 @@ class Search:
         def read(one: tuple[int, AddFile]) -> Generator[tuple[int, pa.RecordBatch], None, None]:
             place, file = one
             for batch in read_data_file(
-                    scan, file, positions=True, batch_rows=batch_rows, keep=kept[place]):
+                    scan, file, positions=True, batch_rows=batch_rows, keep=caches[place]):
                 yield place, batch
             seen()
 
@@ -230,29 +230,29 @@ class Search:
     ) -> tuple[Any, Any, Any, Any]:
         """Of the rows that change the file's number, the position, the clause and the source's row.
 
-        ``here`` and ``there`` are pairs of a row of the target and one of the source, as row numbers; they
-        stay sorted by ``here`` throughout, as they are only filtered.
+        ``here`` and ``source_rows`` are pairs of a row of the target and one of the source, as row numbers;
+        they stay sorted by ``here`` throughout, as they are only filtered.
         """
         rows = rows.combine_chunks(pool())
-        here, there = self._pairs(rows) if can_match and len(self.keys) else [np.zeros(0, np.int64)] * 2
+        here, source_rows = self._pairs(rows) if can_match and len(self.keys) else [np.zeros(0, np.int64)] * 2
         if self.by_source:
             places: Any = np.repeat(np.arange(len(files)), counts)
         else:
             rows, places, here = self._narrowed(files, rows, counts, here)
-        here, there = self._filtered(rows, here, there)
+        here, source_rows = self._filtered(rows, here, source_rows)
         # Before pairs are dropped: a source row that meets any target row is not inserted.
-        part.matched.append(there)
+        part.matched.append(source_rows)
         # One pair per row is enough: several are refused later, unless matched rows are left alone or all
         # deleted.
         first = _begins(here)
         part.several |= not first.all()
-        here, there = here[first], there[first]
-        clauses = self.chosen(MATCHED, lambda: self._paired(rows, here, there), len(here))
+        here, source_rows = here[first], source_rows[first]
+        clauses = self.chosen(MATCHED, lambda: self._paired(rows, here, source_rows), len(here))
         if self.by_source:
-            here, there, clauses = self._with_lonely(rows, here, there, clauses)
+            here, source_rows, clauses = self._with_lonely(rows, here, source_rows, clauses)
         keep = clauses >= 0
-        here, there, clauses = here[keep], there[keep], clauses[keep]
-        return places[here], numbers(rows.column(ROW_POSITION))[here], clauses, there
+        here, source_rows, clauses = here[keep], source_rows[keep], clauses[keep]
+        return places[here], numbers(rows.column(ROW_POSITION))[here], clauses, source_rows
 
     def _pairs(self, rows: pa.Table) -> tuple[Any, Any]:
         both = sided(self.names, target=rows)
@@ -265,11 +265,11 @@ class Search:
         """The rows with a match alone, with what decides beside the keys; their files' numbers, and the
         pairs' new ones."""
         begins = _begins(here)
-        kept = here[begins]
-        places: Any = np.searchsorted(np.cumsum(counts), kept, "right")
-        if len(kept) < rows.num_rows:
-            rows, here = pc.take(rows, array_of(kept), memory_pool=pool()), np.cumsum(begins) - 1
-        if self._late is None or not len(kept):
+        firsts = here[begins]
+        places: Any = np.searchsorted(np.cumsum(counts), firsts, "right")
+        if len(firsts) < rows.num_rows:
+            rows, here = pc.take(rows, array_of(firsts), memory_pool=pool()), np.cumsum(begins) - 1
+        if self._late is None or not len(firsts):
             return rows, places, here
         positions = numbers(rows.column(ROW_POSITION))
         batches = [batch for place in places[_begins(places)] for batch in read_data_file(
@@ -279,20 +279,20 @@ class Search:
             rows = rows.append_column(more.schema.field(name), more.column(name))
         return rows.combine_chunks(pool()), places, here
 
-    def _filtered(self, rows: pa.Table, here: Any, there: Any) -> tuple[Any, Any]:
+    def _filtered(self, rows: pa.Table, here: Any, source_rows: Any) -> tuple[Any, Any]:
         """The pairs for which the whole condition is TRUE."""
         able: Any = np.ones(rows.num_rows, bool)
         for conjunct in self.on.target_only if len(here) else ():
             able &= is_true(rows, conjunct)
         keep = able[here]
-        here, there = here[keep], there[keep]
+        here, source_rows = here[keep], source_rows[keep]
         if self.on.rest and len(here):
-            pairs = self._paired(rows, here, there)
+            pairs = self._paired(rows, here, source_rows)
             keep = np.logical_and.reduce([is_true(pairs, conjunct) for conjunct in self.on.rest])
-            here, there = here[keep], there[keep]
-        return here, there
+            here, source_rows = here[keep], source_rows[keep]
+        return here, source_rows
 
-    def _with_lonely(self, rows: pa.Table, here: Any, there: Any, clauses: Any) -> tuple[Any, Any, Any]:
+    def _with_lonely(self, rows: pa.Table, here: Any, source_rows: Any, clauses: Any) -> tuple[Any, Any, Any]:
         """The rows without a match beside the others, in their order."""
         alone: Any = np.ones(rows.num_rows, bool)
         alone[here] = False
@@ -301,12 +301,12 @@ class Search:
             NOT_MATCHED_BY_SOURCE, lambda: sided(self.names, target=rows.take(array_of(lonely))), len(lonely))
         # Each row is there at most once: `here` and `lonely` share none.
         here, clauses = np.concatenate([here, lonely]), np.concatenate([clauses, left])
-        there = np.concatenate([there, np.full(len(lonely), -1)])
+        source_rows = np.concatenate([source_rows, np.full(len(lonely), -1)])
         order = np.argsort(here, kind="stable")
-        return here[order], there[order], clauses[order]
+        return here[order], source_rows[order], clauses[order]
 
-    def _paired(self, rows: pa.Table, here: Any, there: Any) -> pa.Table:
-        return sided(self.names, rows.take(array_of(here)), self.source.take(array_of(there)))
+    def _paired(self, rows: pa.Table, here: Any, source_rows: Any) -> pa.Table:
+        return sided(self.names, rows.take(array_of(here)), self.source.take(array_of(source_rows)))
 
     def chosen(self, kind: str, rows: Callable[[], pa.Table], count: int) -> Any:
         """For each row the place of the first clause of the kind whose condition is TRUE, or -1."""

@@ -31,7 +31,7 @@ from deltanb.actions import (
     RemoveFile,
     decode_path,
 )
-from deltanb.commands.read.moved_rows import ALONE, CHANGED, Piece, told_apart
+from deltanb.commands.read.moved_rows import ALONE, CHANGED, Piece, classify_moved
 from deltanb.commands.rows.change_files import CHANGE_TYPE
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import deletion_vectors
@@ -128,8 +128,8 @@ def plan_changes(
     target = log.snapshot_at(final) if final != last.version else last
     schema = _feed_schema(target.schema)
     names = target.schema.names if columns is None else list(columns)
-    wanted = [*names, *(name for name in FEED_COLUMNS if name not in names)]
-    scan = plan_for(target, schema, wanted, where, FEED_COLUMNS)
+    read_names = [*names, *(name for name in FEED_COLUMNS if name not in names)]
+    scan = plan_for(target, schema, read_names, where, FEED_COLUMNS)
     if first > final:
         return scan, []
     return scan, _pruned(list(_files(log, first, final, target, scan)), scan)
@@ -217,24 +217,24 @@ def _earliest(log: DeltaLog) -> int:
 
 
 def _at_or_after(log: DeltaLog, moment: str | dt.datetime, earliest: int) -> int:
-    wanted = history.to_milliseconds(moment)
+    time = history.to_milliseconds(moment)
     try:
-        found = history.version_as_of(log, moment)
+        version = history.version_as_of(log, moment)
     except VersionNotFound:
         begin = history.commit_times(log, earliest, earliest)
-        if begin and wanted < begin[earliest]:
+        if begin and time < begin[earliest]:
             return earliest
         raise
-    return found + (history.commit_times(log, found, found).get(found, wanted) < wanted)
+    return version + (history.commit_times(log, version, version).get(version, time) < time)
 
 
 def _at_or_before(log: DeltaLog, moment: str | dt.datetime, latest: int) -> int:
-    wanted = history.to_milliseconds(moment)
+    time = history.to_milliseconds(moment)
     try:
         return min(history.version_as_of(log, moment), latest)
     except VersionNotFound:
         finish = history.commit_times(log, latest, latest)
-        if finish and wanted >= finish[latest]:
+        if finish and time >= finish[latest]:
             return latest
         raise
 
@@ -383,12 +383,12 @@ def _files(
         if changed or version == first:
             check_schema(version, metadata, protocol, target, scan)
         known = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: _time(times[version])}
-        told = list(_told_by(actions, version, log, metadata))
+        files = list(_files_of(actions, version, log, metadata))
         tracked = columns_of(metadata, protocol)
         if tracked and (not changed or tracked == _columns_before(log, version)):
-            told = _by_row_id(told, replace(scan, columns=tracked, fields=tracked, predicate=None,
+            files = _by_row_id(files, replace(scan, columns=tracked, fields=tracked, predicate=None,
                                             tracked=tracked, version=version))
-        for file in told:
+        for file in files:
             kind = {} if file.kind is None else {CHANGE_TYPE: file.kind}
             yield replace(file, values={**file.values, **known, **kind})
 
@@ -420,12 +420,12 @@ def _is_on(metadata: Metadata, protocol: Protocol) -> bool:
     return bool(on) and protocol.supports("changeDataFeed")
 
 
-def _told_by(
+def _files_of(
     actions: Sequence[Action], version: int, log: DeltaLog, metadata: Metadata
 ) -> Iterator[ChangedFile]:
-    told = [a for a in actions if isinstance(a, AddCDCFile)]
-    if told:
-        for file in told:
+    change_files = [a for a in actions if isinstance(a, AddCDCFile)]
+    if change_files:
+        for file in change_files:
             yield ChangedFile(version, file.path, None, file.partition_values)
         return
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
@@ -464,17 +464,17 @@ def _by_row_id(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
     if not all(sides):
         return files
     try:
-        found = told_apart(scan, *([Piece(file.row, file.only) for file in side] for side in sides))
+        classified = classify_moved(scan, *([Piece(file.row, file.only) for file in side] for side in sides))
     except DataFileNotFound:  # it is missed once more when its rows are read, with what can be done
         return files
-    if found is None:
+    if classified is None:
         return files
-    told = []
-    for side, fates, change in zip(sides, found, ("update_preimage", "update_postimage"), strict=True):
+    parts: list[ChangedFile] = []
+    for side, fates, change in zip(sides, classified, ("update_preimage", "update_postimage"), strict=True):
         for file, fate in zip(side, fates, strict=True):
-            told += [replace(file, kind=kind, only=rows) for kind, rows in (
+            parts += [replace(file, kind=kind, only=rows) for kind, rows in (
                 (file.kind, fate[ALONE]), (change, fate[CHANGED])) if rows]
-    return told
+    return parts
 
 
 def _changes_nothing(info: CommitInfo) -> bool:
@@ -531,10 +531,10 @@ def _exact(predicate: Predicate, names: frozenset[str]) -> Any:
     """The conjuncts that partition values and the commit decide alone; None if there are none."""
     from deltanb.sql import expressions as ex
 
-    found = [part for part in ex.conjuncts(predicate.expression)
+    parts = [part for part in ex.conjuncts(predicate.expression)
              if (paths := [n.path for n in ex.walk(part) if isinstance(n, ex.Column)])
              and all(path[0] in names for path in paths)]
-    return ex.boolean("and", *found) if found else None
+    return ex.boolean("and", *parts) if parts else None
 
 
 # --- the rows -------------------------------------------------------------------------------------

@@ -69,8 +69,8 @@ def count_version(snapshot: Snapshot) -> int:
 
 def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
     """The live rows of the files that do not say how many they have."""
-    said = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
-    silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(said.column(NUM_RECORDS.name)))
+    stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
+    silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(stats.column(NUM_RECORDS.name)))
 
     def rows_of(file: dict[str, Any]) -> int:
         with opened(snapshot.log.store, decode_path(file["path"]), str(snapshot.log.path),
@@ -78,6 +78,6 @@ def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
             vector = file["deletion_vector"]
             return int(parquet.metadata.num_rows) - (0 if vector is None else int(vector["cardinality"]))
 
-    found: Iterable[int] = parallel.each(
+    counts: Iterable[int] = parallel.each(
         rows_of, silent.to_pylist(), read_concurrency(snapshot.log.store), name="count")
-    return sum(found)
+    return sum(counts)

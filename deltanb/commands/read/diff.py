@@ -92,10 +92,11 @@ def diff(
         raise InvalidArgument(f"max_rows={max_rows!r} must be a whole number of rows, 0 or more")
     after = (newest or log.update()) if end is None else _snapshot(log, end)
     before = _snapshot(log, start)
-    found = compare(before, after)
-    wanted = None if keys is None else known_columns(keys, after, "keys")
+    difference = compare(before, after)
+    key_columns = None if keys is None else known_columns(keys, after, "keys")
     shown = None if columns is None else known_columns(columns, after)
-    return replace(found, rows=rows_of(before, after, found.files, wanted, max_rows), columns=shown)
+    rows = rows_of(before, after, difference.files, key_columns, max_rows)
+    return replace(difference, rows=rows, columns=shown)
 
 
 def in_short(error: BaseException, root: str) -> str:
@@ -142,21 +143,21 @@ def key_names(keys: str | Iterable[str], what: str = "keys") -> tuple[str, ...]:
     return names
 
 
-def known_columns(wanted: str | Sequence[str], at: Snapshot, what: str = "columns") -> tuple[str, ...]:
+def known_columns(names: str | Sequence[str], at: Snapshot, what: str = "columns") -> tuple[str, ...]:
     """The columns by the names they have in a version.
 
     Raises:
         InvalidArgument: there is no such column; ``what`` is the argument that asks for it.
     """
-    names = []
-    for key in key_names(wanted, what):
+    spelled = []
+    for key in key_names(names, what):
         field = at.schema.get(key)
         if field is None:
             raise InvalidArgument(
                 f"{what}: version {at.version} has no column {key!r}; "
                 f"{did_you_mean(key, at.schema.names)[0]}", column=key)
-        names.append(field.name)
-    return tuple(names)
+        spelled.append(field.name)
+    return tuple(spelled)
 
 
 # --- which rows are read --------------------------------------------------------------------------
@@ -254,17 +255,17 @@ def _counted(before: Snapshot, after: Snapshot, files: FileDiff, reason: str) ->
     """Rows that the log counts: exactly where files only came or only went, else at most so many."""
     from deltanb.engines.arrow.read import head
 
-    found = _estimated(after, files, reason)
+    estimate = _estimated(after, files, reason)
     if files.remasked_after.num_rows or (files.added.num_rows and files.removed.num_rows):
-        return found
+        return estimate
     only, snapshot = (files.added, after) if files.added.num_rows else (files.removed, before)
     if num_rows(only) is None:
-        return found
+        return estimate
     sample, _ = conformed(head(snapshot, only, SAMPLE_ROWS), snapshot.schema, after.schema)
     note = f"counted by the log, a sample shown: {reason}"
     if snapshot is after:
-        return replace(found, added=sample, is_exact=True, note=note)
-    return replace(found, removed=sample, is_exact=True, note=note)
+        return replace(estimate, added=sample, is_exact=True, note=note)
+    return replace(estimate, removed=sample, is_exact=True, note=note)
 
 
 def _estimated(after: Snapshot, files: FileDiff, reason: str = "") -> RowDiff:
@@ -292,5 +293,4 @@ def _read(snapshot: Snapshot, files: list[_Reading], by_id: bool) -> pa.Table:
         return list(read_data_file(scan, file.row, only=file.only))
 
     read_files = parallel.each(read, files, read_concurrency(scan.store), name="diff")
-    found = [batch for batches in read_files for batch in batches]
-    return pa.Table.from_batches(found, scan.schema)
+    return pa.Table.from_batches([batch for batches in read_files for batch in batches], scan.schema)

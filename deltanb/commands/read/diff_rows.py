@@ -64,12 +64,12 @@ class Sides:
 
     def has_nulls(self, names: Sequence[str]) -> np.ndarray:
         """For each row whether one of the columns is NULL."""
-        found: np.ndarray = np.zeros(self.size, bool)
+        mask: np.ndarray = np.zeros(self.size, bool)
         for name in names:
             for start, side in ((0, self.before), (self.before.num_rows, self.after)):
                 nulls = pc.is_null(side[name]).to_numpy()
-                found[start : start + side.num_rows] |= nulls
-        return found
+                mask[start : start + side.num_rows] |= nulls
+        return mask
 
 
 def match(
@@ -90,21 +90,21 @@ def match(
         gone, come = gone[again[0]], come[again[1]]
     how = "nothing"
     names: tuple[str, ...] = ()
-    found: list[tuple[np.ndarray, np.ndarray]] = []
+    matches: list[tuple[np.ndarray, np.ndarray]] = []
     if sides.ids is not None:
         nulls = np.concatenate([pc.is_null(ids).to_numpy() for ids in sides.ids])
-        found.append(_pairs(sides, codes_of(list(sides.ids)), nulls, gone, come))
-        gone, come = _without(gone, come, found[0])
-        how = "row ids" if len(found[0][0]) else how
+        matches.append(_pairs(sides, codes_of(list(sides.ids)), nulls, gone, come))
+        gone, come = _without(gone, come, matches[0])
+        how = "row ids" if len(matches[0][0]) else how
     if keys:
         how, names = "keys", keys
-        found.append(_pairs(sides, _asked(sides, keys, versions), sides.has_nulls(keys), gone, come))
+        matches.append(_pairs(sides, _asked(sides, keys, versions), sides.has_nulls(keys), gone, come))
     elif keys is None and (name := _inferred(sides, fixed, gone, come)) is not None:
         how, names = "inferred" if how == "nothing" else how, (name,)
-        found.append(_pairs(sides, sides.codes[name], np.zeros(sides.size, bool), gone, come))
+        matches.append(_pairs(sides, sides.codes[name], np.zeros(sides.size, bool), gone, come))
     if keys or names:
-        gone, come = _without(gone, come, found[-1])
-    pairs = [np.concatenate([np.zeros(0, np.int64), *side]) for side in zip(*found, strict=True)] or (
+        gone, come = _without(gone, come, matches[-1])
+    pairs = [np.concatenate([np.zeros(0, np.int64), *side]) for side in zip(*matches, strict=True)] or (
         [np.zeros(0, np.int64)] * 2)
     pairs = [side[np.argsort(pairs[0], kind="stable")] for side in pairs]
     return RowDiff(
@@ -237,8 +237,8 @@ def codes_of(columns: Sequence[pa.ChunkedArray]) -> np.ndarray:
 
 def _numbered(column: pa.ChunkedArray) -> np.ndarray:
     encoded = pc.dictionary_encode(column, null_encoding="encode")
-    found = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-    return np.concatenate([np.zeros(0, np.int64), *found]).astype(np.int64)
+    indices = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate([np.zeros(0, np.int64), *indices]).astype(np.int64)
 
 
 def _plain(array: pa.Array) -> pa.Array:
@@ -269,26 +269,26 @@ def _ordered(value: Any, data_type: pa.DataType) -> Any:
 
 
 def conformed(
-    rows: pa.Table, own: StructType, wanted: StructType
+    rows: pa.Table, own: StructType, target_schema: StructType
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """The rows in the columns of another schema, and which of these hold nothing comparable.
 
     Columns that the rows lack are NULL. One whose values do not fit the wanted type is NULL, too, and
     named.
     """
-    target, arrays, lost = wanted.to_arrow(), [], []
-    for old, new in paired_fields(own, wanted):
+    target, arrays, lost = target_schema.to_arrow(), [], []
+    for old, new in paired_fields(own, target_schema):
         if new is None:
             continue
         kind = target.field(new.name).type
-        found = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+        converted = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
         if old is not None:
             try:
                 chunks = [_converted(chunk, old.type, new.type) for chunk in rows[old.name].chunks]
-                found = pa.chunked_array(chunks, kind)
+                converted = pa.chunked_array(chunks, kind)
             except (pa.ArrowException, ValueError, TypeError, KeyError):
                 lost.append(new.name)
-        arrays.append((new.name, found))
+        arrays.append((new.name, converted))
     columns = dict(arrays)
     loose = pa.schema([field.with_nullable(True) for field in target])
     return pa.table([columns[name] for name in target.names], schema=loose), tuple(lost)

@@ -105,11 +105,11 @@ class ChangeFeed(Displayable):
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
         """By version: its time, and how many rows of each kind; without commits that changed none."""
-        found: dict[int, dict[str, Any]] = {}
+        by_version: dict[int, dict[str, Any]] = {}
         for (version, kind), places in self._places.items():
             time = self._rows[COMMIT_TIMESTAMP][int(places[0])].as_py()
-            found.setdefault(version, {"version": version, "time": time})[kind] = len(places)
-        return [found[version] for version in sorted(found)]
+            by_version.setdefault(version, {"version": version, "time": time})[kind] = len(places)
+        return [by_version[version] for version in sorted(by_version)]
 
     def of(self, version: int, kind: str, limit: int | None = None) -> pa.Table:
         """Rows of one kind of one commit, in the table's columns."""
@@ -144,9 +144,9 @@ class ChangeFeed(Displayable):
         for name in self._key_columns():
             if before.num_rows == 1 and is_unlikely_key(name):
                 break  # a single row is unique by any column
-            found = _by_key(before[name], after[name])
-            if found is not None:
-                return Pairs(before.take(found[0]), after.take(found[1]), name)
+            indices = _by_key(before[name], after[name])
+            if indices is not None:
+                return Pairs(before.take(indices[0]), after.take(indices[1]), name)
         if before.num_rows != after.num_rows or not _have_something_in_common(before, after):
             return None
         return Pairs(before, after)

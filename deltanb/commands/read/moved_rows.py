@@ -1,6 +1,6 @@
 """Rows that a commit removes and adds: which are the same, which have changed, told by their ids.
 
-What lives here: :func:`told_apart`, for a commit that takes whole files out and puts others in and leaves
+What lives here: :func:`classify_moved`, for a commit that takes whole files out and puts others in and leaves
 no change data files, as a RESTORE does (PROTOCOL.md, "Row Tracking").
 What it does not know: the feed, versions, where files are named.
 
@@ -31,7 +31,7 @@ class Piece:
     only: BitMap64 | None = None
 
 
-def told_apart(
+def classify_moved(
     scan: Scan, removed: Sequence[Piece], added: Sequence[Piece]
 ) -> list[list[dict[int, BitMap64]]] | None:
     """For each piece of both sides the positions of its rows that are on its side :data:`ALONE`, that
@@ -63,9 +63,9 @@ def _rows(scan: Scan, pieces: Sequence[Piece]) -> dict[str, Any]:
     """Of all rows, one behind the other: piece, position, id and version, and what becomes of them."""
     batches, counts = [], []
     for piece in pieces:
-        found = list(read_data_file(scan, piece.file, positions=True, only=piece.only))
-        batches += found
-        counts.append(sum(batch.num_rows for batch in found))
+        decoded = list(read_data_file(scan, piece.file, positions=True, only=piece.only))
+        batches += decoded
+        counts.append(sum(batch.num_rows for batch in decoded))
     row_id, version = (column.name for column in scan.tracked)
     table = pa.Table.from_batches(batches, scan.schema.append(pa.field(ROW_POSITION, pa.int64())))
     known = table[row_id].is_valid().to_numpy() & table[version].is_valid().to_numpy()

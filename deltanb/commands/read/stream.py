@@ -78,20 +78,20 @@ class Offset:
                 "index": self.position.done}
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Offset:
+    def of(cls, value: Mapping[str, Any]) -> Offset:
         """From its JSON.
 
         Raises:
             InvalidArgument: it is none of a table's stream, or of a newer release.
         """
         try:
-            number, origin = given["format"], given["origin"]
+            number, origin = value["format"], value["origin"]
             if number == FORMAT:
-                return cls(given["table"], Position(int(origin["version"]), not origin["snapshot"], 0),
-                           Position(int(given["version"]), not given["snapshot"], int(given["index"])))
+                return cls(value["table"], Position(int(origin["version"]), not origin["snapshot"], 0),
+                           Position(int(value["version"]), not value["snapshot"], int(value["index"])))
         except (KeyError, TypeError, ValueError):
             raise InvalidArgument(
-                f"the checkpoint has the offset {dict(given)!r:.200}, which is none of a deltanb stream: it "
+                f"the checkpoint has the offset {dict(value)!r:.200}, which is none of a deltanb stream: it "
                 "belongs to another source. Start the stream with a new checkpoint") from None
         raise InvalidArgument(
             f"the checkpoint has an offset of format {number!r}, and this release of deltanb reads format "
@@ -217,12 +217,12 @@ class TableStreamSource:
         Raises:
             StreamSourceChanged, VersionNotFound: as :meth:`latest`.
         """
-        begin, found, stop = self.between(start, end), [], end.position
+        begin, files, stop = self.between(start, end), [], end.position
         for piece in self._pieces(begin, stop.version if stop.done else stop.version - 1):
             if piece.behind > stop:
                 break
-            found += piece.files
-        return found
+            files += piece.files
+        return files
 
     def between(self, start: Offset, end: Offset) -> Position:
         """Where the files before ``end`` begin: a first batch that is run again began where its end says."""
@@ -251,18 +251,18 @@ class TableStreamSource:
             raise VersionNotFound(
                 f"the stream is to start at version {version}; the newest of {self.log.path} is {newest}. "
                 "Give startingVersion=latest for what comes from now on", version=version, latest=newest)
-        self._check_there(version)
+        self._check_available(version)
         return Position(version, True, 0)
 
     def _at_or_after(self, timestamp: str) -> int:
-        wanted = history.to_milliseconds(timestamp)
+        time = history.to_milliseconds(timestamp)
         earliest = self._earliest()
         first = history.commit_times(self.log, earliest, earliest).get(earliest)
-        if first is not None and wanted <= first:
+        if first is not None and time <= first:
             return earliest
-        found = history.version_as_of(self.log, timestamp)
-        at = history.commit_times(self.log, found, found).get(found, wanted)
-        return found + (at < wanted)
+        version = history.version_as_of(self.log, timestamp)
+        at = history.commit_times(self.log, version, version).get(version, time)
+        return version + (at < time)
 
     def _check_table(self, offset: Offset) -> None:
         if offset.table != self._table:
@@ -271,7 +271,7 @@ class TableStreamSource:
                 f"one at {self.log.path} (id {self._table}): the table was made anew, or the stream has "
                 "another path now. Start it with a new checkpoint", path=self.log.path)
 
-    def _check_there(self, version: int) -> None:
+    def _check_available(self, version: int) -> None:
         earliest = self._earliest()
         if version < earliest:
             raise VersionNotFound(
@@ -292,7 +292,7 @@ class TableStreamSource:
             yield from self._of_snapshot(at)
             at = Position(at.version + 1, True, 0)
         if at.version <= until:
-            self._check_there(at.version)
+            self._check_available(at.version)
         for version in range(at.version, until + 1):
             files = self._of_commit(version)
             behind = Position(version + 1, True, 0)
@@ -345,7 +345,7 @@ class TableStreamSource:
         try:
             return self.log.read_commit(version)
         except VersionNotFound:
-            self._check_there(version)
+            self._check_available(version)
             raise
 
     def _changed(self, version: int) -> list[ChangedFile]:
@@ -399,11 +399,11 @@ class TableStreamSource:
             path=self.log.path)
 
 
-def _differences(found: StructType, shown: StructType, *, strict: bool) -> list[str]:
+def _differences(current: StructType, shown: StructType, *, strict: bool) -> list[str]:
     """How the columns of a version differ from a stream's: all that does, or only what cannot be read."""
     known = {field.name.lower(): field for field in shown.fields}
     lines = []
-    for field in found.fields:
+    for field in current.fields:
         other = known.pop(field.name.lower(), None)
         if other is None:
             lines += [f"+ {field.name}: {field.type}"] if strict else []

@@ -71,6 +71,6 @@ def _without_rules(metadata: Metadata) -> Metadata:
     """The table's metadata for rows that have passed its constraints: nothing is verified again."""
     fields = [field.replace(metadata={k: v for k, v in field.metadata.items() if k not in KEYS})
               for field in metadata.schema.fields]
-    kept = {key: text for key, text in metadata.configuration.items()
+    configuration = {key: text for key, text in metadata.configuration.items()
             if not key.lower().startswith("delta.constraints.")}
-    return metadata.replace(schema_string=StructType(fields).to_json(), configuration=kept)
+    return metadata.replace(schema_string=StructType(fields).to_json(), configuration=configuration)

@@ -87,7 +87,7 @@ def delete(
             changes = _changed(txn, condition, touched, worker)
         watch.lap("rewriteTimeMs")
         metrics.update(changes.metrics(), **watch.metrics())
-        metrics["numDeletedRows"] = sum(len(found.rows) for found in touched)
+        metrics["numDeletedRows"] = sum(len(file.rows) for file in touched)
         return txn.commit(changes.actions, _operation(condition, metrics, changes.tags(txn),
                                                       user_metadata))
 
@@ -121,7 +121,7 @@ def _changed(
     txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: Engine
 ) -> FileChanges:
     changes = take_out(txn, condition, touched, engine)
-    if wants_changes(txn) and not all(found.is_whole for found in touched):
+    if wants_changes(txn) and not all(file.is_whole for file in touched):
         changes.changes = write_changes(txn, [("delete", rows_of(txn, touched, "touched"))])
     return changes
 

@@ -133,8 +133,8 @@ def take_out(
     if uses_vectors(txn):
         mark_deleted(txn, touched, changes)
         return changes
-    changes.removed = [found.file.remove() for found in touched]
-    changes.copied = sum(found.others for found in touched)
+    changes.removed = [one.file.remove() for one in touched]
+    changes.copied = sum(one.others for one in touched)
     if changes.copied:
         changes.written = engine.survivors(txn, touched, condition)
     return changes
@@ -152,15 +152,15 @@ def mark_deleted(
     new; all of them are written into one file, which goes when the transaction is discarded. ``meanwhile``
     is what else the command writes: where files go into a bucket, nobody waits for the vectors first.
     """
-    kept = [found for found in touched if not found.is_whole]
-    changes.removed += [found.file.remove() for found in touched if found.is_whole]
-    if not kept:
+    partial = [one for one in touched if not one.is_whole]
+    changes.removed += [one.file.remove() for one in touched if one.is_whole]
+    if not partial:
         meanwhile()
         return
     unions = []
-    for found in kept:
-        deleted = deleted_rows(txn, found.file)
-        unions.append(found.rows if deleted is None else found.rows | deleted)
+    for one in partial:
+        deleted = deleted_rows(txn, one.file)
+        unions.append(one.rows if deleted is None else one.rows | deleted)
     number = options.new_id()  # drawn here: two threads would draw in any order
 
     def write() -> list[DeletionVector]:
@@ -169,6 +169,6 @@ def mark_deleted(
             begun=txn.written)
 
     vectors = parallel.beside(write, meanwhile, is_remote(txn.log.store), "vectors")
-    for found, vector in zip(kept, vectors, strict=True):
-        marked = found.file.with_deletion_vector(vector, physical_count(txn, found.file))
-        changes.vectors.append((marked.replace(data_change=True), found.file.remove()))
+    for one, vector in zip(partial, vectors, strict=True):
+        marked = one.file.with_deletion_vector(vector, physical_count(txn, one.file))
+        changes.vectors.append((marked.replace(data_change=True), one.file.remove()))

@@ -202,17 +202,17 @@ def _check_stream(frame: Any) -> None:
             "spark.readStream")
 
 
-def _trigger(given: Any) -> dict[str, Any] | None:
+def _trigger(trigger: Any) -> dict[str, Any] | None:
     """Spark's keywords for what a person gave."""
-    if given is None:
+    if trigger is None:
         return None
-    if isinstance(given, str):
-        return {given: True} if given in ("availableNow", "once") else {"processingTime": given}
-    if not isinstance(given, Mapping) or len(given) != 1 or next(iter(given)) not in TRIGGERS:
+    if isinstance(trigger, str):
+        return {trigger: True} if trigger in ("availableNow", "once") else {"processingTime": trigger}
+    if not isinstance(trigger, Mapping) or len(trigger) != 1 or next(iter(trigger)) not in TRIGGERS:
         raise InvalidArgument(
-            f"trigger={given!r:.80} is none of a table's streams; give 'availableNow', an interval such as "
+            f"trigger={trigger!r:.80} is none of a table's streams; give 'availableNow', an interval such as "
             "'10 seconds', or one of Spark's keywords with its value: {'processingTime': '10 seconds'}")
-    return dict(given)
+    return dict(trigger)
 
 
 def _check_table(log: DeltaLog, frame: Any, options: _Options) -> None:
@@ -289,10 +289,10 @@ def _upsert(
 def _refuse_twice(rows: Any, batch: Batch, keys: Sequence[str]) -> None:
     """A key twice has no newest state; the merge would notice only where the table has the key, too."""
     names = [backticked(key) for key in keys]
-    found = rows.groupBy(*names).count().where("count > 1").limit(1).collect()
-    if found:
-        said = ", ".join(f"{key}={found[0][place]!r}" for place, key in enumerate(keys))
+    repeated = rows.groupBy(*names).count().where("count > 1").limit(1).collect()
+    if repeated:
+        key_text = ", ".join(f"{key}={repeated[0][place]!r}" for place, key in enumerate(keys))
         raise MultipleSourceRowsMatched(
-            f"batch {batch.number} has {found[0]['count']} rows with {said}, so what the row becomes is "
-            "ambiguous. Group the stream by its keys, or name all columns that tell rows apart; nothing was "
-            "written")
+            f"batch {batch.number} has {repeated[0]['count']} rows with {key_text}, so what the row becomes "
+            "is ambiguous. Group the stream by its keys, or name all columns that tell rows apart; "
+            "nothing was written")

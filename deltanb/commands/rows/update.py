@@ -102,7 +102,7 @@ def update(
             changes = _changed(txn, condition, tree, touched, worker)
         watch.lap("rewriteTimeMs")
         metrics.update(changes.metrics(), **watch.metrics())
-        metrics["numUpdatedRows"] = sum(len(found.rows) for found in touched)
+        metrics["numUpdatedRows"] = sum(len(file.rows) for file in touched)
         predicate = [] if condition.sql is None else [condition.sql]
         operation = Operation("UPDATE", {"predicate": predicate}, metrics=metrics,
                               tags=changes.tags(txn), user_metadata=user_metadata)
@@ -126,8 +126,8 @@ def _changed(
             engine.changed(txn, touched, condition, tree, others=False)))
         new = changes.written
     else:
-        changes.removed = [found.file.remove() for found in touched]
-        changes.copied = sum(found.others for found in touched)
+        changes.removed = [one.file.remove() for one in touched]
+        changes.copied = sum(one.others for one in touched)
         apart = feed or not condition.can_be_repeated
         new = changes.written = engine.changed(txn, touched, condition, tree, others=not apart)
         if apart and changes.copied:

@@ -152,9 +152,9 @@ class Batch:
     @property
     def named(self) -> dict[str, str]:
         """What a commit says of it, under Delta's names; the query's name and the offsets have none there."""
-        said = {"queryId": self.query_id, "epochId": str(self.number), "queryName": self.name,
+        parameters = {"queryId": self.query_id, "epochId": str(self.number), "queryName": self.name,
                 OFFSETS: self.offsets}
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in parameters.items() if value is not None}
 
 
 @active.command_named("write_stream")
@@ -238,9 +238,9 @@ class WriteOptions:
                 raise InvalidArgument(
                     f"txn={self.txn!r} must be an application id (text) and a version (integer)")
 
-    def filled(self, given: Mapping[str, Any]) -> WriteOptions:
+    def filled(self, settings: Mapping[str, Any]) -> WriteOptions:
         """The options with those that nobody has said taken from what a session says."""
-        more = dict(given)
+        more = dict(settings)
         if self.overwrite_schema:
             more.pop("merge_schema", None)
         if self.txn is not None:
@@ -331,19 +331,19 @@ def _evolve(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
         if data.target.metadata != before:
             txn.update_metadata(data.target.metadata)
         return
-    found = evolution.schema_of(data)
+    source = evolution.schema_of(data)
     if plan.overwrite_schema:
-        schema = evolution.fresh(found)
+        schema = evolution.fresh(source)
         assert not isinstance(schema, str)
         after = evolution.with_schema(before, schema, plan.partition_by)  # type: ignore[arg-type]
     else:
         widen = properties.get(before.configuration, "delta.enableTypeWidening") and any(
             txn.protocol.supports(name) for name in ("typeWidening", "typeWidening-preview"))
-        merged = evolution.merge(before.schema, found, widen=bool(widen))
+        merged = evolution.merge(before.schema, source, widen=bool(widen))
         if merged == before.schema:
             return
         after = evolution.with_schema(before, merged)
-        evolution.check_constraints_kept(before, after)
+        evolution.check_retained_constraints(before, after)
     if (after.schema_string, after.partition_columns) != (
             before.schema_string, before.partition_columns):
         txn.update_metadata(after)
@@ -390,10 +390,10 @@ def _overwritten(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> _
         return _replaced(txn, data, plan, plan.where)
     added = _write_rows(txn, data, plan)
     if plan.dynamic and txn.metadata.partition_columns:
-        found = txn.filter_files_in_partitions_of(added)
+        replaced = txn.filter_files_in_partitions_of(added)
     else:
-        found = txn.filter_files()
-    return _Change(added, [file.remove() for file in found])
+        replaced = txn.filter_files()
+    return _Change(added, [file.remove() for file in replaced])
 
 
 def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: str) -> _Change:
@@ -409,9 +409,9 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
     checks = [Within("where", where)]
     files = condition.scan(txn)
     if condition.is_decided_by_log(txn):
-        found = list(files)
-        return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in found],
-                       rows_deleted=_num_rows(found))
+        replaced = list(files)
+        return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in replaced],
+                       rows_deleted=_num_rows(replaced))
     # What was written elsewhere is committed in a process that must not start a session of its own.
     engine = named("arrow" if isinstance(data, Written) else choose_by_size(txn.log.store, [files.table]))
     touched = find(txn, files, condition, engine, leave=True)
@@ -419,7 +419,7 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
     added = _write_rows(txn, data, plan, checks)
     change = _Change([*added, *out.written], out.removed, rows_deleted=sum(len(f.rows) for f in touched),
                      rows_copied=out.copied, copied=out.written, vectors=out.vectors)
-    if wants_changes(txn) and not all(found.is_whole for found in touched):  # else whole files say it
+    if wants_changes(txn) and not all(file.is_whole for file in touched):  # else whole files say it
         change.changes = write_changes(txn, [
             ("delete", rows_of(txn, touched, "touched")), ("insert", written_rows(txn, added))])
     return change

@@ -68,14 +68,14 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
     paths = clustering_columns(txn.snapshot)
     paths += [_physical(txn, name) for name in columns or ()]
     files = txn.filter_files()  # a file that goes meanwhile must not come back
-    found = []
+    analyzed = []
     with progress("ANALYZE: files described", len(files)) as seen:
         for one in parallel.each(
                 lambda file: (file, _described(txn, file, paths)), files,
                 read_concurrency(log.store, MAX_READERS), "analyze"):
             seen()
-            found.append(one)
-    changed = [file.replace(stats=stats, data_change=False) for file, stats in found
+            analyzed.append(one)
+    changed = [file.replace(stats=stats, data_change=False) for file, stats in analyzed
                if _value(file.stats) != _value(stats)]
     metrics = {"numFiles": len(changed)}
     if not changed:

@@ -44,15 +44,15 @@ def generate(snapshot: Snapshot, mode: str = SYMLINKS) -> None:
     write_manifests(snapshot)
     names = [str(snapshot.schema.field(column).metadata.get(
         "delta.columnMapping.physicalName", column)) for column in snapshot.partition_columns]
-    kept = set()
+    manifests = set()
     for values in snapshot.select_files(["partition_values"])["partition_values"].to_pylist(
             maps_as_pydicts="lossy"):
         key = [(values or {}).get(name) for name in names]
         folder = hive_path(zip(snapshot.partition_columns, key, strict=True))
-        kept.add("/".join(part for part in (MANIFEST_FOLDER, folder, "manifest") if part))
+        manifests.add("/".join(part for part in (MANIFEST_FOLDER, folder, "manifest") if part))
     store = snapshot.log.store
     inside = Inside(store)
     for status in list(store.list_all(MANIFEST_FOLDER)):
-        if status.name.endswith("/manifest") and status.name not in kept:
+        if status.name.endswith("/manifest") and status.name not in manifests:
             check_manifest(inside, status.name)
             store.delete(status.name)

@@ -33,12 +33,12 @@ def leftovers(store: LogStore, cutoff: int) -> list[FileStatus]:
     names = [*store.list_names(""), *store.list_names(LOG_FOLDER), *store.list_names(SIDECAR_FOLDER)]
     statuses = [status for name in names if is_temporary(name) and (status := store.status(name))]
     statuses += [status for status in store.list_all(MANIFEST_FOLDER) if is_temporary(status.name)]
-    found = [status for status in statuses if status.modification_time <= cutoff]
+    abandoned = [status for status in statuses if status.modification_time <= cutoff]
     for folder in _folders(store):
         files = list(store.list_all(folder))
         if all(status.modification_time <= cutoff for status in files):
-            found += files
-    return found
+            abandoned += files
+    return abandoned
 
 
 def folders_of_leftovers(store: LogStore, cutoff: int) -> list[str]:
@@ -46,14 +46,14 @@ def folders_of_leftovers(store: LogStore, cutoff: int) -> list[str]:
 
     They are to be removed where they are empty by then.
     """
-    found = []
+    folders = []
     for name in _folders(store):
         top = store.local_path(name)
         assert top is not None
         paths = [folder for folder, _, _ in os.walk(top, topdown=False)]
         if all(_changed(path) <= cutoff for path in paths):
-            found += paths
-    return found
+            folders += paths
+    return folders
 
 
 def _folders(store: LogStore) -> Iterator[str]:
@@ -63,10 +63,10 @@ def _folders(store: LogStore) -> Iterator[str]:
         return
     try:
         with os.scandir(root) as entries:
-            found = [e.name for e in entries if _FOLDER.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
+            names = [e.name for e in entries if _FOLDER.fullmatch(e.name) and e.is_dir(follow_symlinks=False)]
     except OSError as error:
         raise StorageError.of(error, "listed", root) from error
-    yield from sorted(found)
+    yield from sorted(names)
 
 
 def _changed(path: str) -> int:

@@ -186,7 +186,7 @@ def _path(txn: OptimisticTransaction, name: str) -> clustering.Path:
         raise InvalidArgument(
             f"{name!r} is a partition column: all rows of a file have the same value, so there is "
             "nothing to order by", column=name)
-    found: list[str] = []
+    names: list[str] = []
     at: Any = txn.snapshot.schema
     for part in [name] if at.get(name) is not None else name.split("."):
         field = at.get(part) if isinstance(at, StructType) else None
@@ -194,11 +194,11 @@ def _path(txn: OptimisticTransaction, name: str) -> clustering.Path:
             raise InvalidArgument(
                 f"zorder_by names the column {name!r}, which table {txn.table} does not have; it has "
                 f"{', '.join(txn.snapshot.schema.names[:12])}", column=name)
-        found.append(field.name)
+        names.append(field.name)
         at = field.type
     if not isinstance(at, PrimitiveType) or at.name in ("variant", "void"):
         raise InvalidArgument(f"rows cannot be ordered by {name!r}, which is {at}", column=name)
-    return tuple(found)
+    return tuple(names)
 
 
 # --- which files go together ----------------------------------------------------------------------
@@ -295,13 +295,13 @@ def _rewritten(
     columns = clustering_columns(txn.snapshot)
     ordered_by = [_physical(txn.snapshot.schema, path, mode)
                   for path in tasks[0].columns]
-    wanted = list(dict.fromkeys([*columns, *ordered_by]))
+    statistics_columns = list(dict.fromkeys([*columns, *ordered_by]))
 
     def write(task: _Task) -> list[AddFile]:
         curve = _fitted(txn.snapshot, task) if task.curve else None
         if task.curve and curve is None:
             return []
-        return engine.moved(txn, task.files, curve, task.target, wanted)
+        return engine.moved(txn, task.files, curve, task.target, statistics_columns)
 
     def work(task: _Task) -> Rewrite:
         added = write(task)

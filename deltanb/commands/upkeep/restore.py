@@ -78,9 +78,9 @@ def restore(
     txn = begin(log, "files")
     now, then = txn.snapshot, _snapshot_of(log, moment)
     then.check_readable()
-    wanted, present = then.files, now.files
-    back = list(FileScan(_without(wanted, present)))
-    gone = list(FileScan(_without(present, wanted)))
+    target, present = then.files, now.files
+    back = list(FileScan(_without(target, present)))
+    gone = list(FileScan(_without(present, target)))
     store = now.log.store
     looked = parallel.each(
         lambda file: list(_missing(store, file)), back, read_concurrency(store, 1), "restore")
@@ -97,7 +97,7 @@ def restore(
     actions: list[Action] = [file.remove() for file in gone]
     actions += [file.replace(data_change=True) for file in back]
     actions += _domains(now, then)
-    lost = [file for file in FileScan(wanted) if file.file_key in missing] if missing else []
+    lost = [file for file in FileScan(target) if file.file_key in missing] if missing else []
     metrics = {
         "tableSizeAfterRestore": then.size_in_bytes - sum(file.size for file in lost),
         "numOfFilesAfterRestore": then.num_files - len(lost),

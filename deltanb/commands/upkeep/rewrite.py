@@ -82,19 +82,19 @@ def _still_stands(before: Snapshot, now: Snapshot, rewrites: Sequence[Rewrite]) 
     columns = [columns_of(snapshot.metadata, snapshot.protocol) for snapshot in (before, now)]
     if before.partition_columns != now.partition_columns or columns[0] != columns[1]:
         return False
-    wanted = {file.file_key for rewrite in rewrites for file in rewrite.removed}
-    return len(_present(now, wanted)) == len(wanted)
+    keys = {file.file_key for rewrite in rewrites for file in rewrite.removed}
+    return len(_present(now, keys)) == len(keys)
 
 
 def _present(
-    snapshot: Snapshot, wanted: set[tuple[str, str | None]]
+    snapshot: Snapshot, keys: set[tuple[str, str | None]]
 ) -> dict[tuple[str, str | None], AddFile]:
     paths = snapshot.select_files(["path"])["path"]
-    hits = pc.is_in(paths, value_set=pa.array([path for path, _ in wanted], pa.string()))
+    hits = pc.is_in(paths, value_set=pa.array([path for path, _ in keys], pa.string()))
     places = pc.indices_nonzero(hits).cast(pa.int64())
     rows = snapshot.select_files(FILES_SCHEMA.names, places)
-    found = (AddFile.from_row(row) for row in rows.to_pylist(maps_as_pydicts="lossy"))
-    return {file.file_key: file for file in found if file.file_key in wanted}
+    files = (AddFile.from_row(row) for row in rows.to_pylist(maps_as_pydicts="lossy"))
+    return {file.file_key: file for file in files if file.file_key in keys}
 
 
 def _actions(snapshot: Snapshot, rewrites: Sequence[Rewrite]) -> list[Action]:

@@ -136,23 +136,23 @@ def vacuum(
 
     txn = begin(log, "files")
     snapshot = txn.snapshot
-    kept = int(properties.get(snapshot.properties, RETENTION))
-    retention = _retention(retention_hours, kept, check, txn.table)
+    table_retention = int(properties.get(snapshot.properties, RETENTION))
+    retention = _retention(retention_hours, table_retention, check, txn.table)
     cutoff = options.clock() - retention
     needed = _Needed(snapshot, cutoff)
     if lite:
-        found, folders = _removed_by_log(snapshot, needed), []
+        candidates, folders = _removed_by_log(snapshot, needed), []
     else:
-        found = _listed(snapshot, needed) + [
+        candidates = _listed(snapshot, needed) + [
             status for status in leftovers(log.store, cutoff)
             if needed.inside.name_of(status.name, is_encoded=False) is not None]
         folders = folders_of_leftovers(log.store, cutoff)
-    doomed = [status for status in found if status.name not in needed]
+    doomed = [status for status in candidates if status.name not in needed]
     if dry_run:
         return VacuumResult("VACUUM", None, "arrow", table=txn.table, files=_table(doomed),
                             unnamed=_table(needed.unnamed(doomed)), cutoff=cutoff)
     folders += _old_folders(snapshot, needed)
-    parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": kept}
+    parameters = {"retentionCheckEnabled": check, "defaultRetentionMillis": table_retention}
     if retention_hours is not None:
         parameters["specifiedRetentionMillis"] = retention
     started = _note(log, Operation("VACUUM START", parameters, metrics={
@@ -162,7 +162,7 @@ def vacuum(
     doomed = [status for status in doomed if status.name not in needed]
     unnamed = _table(needed.unnamed(doomed))
     end = {"numDeletedFiles": 0, "numVacuumedDirectories": len(
-        {posixpath.dirname(status.name) for status in found} | {""})}
+        {posixpath.dirname(status.name) for status in candidates} | {""})}
     try:
         with progress("VACUUM: files deleted", len(doomed)) as seen:
             for _ in delete_many(log.store, [status.name for status in doomed]):
@@ -193,21 +193,21 @@ def _note(log: DeltaLog, operation: Operation) -> int:
     return int(active.begin(log).commit([], operation))
 
 
-def _retention(hours: float | None, kept: int, check: bool, table: str) -> int:
+def _retention(hours: float | None, table_retention: int, check: bool, table: str) -> int:
     if hours is None:
-        return kept
+        return table_retention
     if isinstance(hours, bool) or not isinstance(hours, int | float) or not hours >= 0:
         raise InvalidArgument(f"retention_hours={shown(hours)} must be a number of hours, 0 or more")
     if hours > MAX_HOURS:
         raise InvalidArgument(
             f"retention_hours={shown(hours)} must be at most {MAX_HOURS}: longer than there are dates")
     retention = int(hours * HOUR_MS)
-    if check and retention < kept:
+    if check and retention < table_retention:
         raise InvalidArgument(
             f"table {table}: a retention of {hours:g} hours is shorter than the table's "
-            f"{kept / HOUR_MS:g} ({RETENTION}). Files that somebody is still reading, or has written and not "
-            "committed yet, could be deleted. If nobody else uses the table, pass check=False; to keep "
-            f"less in future, set {RETENTION}", retention_hours=hours)
+            f"{table_retention / HOUR_MS:g} ({RETENTION}). Files that somebody is still reading, or has "
+            "written and not committed yet, could be deleted. If nobody else uses the table, pass "
+            f"check=False; to keep less in future, set {RETENTION}", retention_hours=hours)
     return retention
 
 
@@ -304,15 +304,15 @@ def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
     Below a folder that has a log of its own they are another table's, unless this one has removed them.
     """
     hidden, key = _hidden(snapshot, needed.inside), needed.inside.key
-    found, tables = [], set()
+    files, tables = [], set()
     for status in snapshot.log.store.list_all(""):
         folder, log, _ = status.name.partition(f"/{LOG_FOLDER}/")
         if log:
             tables.add(folder)
         elif not hidden(status.name) and (
                 status.modification_time <= needed.cutoff or key(status.name) in needed.expired):
-            found.append(status)
-    return [status for status in found
+            files.append(status)
+    return [status for status in files
             if key(status.name) in needed.expired or tables.isdisjoint(_folders_of(status.name))]
 
 
@@ -365,9 +365,9 @@ def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
             f"table {log.path}: a lite vacuum reads the log from version {start} on, the end of the "
             "last vacuum, but some of its commits were cleaned up. Vacuum without lite=True")
     hidden = _hidden(snapshot, needed.inside)
-    wanted = [name for name in sorted(filter(None, names)) if not hidden(name)]
-    found = parallel.each(store.status, wanted, read_concurrency(store, 1), "vacuum")
-    return [status for status in found if status is not None]
+    visible = [name for name in sorted(filter(None, names)) if not hidden(name)]
+    statuses = parallel.each(store.status, visible, read_concurrency(store, 1), "vacuum")
+    return [status for status in statuses if status is not None]
 
 
 def _last_vacuumed(store: LogStore) -> int | None:
@@ -389,15 +389,15 @@ def _old_folders(snapshot: Snapshot, needed: _Needed) -> list[str]:
     root = snapshot.log.store.local_path("")
     if root is None:
         return []
-    hidden, found = _hidden(snapshot, needed.inside), []
+    hidden, old = _hidden(snapshot, needed.inside), []
     for folder, folders, _ in os.walk(root):
         relative = os.path.relpath(folder, root).replace(os.sep, "/")
         inside = "" if relative == "." else relative + "/"
         folders[:] = [name for name in folders if not hidden(f"{inside}{name}/x")]
         with suppress(OSError):
             if inside and os.stat(folder).st_mtime_ns // 1_000_000 <= needed.cutoff:
-                found.append(folder)
-    return found[::-1]
+                old.append(folder)
+    return old[::-1]
 
 
 def _remove_empty(folders: Iterable[str]) -> int:
