@@ -1,8 +1,8 @@
 """Arrow's arrays and numpy's: one made of the other without pandas, and rows by their positions.
 
-What lives here: :func:`numbers` and :func:`array_of`, which make one of the other; rows at positions, so
-many at a time, and positions as a mask. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas
-at their first call, for which people wait.
+What lives here: :func:`numbers` and :func:`array_of`, which convert between the two; rows at positions, in
+chunks, and positions as a mask. pyarrow's own ``to_numpy`` and ``pa.array`` load pandas at their first call,
+which takes noticeably long.
 What it does not know: what the values are.
 """
 
@@ -19,7 +19,7 @@ _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def numbers(array: pa.Array | pa.ChunkedArray) -> Any:
-    """Numbers or truth values, none of them NULL, for numpy; without a copy where that can be.
+    """Numbers or booleans without NULLs as a numpy array; without a copy if possible.
 
     >>> numbers(pa.array([1, 2, 3])[1:]).tolist(), numbers(pa.array([True, False])).tolist()
     ([2, 3], [True, False])
@@ -38,7 +38,7 @@ def numbers(array: pa.Array | pa.ChunkedArray) -> Any:
 
 
 def array_of(values: Any) -> pa.Array:
-    """Numpy's numbers or truth values, in one dimension, as Arrow's.
+    """A one-dimensional numpy array of numbers or booleans as an Arrow array.
 
     >>> import numpy as np
     >>> array_of(np.array([1, 2])).to_pylist(), array_of(np.array([True, False])).to_pylist()
@@ -52,7 +52,7 @@ def array_of(values: Any) -> pa.Array:
 
 
 def within(rows: pa.Array, start: int, stop: int) -> pa.Array:
-    """Of ascending positions those from ``start`` up to ``stop``, counted from ``start``."""
+    """The ascending positions from ``start`` up to ``stop``, relative to ``start``."""
     if not len(rows):
         return rows
     values = numbers(rows)
@@ -80,7 +80,7 @@ def picked(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
 
 
 def regrouped(tables: Iterable[pa.Table], at_once: int) -> Iterator[pa.Table]:
-    """The same rows, so many at a time, and fewer at the end; nothing is held beyond these.
+    """The same rows in batches of a fixed size, the last one smaller; only one batch is held at a time.
 
     >>> [table.num_rows for table in regrouped([pa.table({"n": [1, 2]})] * 4, 3)]
     [3, 3, 2]

@@ -1,7 +1,7 @@
 """Python rows to Arrow tables, by column, straight into Arrow's buffers.
 
 What lives here: :func:`table_of`, which turns rows with attributes into a table of a given schema,
-:func:`column`, which turns the values of one, and :func:`scalar`, which turns one of those.
+:func:`column` for the values of one column, and :func:`scalar` for one value.
 What it does not know: what the rows mean.
 
 Buffers are filled here rather than by ``pa.array``: that imports pandas at its first call, a third of
@@ -74,7 +74,7 @@ def scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
-    """The bitmap of what is not None, and how many are."""
+    """The validity bitmap, and the number of None values."""
     missing = values.count(None)
     if not missing:
         return None, 0

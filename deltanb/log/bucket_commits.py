@@ -1,7 +1,7 @@
-"""The commits of a table in a bucket: as those of a folder, with a round trip for each question and no more.
+"""The commits of a table in a bucket: like those of a folder, with a single round trip per question.
 
-What lives here: :class:`BucketCommits`. One listing tells whether the commit that was read is still the same
-and which have come since; and what a commit is known by comes with the answer that brought it.
+What lives here: :class:`BucketCommits`. One listing shows whether the commit that was read is still the same
+and which commits are new; the identity of a commit comes with the response that returned it.
 What it does not know: how a bucket is asked.
 """
 
@@ -28,7 +28,7 @@ each, a page of a listing has them all."""
 class BucketCommits(FolderCommits):
     """Commits as objects ``_delta_log/<version>.json``.
 
-    A commit is known by its tag alone: a listing and a request for one tell its time differently.
+    A commit is identified by its tag alone, since a listing and a request report its time differently.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -54,10 +54,10 @@ class BucketCommits(FolderCommits):
 
 
     def names_before(self, version: int) -> Iterator[list[str]]:
-        """Names of the log up to a version: the newest of them, then more each time, until all are there.
+        """Names of the log up to a version: first the newest, then more each time, until all are listed.
 
-        A past version rests on the checkpoint before it, which is nearer than the first commit; nothing after
-        the version is listed.
+        A past version is read from the checkpoint before it, which is nearer than the first commit; nothing
+        after the version is listed.
         """
         names: list[str] = []
         end, width = version + 1, WINDOW
@@ -70,11 +70,11 @@ class BucketCommits(FolderCommits):
 
 
 class Begun:
-    """A store of which some files are being read already, so that whoever reads one waits less.
+    """A store some of whose files are being read already, so that reading them waits less.
 
-    The view is made where the names are known, while something else is read, and asked where the contents are
-    needed. It begins with :data:`~deltanb.concurrency.parallel.MAX_WAITING` of them: more would be held in
-    memory.
+    The view is created as soon as the names are known, while something else is read, and used when the
+    contents are needed. It begins with :data:`~deltanb.concurrency.parallel.MAX_WAITING` of them: more would
+    be held in memory.
     """
 
     def __init__(self, store: LogStore, names: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ Lives here: the ``.crc`` file of PROTOCOL.md, "Version Checksum File": reading (
 optional) and writing after a commit.
 
 Does not know: when one is due, and how it is compared with a table (``verification``). A checksum that
-cannot be read is no checksum.
+cannot be read counts as absent.
 """
 
 from __future__ import annotations
@@ -111,9 +111,9 @@ def read_checksum(store: LogStore, version: int) -> Checksum | None:
 
 
 def read_tally(store: LogStore, version: int, may_have_vectors: bool = True) -> Tally | None:
-    """What a version's checksum says of its files; None where it does not.
+    """The file counts in a version's checksum; None if it has none.
 
-    ``may_have_vectors``: whether its protocol lets files have deletion vectors; else there are none. A
+    ``may_have_vectors``: whether its protocol allows deletion vectors; else there are none. A
     histogram that does not add up to the number of files, or has other bins than ours, is left out.
     """
     try:

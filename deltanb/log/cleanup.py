@@ -2,8 +2,8 @@
 
 Lives here: PROTOCOL.md, "Metadata Cleanup": which commits, checkpoints, checksums, compactions and
 sidecars have expired, and the order in which they go. Nothing is deleted above or at the checkpoint
-that the oldest retained version builds on, and that checkpoint is opened before anything goes; nor
-anything that a link leads to outside the log.
+that the oldest retained version builds on, and that checkpoint is opened before anything is deleted; nor
+is anything outside the log that a link points to.
 
 Does not know: data files (that is vacuum), or when a clean-up is due.
 """
@@ -54,8 +54,8 @@ _STAGED = re.compile(re.escape(STAGED_FOLDER) + r"/(\d{20})\.[^/]+\.json")
 def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     """Delete what ``delta.logRetentionDuration`` no longer covers; returns the deleted names.
 
-    ``retention`` in milliseconds takes its place, to the millisecond and whether or not
-    ``delta.enableExpiredLogCleanup`` is set: for history that is truncated on request.
+    ``retention`` in milliseconds replaces it, exact to the millisecond and regardless of
+    ``delta.enableExpiredLogCleanup``, to truncate history on request.
 
     Does nothing if ``delta.enableExpiredLogCleanup`` is false, if no readable checkpoint lies at or
     below the oldest retained commit, or if ``checkpointProtection`` guards what would go. Raises
@@ -97,7 +97,7 @@ def _midnight(milliseconds: int) -> int:
 
 
 def _base(log: LogReader, names: list[str], cutoff: int, snapshot: Snapshot) -> int | None:
-    """The version of the checkpoint everything below which may go, or None."""
+    """The version of the checkpoint below which everything may be deleted, or None."""
     first = min(log.commits.names(names), default=None)
     status = None if first is None else log.commits.status(first)
     if status is None or status.modification_time > cutoff:
@@ -145,7 +145,7 @@ def _protected(snapshot: Snapshot) -> int:
 
 
 def _expired(names: Iterable[str], base: int) -> list[str]:
-    """What lies below the base, checkpoints last: they must not go before what builds on them.
+    """The files below the base, checkpoints last: they must not be deleted before what builds on them.
 
     The commit of the base itself stays for its commitInfo, which no checkpoint holds.
     """
@@ -169,14 +169,14 @@ def _expired(names: Iterable[str], base: int) -> list[str]:
 
 
 def _staged(store: LogStore, base: int) -> list[str]:
-    """What was staged for versions up to the base: a checkpoint is of published versions only (PROTOCOL.md,
+    """Staged commits of versions up to the base: checkpoints are of published versions only (PROTOCOL.md,
     "Metadata Cleanup")."""
     matched = ((name, _STAGED.fullmatch(name)) for name in store.list_names(f"{STAGED_FOLDER}/"))
     return [name for name, match in matched if match and int(match[1]) <= base]
 
 
 def _abandoned(store: LogStore, names: list[str]) -> list[str]:
-    """Temporary files so old that whoever began them is gone."""
+    """Temporary files so old that their writers must be gone."""
     before = _midnight(options.clock() - DAY_MS)
     temporary = [store.status(name) for name in names if is_temporary(name)]
     return [status.name for status in temporary if status and status.modification_time < before]

@@ -1,8 +1,8 @@
-"""What is in one commit: its actions, sorted into what they do to the table.
+"""The content of one commit: its actions, sorted by what they do to the table.
 
-What lives here: :class:`CommitContent`: files that came, went, or lost rows in place, with their sums, and
-the lines of the commit as the log has them.
-What it does not know: where commits are read (``commits``), what a commit says of itself (``history``).
+What lives here: :class:`CommitContent`: files added, removed, or with rows deleted in place, with their sums,
+and the lines of the commit in the log.
+What it does not know: where commits are read (``commits``), the commitInfo (``history``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltanb.log.lines import parse_commit
 
 @dataclass(frozen=True)
 class FileSum:
-    """How many files, and how many bytes and rows are in them; None where one of them does not say."""
+    """A number of files, with their bytes and rows; None if unknown for one of them."""
 
     files: int
     size: int | None

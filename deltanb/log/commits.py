@@ -1,10 +1,10 @@
-"""Where a log learns its commits: which there are, what is in each, when each was written.
+"""Where a log gets its commits: which exist, what each contains, when each was written.
 
 What lives here: the protocol :class:`Commits`, the names of commit files, and :class:`FolderCommits`, whose
-commits are the files ``_delta_log/<version>.json`` and nothing else. Whatever opens, lists or looks at a
-commit asks ``log.commits``, so that a log can have commits that are not files yet.
-What it does not know: what is in a commit (``lines``), which other files of the log stand for commits
-(``segment``), and how commits come to be (``transaction/committer``).
+commits are exactly the files ``_delta_log/<version>.json``. Everything that opens or lists commits goes
+through ``log.commits``, so that a log can have commits that are not files yet.
+What it does not know: the content of a commit (``lines``), which other files replace commits (``segment``),
+and how commits are made (``transaction/committer``).
 
 >>> from deltanb.testing import MemoryStore, TableBuilder
 >>> commits = FolderCommits(TableBuilder(MemoryStore()).create("id long").store)
@@ -33,58 +33,57 @@ class Commits(Protocol):
     """The commits of one table, by version.
 
     Versions have no gaps above the oldest commit that is left (PROTOCOL.md, "Delta Log Entries"), and a
-    commit never changes once it is there. What a commit is read from is its own affair: where one is known
-    from two places, all methods speak of the same of them, and none knows any version above the newest.
+    commit never changes. Where a commit is read from is up to the implementation: if two places have it, all
+    methods use the same one, and none knows a version above the newest.
 
-    What cannot be listed, looked at or read is a :class:`~deltanb.errors.StorageError`, and never taken for
-    what is not there.
+    A failure to list or read is a :class:`~deltanb.errors.StorageError`, never an absent commit.
     """
 
     is_managed: bool
     """Whether a catalog says which commits there are: what lies in the folder above the newest is nothing."""
 
     def newest(self) -> int:
-        """The newest version there is now; -1 without any."""
+        """The newest version; -1 if there is none."""
 
     def published(self, version: int) -> int:
         """The newest version up to a given one that is a file of the folder, as all before it are.
 
-        Checkpoints and compactions end there (PROTOCOL.md, "Catalog-managed tables"): whoever reads the
-        folder alone must find the commits that they stand for.
+        Checkpoints and compactions end there (PROTOCOL.md, "Catalog-managed tables"), because readers of the
+        folder must find the commits they replace.
         """
 
     def names(self, listed: Iterable[str] | None = None) -> dict[int, str]:
-        """The versions that have a commit, each with the name that messages give it.
+        """The versions that have a commit, each with its name for messages.
 
-        ``listed`` are the names of the log folder, all or from a version on, where the caller has listed
-        them: they are not listed again.
+        ``listed`` are the names of the log folder, all or from a version on, if the caller has listed them
+        already.
         """
 
     def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
         """The commits from a version on with their statuses, in the order of versions."""
 
     def status(self, version: int) -> FileStatus | None:
-        """One commit's status, or None where there is no such commit."""
+        """One commit's status, or None if there is no such commit."""
 
     def identity(self, version: int) -> object:
-        """What differs wherever the commit does, and stays as it is as long as that does; None without one.
+        """A value that changes exactly when the commit is replaced; None without a commit.
 
-        The log behind a snapshot is the one that was read as long as the identity of its commit is.
+        A snapshot's log is unchanged as long as the identity of its commit is.
         """
 
     def read(self, version: int) -> bytes:
-        """The lines of one commit; FileNotFoundError where there is none."""
+        """The lines of one commit; FileNotFoundError if there is none."""
 
     def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
-        """The lines of several, by version and name as :meth:`names` gives them, in their order; None for
-        one that is not there any more.
+        """The lines of several commits, by version and name as from :meth:`names`, in order; None for one
+        that is gone.
 
-        Where reading waits for a network, several are read at a time.
+        Over a network, several are read at a time.
         """
 
 
 class FolderCommits:
-    """Commits as files of ``_delta_log``: what is there counts, and nothing else does."""
+    """Commits that are the files of ``_delta_log``."""
 
     is_managed = False
 
@@ -92,28 +91,28 @@ class FolderCommits:
         self.store = store
 
     def newest(self) -> int:
-        """As the listing tells it."""
+        """The newest version in a listing."""
         return max(self.names(), default=-1)
 
     def published(self, version: int) -> int:
-        """The version itself: every commit is a file."""
+        """The version itself, since every commit is a file."""
         return version
 
     def names(self, listed: Iterable[str] | None = None) -> dict[int, str]:
-        """Those of the files."""
+        """The versions that have a file."""
         return commits_among(self.store.list_names(_LOG_START) if listed is None else listed)
 
     def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
-        """From one listing."""
+        """The commits with their statuses, from one listing."""
         statuses = {status.name: status for status in self.store.list_from(commit_name(first))}
         return [(version, statuses[name]) for version, name in commits_among(statuses).items()]
 
     def status(self, version: int) -> FileStatus | None:
-        """The file's."""
+        """The status of the commit's file."""
         return self.store.status(_NAME % version)
 
     def identity(self, version: int) -> object:
-        """The file's status: a file that was replaced has another one."""
+        """The file's status, which changes when the file is replaced."""
         return self.status(version)
 
     def read(self, version: int) -> bytes:
@@ -121,7 +120,7 @@ class FolderCommits:
         return self.store.read(_NAME % version)
 
     def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
-        """One file after the other: a folder's disk is not faster for being asked more at a time."""
+        """The files one after the other: a local disk is not faster with parallel reads."""
         many = getattr(self.store, "read_many", None)
         if many is not None:
             yield from many(names.values())

@@ -79,7 +79,7 @@ def _commit(log: LogReader, version: int, latest: int) -> list[Action]:
 
 
 def _actions(delta: Delta) -> Iterator[Action]:
-    """One action a row; removed domains stay, for they hide what earlier commits say."""
+    """One action per row; removed domains stay, because they hide those of earlier commits."""
     if delta.protocol is not None:
         yield delta.protocol
     if delta.metadata is not None:

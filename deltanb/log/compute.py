@@ -1,10 +1,10 @@
-"""Arrow's functions, loaded at the first one that is called.
+"""Arrow's compute functions, loaded at the first call.
 
-What lives here: ``pc``, which stands for :mod:`pyarrow.compute` in modules that a table is opened with.
+What lives here: ``pc``, which replaces :mod:`pyarrow.compute` in modules that are needed to open a table.
 What it does not know: any of these functions.
 
-``pyarrow.compute`` writes the signatures and docstrings of some 300 functions when it is loaded. That is a
-sixth of the time in which a process opens its first table, and opening a small one calls none of them.
+``pyarrow.compute`` generates the signatures and docstrings of some 300 functions when it is imported. That is
+a sixth of the time in which a process opens its first table, and opening a small one calls none of them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What two versions of a table differ in, as far as the log alone tells.
+"""How two versions of a table differ, according to the log alone.
 
 What lives here: the values of a diff, and the comparison of two snapshots: fields of the schema,
 properties, protocol, files, and the commits between.
 What it does not know: rows of data files (``commands/diff`` reads them), how a diff is drawn.
 
-A field is the same one in both versions where its name in data files is (a rename under column
-mapping keeps it), else where its name is.
+Fields are matched by their names in data files (a rename under column mapping keeps them), else by their
+names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Change:
     """One thing that differs between two versions.
 
     ``kind``: ``added``, ``removed``, ``renamed``, ``type``, ``nullability``, ``comment``, ``order`` or
-    ``changed``. ``before`` and ``after`` are None where there was, or is, nothing.
+    ``changed``. ``before`` and ``after`` are None if there was, or is, nothing.
     """
 
     name: str
@@ -70,7 +70,7 @@ class FileDiff:
     """Files of two versions; tables have the columns of ``DIFF_FILES`` and ``num_rows`` (live rows).
 
     ``remasked_before`` and ``remasked_after`` are the same data files, row by row, whose deletion vector
-    differs: rows of them were deleted, or came back, in place.
+    differs: rows were deleted or restored in place.
     """
 
     added: pa.Table
@@ -86,7 +86,7 @@ class FileDiff:
 
     @property
     def row_change(self) -> int | None:
-        """How many rows more there are after; None where a file does not say how many it has."""
+        """How many more rows there are after; None if a file does not have its count."""
         signs = ((1, self.added), (1, self.remasked_after), (-1, self.removed), (-1, self.remasked_before))
         counts = [(sign, num_rows(table)) for sign, table in signs]
         return None if any(n is None for _, n in counts) else sum(sign * (n or 0) for sign, n in counts)
@@ -94,16 +94,15 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class RowDiff:
-    """Rows that differ; what is equal in every column before and after is no difference.
+    """Rows that differ; rows that are equal in every column are no difference.
 
     ``added`` and ``removed`` are rows; ``before`` and ``after`` the changed ones, row by row. All have the
-    columns of the version after. ``matched_by`` tells by what a row is known to be the same one
-    (``keys``, ``row ids``, ``inferred`` or ``nothing``), ``key`` by which columns: beside row ids, those
-    that told of rows which got a new id when they were written again.
+    columns of the version after. ``matched_by`` says how rows were matched (``keys``, ``row ids``,
+    ``inferred`` or ``nothing``), ``key`` by which columns: with row ids, those that matched rows which got a
+    new id when they were rewritten.
 
-    Where ``is_exact`` is False the files were not read, for the reason in ``note``: the tables are
-    samples or empty, and ``num_added`` and ``num_removed`` are what the log says of the files, at most so
-    many rows; None where it says nothing.
+    If ``is_exact`` is False, the files were not read, for the reason in ``note``: the tables are samples or
+    empty, and ``num_added`` and ``num_removed`` are upper bounds from the log; None if it has none.
     """
 
     num_added: int | None
@@ -125,9 +124,9 @@ class RowDiff:
 class TableDiff(Displayable):
     """The differences between version ``start`` of a table and version ``end``.
 
-    ``start_time`` and ``end_time`` are in epoch milliseconds. ``commits`` are those that lie between, the
-    newest first, ``num_commits`` how many there are. ``rows`` is None where only the log was compared.
-    A diff backwards (``start`` after ``end``) says what would have to happen to go back.
+    ``start_time`` and ``end_time`` are in epoch milliseconds. ``commits`` are those in between, newest first,
+    ``num_commits`` is their number. ``rows`` is None if only the log was compared. A backward diff (``start``
+    after ``end``) has the changes that would lead back.
     """
 
     table: str
@@ -147,7 +146,7 @@ class TableDiff(Displayable):
 
 
 def compare(before: Snapshot, after: Snapshot) -> TableDiff:
-    """What the log says of the way from one snapshot to another of the same table.
+    """The differences between two snapshots of a table, according to the log.
 
     Raises:
         InvalidArgument: snapshots of two tables.
@@ -191,7 +190,7 @@ def compare(before: Snapshot, after: Snapshot) -> TableDiff:
 def paired_fields(
     before: StructType, after: StructType
 ) -> list[tuple[StructField | None, StructField | None]]:
-    """Every field of one schema beside the same one of the other, in the order of the second."""
+    """The matching fields of two schemas, in the order of the second."""
     left = {field.physical_name.lower(): field for field in before}
     names = {field.physical_name.lower() for field in after}
     pairs: list[tuple[StructField | None, StructField | None]] = []
@@ -232,7 +231,7 @@ Change(name='note', kind='added', before=None, after='string')]
 
 
 def _schema_changes(before: Snapshot, after: Snapshot) -> list[Change]:
-    """As :func:`schema_changes`; of a schema that cannot be read, whether its text is another."""
+    """Like :func:`schema_changes`; for a schema that cannot be read, whether its text differs."""
     try:
         return schema_changes(before.schema, after.schema)
     except DeltaError:
@@ -325,7 +324,7 @@ def _protocol_changes(before: Snapshot, after: Snapshot) -> Iterable[Change]:
 
 
 def num_rows(files: pa.Table) -> int | None:
-    """The live rows of files; None where one does not say how many it has."""
+    """The live rows of files; None if one has no count."""
     column = files["num_rows"]
     return None if column.null_count else pc.sum(column).as_py() or 0
 
@@ -347,7 +346,7 @@ def _file_changes(before: Snapshot, after: Snapshot) -> FileDiff:
 
 
 def _positions(keys: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.Array:
-    """Where the keys are that the others do not have."""
+    """The positions of keys that the others lack."""
     fresh = pc.invert(pc.is_in(keys, value_set=pa.chunked_array(others.chunks, pa.string()).combine_chunks()))
     return pa.array(np.flatnonzero(fresh.to_numpy()), pa.int64())
 

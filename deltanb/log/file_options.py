@@ -1,6 +1,6 @@
-"""What one write says of its data files, beside what the table says: how large they are, and how compressed.
+"""The options of one write for its data files: their size and compression.
 
-What lives here: :class:`FileOptions`, and the options of Delta's writers that mean the same.
+What lives here: :class:`FileOptions`, and the equivalent options of Delta's writers.
 What it does not know: who writes the files, and how.
 
 >>> FileOptions.of({"maxRecordsPerFile": "1000", "compression": "GZIP"})
@@ -24,16 +24,16 @@ __all__ = ["FileOptions"]
 
 @dataclass(frozen=True)
 class FileOptions:
-    """The options of one write; None where the table decides, or else the options of this library.
+    """The options of one write; None leaves the choice to the table or the options of this library.
 
     Args:
-        target_file_size: bytes at which a file is ended; ``delta.targetFileSize`` or
-            ``options.target_file_size`` unless given.
-        max_records_per_file: rows that a file has at most; 0 for any number, as in Spark.
-        compression: the codec, ``delta.parquet.compression.codec`` unless given.
+        target_file_size: the size of a file in bytes, by default ``delta.targetFileSize`` or
+            ``options.target_file_size``.
+        max_records_per_file: the most rows of a file; 0 for any number, as in Spark.
+        compression: the codec, by default ``delta.parquet.compression.codec``.
 
     Raises:
-        InvalidArgument: a value that none of them can have.
+        InvalidArgument: a value that is not allowed.
     """
 
     target_file_size: int | None = None
@@ -56,10 +56,10 @@ class FileOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FileOptions:
-        """Options by the names that Delta's writers have for them, or by ours; numbers may be texts.
+        """Options by the names of Delta's writers, or by ours; numbers may be texts.
 
         Raises:
-            InvalidArgument: another option, or a wrong value.
+            InvalidArgument: an unknown option, or a wrong value.
         """
         require(options, Mapping, "write_options", "a dict of options")
         names = {name.replace("_", ""): name for name in (field.name for field in fields(cls))}
@@ -77,7 +77,7 @@ class FileOptions:
         return cls(**values)
 
     def size(self, configuration: Mapping[str, str]) -> int:
-        """The bytes at which a file of a table with these properties is ended."""
+        """The file size in bytes for a table with these properties."""
         size = self.target_file_size
         if size is None:
             size = properties.get(configuration, "delta.targetFileSize")

@@ -1,14 +1,14 @@
 """The files of a version as layers of Arrow tables, each hidden in part by the ones above it.
 
 What lives here: :class:`FileSet`, an immutable set of files and tombstones made of a checkpoint's
-columns and the deltas after it. Columns are read when asked for and shared by all versions that
-rest on the same checkpoint; a new version costs a look for its few keys in the layers below.
-What it does not know: how commits are parsed, where files lie, what a snapshot is.
+columns and the deltas after it. Columns are read on demand and shared by all versions that rest on the same
+checkpoint; a new version costs a lookup of its few keys in the layers below.
+What it does not know: how commits are parsed, where files are, what a snapshot is.
 
 A layer *names* the files that it adds or removes, by path and deletion vector, each once. The newest layer
-that names a file decides whether it is there. An add that no newer layer names *stands*: the standing adds
-are the files of the version. *Candidates* are the adds of all layers of which the newest one has not yet
-hidden any: all files of the version and perhaps some more, but to know them no column has to be read.
+that names a file decides whether it is live. The *live* files are the adds that no newer layer names.
+*Candidates* are the adds of all layers before the newest one is applied: all live files and perhaps some
+more, which are known without reading a column.
 
 >>> from deltanb.log.replay import Delta, feed
 >>> delta = Delta()
@@ -58,9 +58,9 @@ MAX_HOLES = 256
 
 @dataclass(frozen=True)
 class Part:
-    """A layer and which of its adds still stand: ``keep`` is None for all of them.
+    """A layer and which of its adds are live: ``keep`` is None for all of them.
 
-    Positions of a part count its standing files only; those of its layer count all adds.
+    Positions in a part count its live files only; those in its layer count all adds.
     """
 
     layer: Layer
@@ -83,21 +83,21 @@ class Part:
         return Part(self.layer, keep, pc.sum(keep).as_py() or 0)
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """The standing files, columns of FILES_SCHEMA."""
+        """The live files, with columns of FILES_SCHEMA."""
         return self._live(self.layer.read(columns))
 
     def partition_values(self) -> pa.ChunkedArray:
-        """Those of the standing files, as :meth:`Layer.partition_values`."""
+        """The partition values of the live files, as in :meth:`Layer.partition_values`."""
         return self._live(pa.table({"": self.layer.partition_values()})).column(0)
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
-        """The standing files at these positions among them."""
+        """The live files at these positions."""
         if self.keep is not None:
             rows = pc.indices_nonzero(self.keep).cast(pa.int64()).take(rows)
         return self.layer.take(columns, rows)
 
     def stats(self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Convert) -> pa.Table:
-        """Typed statistics of the standing files, or of those at these positions among them."""
+        """Typed statistics of the live files, or of those at these positions."""
         if self.keep is None:
             return self.layer.stats(leaves, rows, convert)
         if rows is None:
@@ -106,7 +106,7 @@ class Part:
         return self.layer.stats(leaves, rows, convert)
 
     def whole_pieces(self) -> list[Any]:
-        """The pieces of a checkpoint's layer of which every file stands."""
+        """The pieces of a checkpoint's layer whose files are all live."""
         pieces = self.layer.pieces()
         if self.keep is None:
             return pieces
@@ -116,14 +116,14 @@ class Part:
         return [piece for piece, a, b in zip(pieces, firsts, ends, strict=True) if a == b]
 
     def streamed(self, columns: Sequence[str], pieces: Sequence[Any]) -> Iterator[pa.Table]:
-        """The standing files that are in none of these pieces, some at a time; of few files all is kept."""
+        """The live files outside these pieces, in batches; the columns of a small layer are cached."""
         if self.layer.in_memory or (not pieces and self.layer.num_rows <= MAX_KEPT):
             yield self.read(columns)
         else:
             yield from self.layer.streamed(columns, self._rows_but(pieces))
 
     def _rows_but(self, pieces: Sequence[Any]) -> pa.Array | None:
-        """The positions in the layer of the standing files that are in none of these pieces; None for all."""
+        """The positions in the layer of the live files outside these pieces; None for all."""
         if not pieces and self.keep is None:
             return None
         runs, start = [], 0
@@ -149,7 +149,7 @@ class Part:
         return [(before + 1, after - before - 1) for before, after in edges if after > before + 1]
 
     def bytes(self) -> int:
-        """The sum of the sizes of the standing files."""
+        """The sum of the sizes of the live files."""
         if self.keep is None:
             return self.layer.size_in_bytes
         if len(self.keep) - self.num_files > MAX_HOLES:
@@ -159,17 +159,17 @@ class Part:
 
 
     def tally(self) -> Tally:
-        """What is counted of the standing files."""
+        """The tally of the live files."""
         if self.keep is None:
             return self.layer.tally
         return self.layer.tally.combined(self.layer.tally_of(pc.invert(self.keep)), -1)
 
 
 def _named_by(below: Layer, above: Layer) -> pa.ChunkedArray | None:
-    """Which adds of a layer another one decides anew; None for none.
+    """Which adds of a layer another one names, too; None for none.
 
-    Paths first: they are at hand. Equal keys have equal paths, so that where no path is met no key is:
-    deletion vectors are read only where one was met, and keys made of those alone.
+    Paths are compared first, since they are at hand. Equal keys have equal paths, so without a common path
+    there is no common key: deletion vectors are read, and keys built, only for paths in common.
     """
     hit = below.find(above.named())
     if hit is None or not (below.has_vectors or above.has_vectors):
@@ -183,7 +183,7 @@ def _named_by(below: Layer, above: Layer) -> pa.ChunkedArray | None:
 def _undecided_files(
     part: Part, rows: pa.Array, above: Layer, columns: Sequence[str]
 ) -> pa.Table:
-    """Columns of those of a part's files that another layer does not decide anew."""
+    """Columns of a part's files that another layer does not name."""
     vectors = part.layer.has_vectors or above.has_vectors
     key = ["path", "deletion_vector"] if vectors else ["path"]
     if len(rows) * MANY > part.num_files:
@@ -204,13 +204,13 @@ def _among(values: pa.ChunkedArray, named: pa.ChunkedArray) -> pa.ChunkedArray |
 
 
 class FileSet:
-    """The files and tombstones of one version; see the module's words on layers.
+    """The files and tombstones of one version, as described at the top of the module.
 
-    Work is put off: an extended set that nobody looks into costs nothing but its delta.
+    Work is deferred: an extended set that is never read costs no more than its delta.
     """
 
     def __init__(self, checkpoint: CheckpointParts | None = None, keeps: bool = True) -> None:
-        """``keeps`` says whether columns of the checkpoint stay in memory once they are read."""
+        """``keeps``: whether columns of the checkpoint stay in memory after they are read."""
         self._checkpoint = checkpoint
         self._keeps = keeps
         self._parts: tuple[Part, ...] | None = () if checkpoint is None else None
@@ -234,8 +234,8 @@ class FileSet:
     def extended(self, delta: Delta, all_new: bool = False) -> FileSet:
         """This set after one more run of commits.
 
-        ``all_new`` says that the delta only adds files, none of which is in this set: what was
-        counted here is then carried forward instead of counted again.
+        ``all_new``: the delta only adds files, none of which is in this set; counts are then carried forward
+        instead of counted again.
         """
         if not delta.adds and not delta.removes:
             return self
@@ -252,7 +252,7 @@ class FileSet:
         return above
 
     def lacks_all(self, delta: Delta) -> bool:
-        """Whether the delta surely only adds files, none of which is in this set; nothing is read for it."""
+        """Whether the delta certainly only adds files that are not in this set, decided without reading."""
         return not delta.removes and not delta.passing and (
             self._named is not None and self._named.isdisjoint(delta.adds))
 
@@ -276,7 +276,7 @@ class FileSet:
 
     @property
     def tally(self) -> Tally:
-        """What is counted of the files; reads their sizes and, where there are such, deletion vectors."""
+        """The tally of the files; reads their sizes and, if there are any, deletion vectors."""
         if self.known_tally is None:
             below, delta = self._below, self._delta
             if below is not None and below._parts == () and delta is not None:  # from version 0 on
@@ -297,7 +297,7 @@ class FileSet:
 
     @property
     def known_deletions(self) -> tuple[int, int] | None:
-        """Number of deletion vectors, and of the rows they delete, where no checkpoint has to be read."""
+        """Number of deletion vectors and of the rows they delete, unless a checkpoint has to be read."""
         below, delta = self._below, self._delta
         if below is None or below._parts != () or delta is None:
             return None
@@ -307,8 +307,8 @@ class FileSet:
     def guessed_num_files(self) -> int | None:
         """About how many files there are, from a checkpoint's footers and the commits after it.
 
-        Wrong where these add again, or remove, what is there already or not there; None where it would
-        cost something to know, or to find out whether the guess is right.
+        Wrong if these add a file again or remove an absent one; None if the guess, or its check, would cost
+        reading.
         """
         below, delta = self._below, self._delta
         checkpoint = self._checkpoint if below is None else below._checkpoint
@@ -354,11 +354,11 @@ class FileSet:
     def read_apart(
         self, columns: Sequence[str], is_retained: Callable[[Any], bool]
     ) -> tuple[int, Iterator[pa.Table]]:
-        """The files that are in no piece of the checkpoint below of which every file stands and that
-        ``is_kept`` takes: how many there are, and their named columns, some at a time.
+        """The files outside the fully live pieces of the checkpoint that ``is_retained`` accepts: their
+        number, and their named columns in batches.
 
-        Pieces are those of :meth:`CheckpointParts.pieces`; of those that are kept only paths are read. A
-        damaged page is met only when the columns are asked for.
+        Pieces are those of :meth:`CheckpointParts.pieces`; of retained ones only paths are read. A damaged
+        page is detected only when the columns are read.
         """
         count, rest = 0, []
         for part in self.parts():
@@ -373,8 +373,8 @@ class FileSet:
     ) -> list[pa.Table]:
         """Statistics of every file, or of those at some positions, in the order of :meth:`read`.
 
-        A column for each leaf, which ``convert`` makes of tables with ``stats_parsed`` of those leaves, where
-        a checkpoint holds typed statistics, and with the texts ``stats`` otherwise.
+        One column per leaf, which ``convert`` makes from tables with ``stats_parsed`` of these leaves if a
+        checkpoint has typed statistics, and with the texts ``stats`` otherwise.
         """
         pieces, start = [], 0
         for part in self.parts():
@@ -388,14 +388,14 @@ class FileSet:
 
     @property
     def has_typed_stats(self) -> bool:
-        """Whether statistics are stored as typed columns, each of which is read for itself."""
+        """Whether statistics are stored as typed columns, which can be read one by one."""
         return any(part.layer.has_typed_stats for part in self.parts())
 
     def candidates(self) -> FileSet:
         """These files and perhaps some that the newest commits hide, without reading any column.
 
-        A search that leaves few of them asks :meth:`standing` which of those are files of this set.
-        The same object at every call.
+        A search that leaves few of them calls :meth:`live_files` for those that are live. The same object at
+        every call.
         """
         with self._lock:
             if self._loose is None:
@@ -423,7 +423,7 @@ class FileSet:
         return pa.concat_tables(tables) if tables else empty_table(schema)
 
     def tombstones(self) -> pa.Table:
-        """The removes that no later action took back, by TOMBSTONES_SCHEMA."""
+        """The removes that no later action reverted, by TOMBSTONES_SCHEMA."""
         layers = [part.layer for part in self.parts()]
         tables = []
         for index, layer in enumerate(layers):
@@ -434,7 +434,7 @@ class FileSet:
         return pa.concat_tables(tables) if tables else tombstones_table(())
 
     def parts(self, columns: Sequence[str] = ()) -> tuple[Part, ...]:
-        """The layers with what stands of each; worked out at the first call.
+        """The layers with the live files of each; computed at the first call.
 
         ``wanted`` are columns that will be read next: a checkpoint then reads them in one go.
         """
@@ -456,7 +456,7 @@ class FileSet:
         return _merged(parts) if len(parts) > MAX_LAYERS else parts
 
     def _stacked(self) -> tuple[Part, ...]:
-        """What is known below, and the commits above it as one layer that hides nothing yet."""
+        """The parts known below, and the commits above them as one layer that hides nothing yet."""
         if self._checkpoint is not None:
             return (Part.whole(Layer(self._checkpoint, None, None, self._keeps)),)
         deltas = []
@@ -481,8 +481,8 @@ def _without(removes: pa.Table, above: Layer) -> pa.Table:
 def _merged(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """One layer in place of all those in memory.
 
-    Its adds and tombstones name the same files as they did: the newest action on a file is one or the other.
-    So it hides the same files of the checkpoint below, and no ``keep`` there has to change.
+    Its adds and tombstones name the same files as the merged layers, since the newest action on a file is one
+    or the other. So it hides the same files of the checkpoint below, and no ``keep`` there has to change.
     """
     first = next(i for i, part in enumerate(parts) if part.layer.in_memory)
     upper = parts[first:]

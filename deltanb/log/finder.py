@@ -1,15 +1,15 @@
-"""Few texts found among very many: the paths that a commit names among those of a checkpoint.
+"""Search for few texts among very many: the paths that a commit names among those of a checkpoint.
 
-What lives here: :class:`Finder`, which gives the rows that ``pyarrow.compute.is_in`` does and reads only a
+What lives here: :class:`Finder`, which returns the same rows as ``pyarrow.compute.is_in`` but reads only a
 few bytes of each text. What it does not know: what the texts are.
 
-Of each text four bytes become a fingerprint of 16 bits, and a fingerprint that none of the wanted texts has
-rules the text out. What is left, one text in some hundreds, is compared as a whole. So the place of the four
-bytes decides about time alone. It is counted from the end, as what comes first is of any length (partitions),
-and is the one where a sample of the texts differs most: paths have random digits somewhere.
+Four bytes of each text become a fingerprint of 16 bits; a fingerprint that no search text has rules the text
+out. The rest, one text in some hundreds, is compared as a whole. So the place of the four bytes affects only
+speed. It is counted from the end, since the beginning varies in length (partitions), and chosen where a
+sample of the texts differs most: paths have random digits somewhere.
 
-Memory is read in aligned words, which is much faster than four bytes at any address. Where in its word a
-place comes to lie depends on the addresses of the text, so that each wanted text has four fingerprints.
+Memory is read in aligned words, which is much faster than four bytes at any address. The offset of a place in
+its word depends on the address of the text, so each search text has four fingerprints.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MIX = np.uint32(0x9E3779B1)  # odd, without a pattern in its bits: each byte ch
 
 
 class Finder:
-    """Texts to find others among: their fingerprints, two bytes a text.
+    """Texts to search in, with their fingerprints of two bytes each.
 
     >>> few = pa.array(["b", "x"])
     >>> Finder(pa.chunked_array([["a", "b"], ["b"]])).find(few).to_pylist()
@@ -57,7 +57,7 @@ class Finder:
             self._marks, self._short = _fingerprints(texts, self._place)
 
     def find(self, keys: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | None:
-        """Which texts are among the wanted ones; None where none is."""
+        """Which texts are among the given ones; None if none is."""
         if not len(keys) or not len(self._texts):
             return None
         left = self._left(keys)
@@ -68,7 +68,7 @@ class Finder:
         return mask_of(rows, len(self._texts)) if len(rows) else None
 
     def _left(self, keys: pa.ChunkedArray | pa.Array) -> Any:
-        """Ascending positions of the texts that fingerprints do not rule out; None where these are no use."""
+        """Ascending positions of texts that fingerprints do not rule out; None if these do not help."""
         if self._place is None or len(keys) > MAX_WANTED or keys.null_count:
             return None
         met: Any = np.zeros(1 << 16, np.uint8)
@@ -82,7 +82,7 @@ class Finder:
 
 
 def _telling_place(texts: pa.ChunkedArray) -> int | None:
-    """How far before their ends texts differ most; None where they differ nowhere enough."""
+    """The distance from the end at which texts differ most; None if they differ too little."""
     rows: Any = np.arange(SAMPLE) * len(texts) // SAMPLE
     sample = _as_bytes(taken(texts, array_of(rows)))
     length = min(map(len, sample))
@@ -121,7 +121,7 @@ def _fingerprints(texts: pa.ChunkedArray, place: int) -> tuple[Any, Any]:
 
 
 def _fingerprints_of(texts: Sequence[bytes], place: int) -> Any:
-    """Those that texts may have, wherever they lie in memory."""
+    """The fingerprints that texts may have at any address."""
     prints = []
     for text in texts:
         at = len(text) - place
@@ -134,10 +134,10 @@ def _mixed(words: Any) -> Any:
 
 
 def _met(marks: Any, met: pa.Array) -> Any:
-    """The positions of marks that are met."""
+    """The positions of marks that match."""
     return np.flatnonzero(numbers(met.take(array_of(marks))).view(np.bool_))
 
 
 def _as_bytes(texts: pa.ChunkedArray | pa.Array) -> list[bytes]:
-    """As they are: a damaged text may be none."""
+    """The texts as bytes, since a damaged text may not be valid."""
     return texts.cast(pa.binary()).to_pylist()

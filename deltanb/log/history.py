@@ -1,8 +1,7 @@
-"""When and why each version came to be: commit times, history, and the version of a time.
+"""When and why each version was committed: commit times, history, and the version of a time.
 
-What lives here: the rules by which a commit gets its time (in-commit timestamps, else modification
-times made to rise), the list of commits, one of them with its actions, and the search for the version of
-a time.
+What lives here: the rules for commit times (in-commit timestamps, else modification times made monotonic),
+the list of commits, a single commit with its actions, and the search for the version of a time.
 What it does not know: the state of the table at those versions.
 
 PROTOCOL.md, "In-Commit Timestamps": from ``delta.inCommitTimestampEnablementVersion`` on a commit's
@@ -51,13 +50,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 @dataclass(frozen=True, repr=False)
 class HistoryEntry(Displayable):
-    """One commit: its version, its time in epoch milliseconds, and what its commitInfo says.
+    """One commit: its version, its time in epoch milliseconds, and the fields of its commitInfo.
 
-    Fields are None where the writer left them out. Types are the writer's: Delta Spark writes
-    metrics and parameters as text, others as numbers. ``extra`` keeps what has no field here.
+    Fields are None if the writer left them out. Types are the writer's: Delta Spark writes metrics and
+    parameters as text, others as numbers. ``extra`` has fields unknown here.
 
-    :attr:`actions` has all that is in the commit, and :attr:`added` and :attr:`removed` the files; they are
-    read when they are first asked for. One that comes from :func:`commit` or as ``history[i]`` shows them.
+    :attr:`actions` has the content of the commit, :attr:`added` and :attr:`removed` the files; they are read
+    at first use. An entry from :func:`commit` or ``history[i]`` shows them.
     """
 
     version: int
@@ -105,14 +104,14 @@ class HistoryEntry(Displayable):
 
     @property
     def known_content(self) -> CommitContent | None:
-        """The content as far as it was read; looking at a commit reads nothing."""
+        """The content if it was read; showing a commit reads nothing."""
         content: CommitContent | None = vars(self).get("_content")
         return content
 
     @property
     def known_files(self) -> tuple[int, int]:
-        """How many files came and went, as far as that was counted: of a commit without operation metrics,
-        and of one whose content was read. (0, 0) of others."""
+        """The numbers of files added and removed if they were counted, which is done for commits without
+        operation metrics and for those whose content was read; else (0, 0)."""
         if self.known_content is not None:
             return len(self.added), len(self.removed)
         counts: tuple[int, int] = vars(self).get("_files", (0, 0))
@@ -125,12 +124,12 @@ class HistoryEntry(Displayable):
 
     @property
     def added(self) -> tuple[AddFile, ...]:
-        """The files that came with the commit."""
+        """The files that the commit added."""
         return self.content.added
 
     @property
     def removed(self) -> tuple[RemoveFile, ...]:
-        """The files that went."""
+        """The files that the commit removed."""
         return self.content.removed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,10 +137,10 @@ class HistoryEntry(Displayable):
 
 
 class History(Displayable, Sequence[HistoryEntry]):
-    """Commits, newest first: a sequence that does not change and is shown with a line for each commit.
+    """Commits, newest first: an immutable sequence, shown with a line for each commit.
 
-    ``table`` is the table's name; ``total`` is how many commits there are in the log, those that a
-    limit left out included. A slice is a history, too; a single commit is shown with all that is in it.
+    ``table`` is the table's name; ``total`` is the number of commits in the log, including those left out by
+    a limit. A slice is a history, too; a single commit is shown with its content.
 
     >>> history = History([HistoryEntry(1, 5, "WRITE"), HistoryEntry(0, 0, "CREATE TABLE")])
     >>> history[-1].version, len(history[:1]), history == [history[0], history[1]]
@@ -193,20 +192,20 @@ class History(Displayable, Sequence[HistoryEntry]):
 
     @property
     def table(self) -> str:
-        """The table's name; a log is asked for it only now, since the list itself needs no replay."""
+        """The table's name, looked up at first use, since the list itself needs no replay."""
         if not isinstance(self._table, str):
             log = self._table
             self._table = log.snapshot.metadata.name or last_part(log.path)
         return self._table
 
     def up_to(self, version: int, limit: int | None = None) -> History:
-        """The commits that a table standing at ``version`` knows, at most ``limit`` of them."""
+        """The commits up to ``version``, at most ``limit`` of them."""
         _check_limit(limit)
         known = [entry for entry in self if entry.version <= version]
         return History(known[:limit], self.log or self._table, len(known))
 
     def to_arrow(self) -> pa.Table:
-        """The commits as a table, one row for each, under the names that ``DESCRIBE HISTORY`` has:
+        """The commits as a table, one row each, with the columns of ``DESCRIBE HISTORY``:
         :func:`deltanb.log.history_columns.to_arrow`.
         """
         from deltanb.log.history_columns import to_arrow
@@ -231,7 +230,7 @@ class History(Displayable, Sequence[HistoryEntry]):
 
 
 def whole_number(value: Any) -> int | None:
-    """A version or time of commitInfo, which some writers set as text; negative ones mean none.
+    """A version or time in a commitInfo, which some writers record as text; negative values mean none.
 
     >>> whole_number("3"), whole_number(3), whole_number(-1), whole_number("x"), whole_number(True)
     (3, 3, None, None, None)
@@ -287,15 +286,15 @@ def between(log: LogReader, first: int, last: int, limit: int | None = None) -> 
 
 
 def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEntry:
-    """One commit with all that is in it: its actions, its files with their statistics, its lines.
+    """One commit in full: its actions, its files with their statistics, its lines.
 
     Args:
         version: which commit, as an integer.
-        newest: the newest version that counts; the log's own unless given.
+        newest: the newest version to consider, by default that of the log.
 
     Raises:
         VersionNotFound: there is no such commit, or the log no longer has it (``.earliest``, ``.latest``).
-        InvalidArgument: no version.
+        InvalidArgument: not a version.
         InvalidTable: a damaged commit, naming file and line.
         TableNotFound: there is no table.
 
@@ -323,7 +322,7 @@ def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEn
 
 
 def _with_content(entry: HistoryEntry) -> HistoryEntry:
-    """The commit with its actions, where they are soon read; otherwise it says how to read them."""
+    """The commit with its actions if reading them is quick; otherwise it says how to read them."""
     log = vars(entry).get("_log")
     if log is None or entry.known_content is not None:
         return entry
@@ -388,7 +387,7 @@ def _contents(log: LogReader, versions: Iterable[int]) -> Iterator[tuple[int, by
 
 
 def timestamp_of(snapshot: Snapshot) -> int:
-    """The time of a snapshot's version in epoch milliseconds; -1 where there is no table."""
+    """The time of a snapshot's version in epoch milliseconds; -1 without a table."""
     version = snapshot.version
     if version < 0:
         return -1
@@ -407,7 +406,7 @@ def timestamp_of(snapshot: Snapshot) -> int:
 
 
 def _modified(log: LogReader, version: int) -> int:
-    """When the commit's file was written; of one that is cleaned up, the checkpoint that stands for it."""
+    """When the commit's file was written; for a cleaned-up commit, the time of its checkpoint."""
     status = log.commits.status(version)
     if status is None:
         status = next(iter(log.store.list_from(f"{LOG_FOLDER}/{version:020}.")), None)
@@ -415,7 +414,7 @@ def _modified(log: LogReader, version: int) -> int:
 
 
 def commit_times(log: LogReader, first: int, last: int) -> dict[int, int]:
-    """When the versions from ``first`` to ``last`` that are in the log were committed, epoch ms.
+    """Commit times (epoch ms) of the versions from ``first`` to ``last`` that are in the log.
 
     Raises:
         TableNotFound: there is no table.
@@ -475,7 +474,7 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
 
 
 def _about_day(when: int | str | dt.datetime, bounds: Sequence[tuple[int, int]]) -> str:
-    """What to write for the end of a day, where that has a version and its midnight has none."""
+    """A hint to ask for the end of a day, if that has a version and its midnight has none."""
     try:
         day = dt.date.fromisoformat(when.strip()) if isinstance(when, str) else None
     except ValueError:
@@ -534,7 +533,7 @@ def _existing(log: LogReader) -> Snapshot:
 
 
 def _file_times(log: LogReader) -> dict[int, int]:
-    """Modification times by version, raised where a later file is older than an earlier one."""
+    """Modification times by version, raised if a later file is older than an earlier one."""
     times: dict[int, int] = {}
     before = None
     for version, status in log.commits.listed():
@@ -544,7 +543,7 @@ def _file_times(log: LogReader) -> dict[int, int]:
 
 
 def _enablement(snapshot: Snapshot) -> tuple[int, int | None] | None:
-    """(first version with in-commit timestamps, its time or None); None where they are off."""
+    """(first version with in-commit timestamps, its time or None); None if they are off."""
     properties = snapshot.properties
     if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
         return None

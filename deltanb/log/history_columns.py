@@ -1,7 +1,7 @@
-"""A history as columns: one row per commit, under the names that ``DESCRIBE HISTORY`` has.
+"""A history as columns: one row per commit, with the columns of ``DESCRIBE HISTORY``.
 
-What lives here: the columns' types, and how values of any writer become them: some write metrics and flags as
-text, others as numbers.
+What lives here: the columns' types, and the conversion of all writers' values: some write metrics and flags
+as text, others as numbers.
 What it does not know: where commits are read, how a history is shown.
 """
 
@@ -34,7 +34,7 @@ def to_arrow(history: History) -> pa.Table:
 
     ``version`` and ``readVersion`` are int64, ``timestamp`` is in UTC with milliseconds, ``isBlindAppend``
     is boolean; ``operationParameters``, ``operationMetrics`` and ``tags`` are maps of texts. The others are
-    texts; a value that is none, such as a job, is its JSON. Null stands for what a writer left out.
+    texts; other values, such as a job, become JSON. Null stands for missing fields.
 
     >>> entry = HistoryEntry(3, 0, operation_metrics={"numOutputRows": 18}, is_blind_append="true")
     >>> row = to_arrow(History([entry])).to_pylist()[0]

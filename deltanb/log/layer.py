@@ -1,6 +1,6 @@
 """One layer of a file set: the rows of a checkpoint, or of a run of commits, as columns.
 
-What lives here: :class:`Layer`, which reads the columns of its rows when asked for and keeps them.
+What lives here: :class:`Layer`, which reads the columns of its rows on demand and caches them.
 What it does not know: other layers, and which of its rows they hide; how a checkpoint is read.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["Convert", "Layer", "Leaf"]
 
 
 class Leaf(NamedTuple):
-    """A leaf of the statistics as it is wanted: its path in their JSON, and the type of its values."""
+    """A leaf of the statistics to read: its path in their JSON, and the type of its values."""
 
     path: tuple[str, ...]
     type: pa.DataType
@@ -50,8 +50,8 @@ FOUND_AT_ONCE = 1 << 17
 
 
 class Layer:
-    """Rows of one origin: a checkpoint, or a run of commits. Columns are kept once read, unless it is said
-    that they are not."""
+    """Rows of one origin: a checkpoint, or a run of commits. Columns are cached once read, unless this is
+    switched off."""
 
     def __init__(
         self, source: CheckpointParts | None, adds: pa.Table | None, removes: pa.Table | None,
@@ -98,7 +98,7 @@ class Layer:
             self.finder = Finder(columns["path"])
 
     def take(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
-        """Some rows, by ascending positions; what is not at hand is read for them alone."""
+        """Rows at ascending positions; columns that are not cached are read for these rows only."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
         rows_read = {name: taken(self._columns[name], rows) for name in columns if name not in absent}
         if "partition_values" in absent and self._coded is not None:
@@ -112,7 +112,7 @@ class Layer:
         return pa.table({name: rows_read[name] for name in schema.names}).cast(schema)
 
     def streamed(self, columns: Sequence[str], rows: pa.Array | None) -> Iterator[pa.Table]:
-        """All adds, or those at ascending positions, some at a time; of what is read nothing stays."""
+        """All adds, or those at ascending positions, in batches; nothing is cached."""
         absent = [name for name in dict.fromkeys(columns) if name not in self._columns]
         schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
         start = 0
@@ -154,7 +154,7 @@ class Layer:
     def stats(self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Convert) -> pa.Table:
         """Statistics of all rows, or of those at ascending positions: one column for each leaf, in order.
 
-        Those of all rows are kept, for every version that rests on this layer.
+        Those of all rows are cached, for every version that rests on this layer.
         """
         absent = [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._stats]
         read: dict[Leaf, pa.ChunkedArray] = {}
@@ -171,7 +171,7 @@ class Layer:
     def _read_stats(
         self, leaves: Sequence[Leaf], rows: pa.Array | None, convert: Callable[[pa.Table], pa.Table]
     ) -> pa.Table:
-        """Piece by piece: the texts of many files are never all there at once."""
+        """Statistics piece by piece, so that the texts of many files are never all in memory."""
         if self._source is None or "stats" in self._columns:
             table = self.read(["stats"])
             return convert(table if rows is None else pa.table({"stats": taken(table[0], rows)}))
@@ -179,7 +179,7 @@ class Layer:
         return self._source.read_stats(names, rows, convert)
 
     def pieces(self) -> list[Any]:
-        """What a checkpoint's layer consists of; nothing of one in memory."""
+        """The pieces of a checkpoint's layer; none for a layer in memory."""
         return list(getattr(self._source, "pieces", tuple)())
 
     def removes(self) -> pa.Table:
@@ -196,11 +196,11 @@ class Layer:
 
     @cached_property
     def tally(self) -> Tally:
-        """What is counted of all adds."""
+        """The tally of all adds."""
         return self.tally_of(None)
 
     def tally_of(self, mask: pa.ChunkedArray | None) -> Tally:
-        """What is counted of some adds."""
+        """The tally of some adds."""
         sizes = self.column("size")
         deleted = pc.struct_field(self.column("deletion_vector"), "cardinality") if self.has_vectors else None
         if mask is not None:
@@ -209,7 +209,7 @@ class Layer:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether any add or, of a layer in memory, remove has a deletion vector."""
+        """Whether an add or, in a layer in memory, a remove has a deletion vector."""
         if self._source is not None and not getattr(self._source, "has_deletion_vectors", True):
             return False
         columns = [self.column("deletion_vector")]
@@ -219,11 +219,11 @@ class Layer:
 
     @cached_property
     def finder(self) -> Finder:
-        """Finds adds by their paths as they are written; kept for every version that rests on this layer."""
+        """A finder of adds by their paths as written; cached for every version that rests on this layer."""
         return Finder(self.column("path"))
 
     def find(self, paths: pa.ChunkedArray) -> pa.ChunkedArray | None:
-        """Which adds have one of these paths, as they are written; None where none has."""
+        """Which adds have one of these paths as written; None if none has."""
         if self._keeps or self._source is None:
             return self.finder.find(paths)
         if not len(paths):
@@ -245,8 +245,8 @@ class Layer:
         return pa.chunked_array([*adds.chunks, *gone.chunks], pa.string())
 
     def named(self) -> pa.ChunkedArray:
-        """Paths of all rows of this layer, adds and removes, absolute ones in every spelling: so
-        that the many paths below need not be brought to one.
+        """Paths of all rows of this layer, adds and removes, absolute ones in every spelling, so that the
+        many paths below need not be normalized.
         """
         if self._named is None:
             columns = self.column("path"), self.removes().column("path")

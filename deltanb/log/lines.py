@@ -1,8 +1,8 @@
-"""The lines of a commit: from bytes to what a reader wants of them.
+"""The lines of a commit: from bytes to what a reader needs of them.
 
-What lives here: every decoder of commits. There are several because what is not asked for is skipped while
-a line is decoded: values for those who judge a commit, rows for replay, names of files, sizes of files, or
-the commitInfo alone. And the error of a damaged commit.
+What lives here: every decoder of commits. There are several because what is not needed is skipped while a
+line is decoded: they give values for conflict checks, rows for replay, names of files, sizes of files, or the
+commitInfo alone. Also the error of a damaged commit.
 What it does not know: where commits are (``commits``), how actions reconcile (``replay``).
 """
 
@@ -36,7 +36,7 @@ _FILES = (b'{"add":{', b'{"remove":{')
 
 
 def actions_of(data: bytes) -> list[Action]:
-    """The actions of lines; only a line feed ends one, texts may contain what else looks like it.
+    """The actions of lines; only a line feed ends a line, since texts may contain other line separators.
 
     >>> [action.key for action in actions_of(b'{"txn":{"appId":"\\xe2\\x80\\xa8","version":1}}\\n')]
     ['txn']
@@ -60,7 +60,7 @@ def parse_commit(data: bytes, name: str, root: str = "") -> list[Action]:
 
 
 def explain(data: bytes, name: str, root: str, error: Exception) -> InvalidTable:
-    """The error of a damaged commit: which line, what is wrong with it, and what to do."""
+    """The error for a damaged commit: which line, what is wrong with it, and what to do."""
     where = f"{name} of {root}" if root else name
     line_number, fault = None, what_is_wrong(error)
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -134,7 +134,7 @@ _NOTHING = msgspec.Raw(b"")
 
 
 class Line(msgspec.Struct, gc=False):
-    """A line as replay reads it: files in full, of all else the JSON."""
+    """A line as replay reads it: files in full, everything else as JSON."""
 
     add: _Add | None = None
     remove: _Remove | None = None
@@ -152,7 +152,7 @@ decode_actions = msgspec.json.Decoder(Line).decode_lines
 
 
 class NamedVector(msgspec.Struct, rename="camel", gc=False):
-    """Where a deletion vector is."""
+    """The place of a deletion vector."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -160,7 +160,7 @@ class NamedVector(msgspec.Struct, rename="camel", gc=False):
 
 
 class NamedFile(msgspec.Struct, rename="camel", gc=False):
-    """Which file it is."""
+    """The name of a file."""
 
     path: str
     deletion_vector: NamedVector | None = None
@@ -200,8 +200,8 @@ _info_lines = msgspec.json.Decoder(_InfoLine).decode_lines
 
 
 def count_files(data: bytes) -> tuple[int, int]:
-    """How many files a commit adds and removes, without a line being parsed; (0, 0) of lines with spaces
-    between their signs, which no known writer has.
+    """How many files a commit adds and removes, without parsing; (0, 0) for JSON with spaces between its
+    tokens, which no known writer produces.
 
     >>> count_files(b'{"commitInfo":{}}\\n{"add":{"path":"a"}}\\n{"remove":{"path":"b"}}\\n')
     (1, 1)
@@ -211,7 +211,7 @@ def count_files(data: bytes) -> tuple[int, int]:
 
 
 def commit_info_of(data: bytes, version: int, root: str = "") -> dict[str, Any]:
-    """The commitInfo of a commit, {} if it has none; of a commit only its line is parsed.
+    """The commitInfo of a commit, {} if it has none; only its line is parsed.
 
     Raises:
         InvalidTable: a line that is not an action, naming file and line.

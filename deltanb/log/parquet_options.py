@@ -1,8 +1,8 @@
-"""How a table wants its Parquet files written: the codec, the format of their pages, their names.
+"""How a table's Parquet files are to be written: the codec, the format of their pages, their names.
 
 What lives here: the meaning of ``delta.parquet.compression.codec`` and ``delta.parquet.format.version``
-(PROTOCOL.md, "Table Properties") for data files and checkpoints, in the words of both writers, pyarrow
-and Spark.
+(PROTOCOL.md, "Table Properties") for data files and checkpoints, as options of both writers, pyarrow and
+Spark.
 What it does not know: how a file is written, and what is in it.
 
 >>> of({"delta.parquet.compression.codec": "GZIP"}).file_name("part-00000-c000")
@@ -48,19 +48,19 @@ class ParquetOptions:
 
     @property
     def for_spark(self) -> dict[str, str]:
-        """Options of a ``DataFrameWriter``; they go before what the session says."""
+        """Options of a ``DataFrameWriter``, which override the session's."""
         return {"compression": self.codec, "parquet.writer.version": f"v{self.page_version}"}
 
     def file_name(self, stem: str) -> str:
-        """The name of a data file, which tells its codec as Spark's names do."""
+        """The name of a data file, which includes its codec as Spark's names do."""
         return f"{stem}{_SUFFIXES[self.codec]}.parquet"
 
 
 def of(
     configuration: Mapping[str, str], default: str = DEFAULT_CODEC, codec: str | None = None
 ) -> ParquetOptions:
-    """The options that a table's properties ask for; ``default`` is the codec where they do not, and
-    ``codec`` goes before them.
+    """The options in a table's properties; ``default`` is the codec if they have none, ``codec`` overrides
+    them.
 
     Raises:
         InvalidArgument: a codec or a version that cannot be written.

@@ -1,7 +1,7 @@
 """The log of one table: opens it, follows it, reads its commits.
 
-What lives here: :class:`LogReader`, which holds the newest snapshot known and brings it up to date by the
-new commits alone.
+What lives here: :class:`LogReader`, which holds the newest known snapshot and updates it from new commits
+only.
 What it does not know: what a commit may contain, conflicts, transactions, data.
 """
 
@@ -52,7 +52,7 @@ MAX_VANISHED = 3
 class LogReader:
     """The log of one table, read and kept up to date.
 
-    A place without a table has a log too, whose snapshot has version -1: so tables are created.
+    A place without a table has a log, too, whose snapshot has version -1; tables are created on it.
 
     >>> from deltanb.testing import MemoryStore
     >>> log = LogReader(MemoryStore())
@@ -74,10 +74,10 @@ class LogReader:
         self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The log of a folder is that of the same folder in another process; others are of this one alone.
+        """The log of a folder can be pickled; other logs belong to this process.
 
         Raises:
-            IllegalStateError: it is a catalog's, or a transaction's.
+            IllegalStateError: the log of a catalog or a transaction.
         """
         if type(self.commits) not in (FolderCommits, BucketCommits):
             raise IllegalStateError(
@@ -98,7 +98,7 @@ class LogReader:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a table; looks at the store."""
+        """Whether there is a table, according to the store."""
         return self.update().version >= 0
 
     # -- snapshots ------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class LogReader:
         return self.update() if held is None else held[0]
 
     def update(self) -> Snapshot:
-        """The newest snapshot there is, from the one held and the commits after it.
+        """The newest snapshot, from the one held and the commits after it.
 
         Raises:
             InvalidTable: the log contradicts the protocol.
@@ -136,9 +136,9 @@ class LogReader:
     ) -> Snapshot:
         """Install the snapshot after a commit of our own, without reading it back.
 
-        Falls back to :meth:`update` where the commit does not follow the snapshot held. ``written``
-        are files made for this commit: no version before it has them. ``known`` are commits before it that
-        were read to be committed behind.
+        Falls back to :meth:`update` if the commit does not follow the snapshot held. ``written`` are files
+        created for this commit, which no earlier version has. ``known`` are the winners before it that were
+        read.
         """
         held = self._held
         if held is not None and held[0].version >= version:
@@ -156,10 +156,10 @@ class LogReader:
         return self._install(before.after(delta, version, all_new))
 
     def _tallied(self, state: State) -> State:
-        """The state with the tally that the checksum of its version has, written by whoever committed it.
+        """The state with the tally from its version's checksum, which its committer wrote.
 
-        Not where a table was opened at that version, nor where its checksum is known to differ from the log:
-        there the files are counted.
+        Not for the version a table was opened at, nor if the checksum is known to differ from the log: then
+        the files are counted.
         """
         recorded = state.recorded
         if state.version < 0:
@@ -194,7 +194,7 @@ class LogReader:
         return snapshot
 
     def _glance(self, version: int) -> object:
-        """The identity of a commit where it can be had without asking a catalog or waiting for a network."""
+        """The identity of a commit, if it is available without a catalog or a network."""
         if self.commits.is_managed or is_remote(self.store):
             return None
         with suppress(OSError):
@@ -202,13 +202,13 @@ class LogReader:
         return None
 
     def refuse_replaced(self, read: Snapshot) -> None:
-        """Refuse a version that was read before, where another table is at the path by now: files of that one
-        may have the names that are known of this one.
+        """Refuse a version that was read earlier if the path now has another table, whose files may have the
+        same names.
 
-        A catalog's table and one in a bucket are not looked at again: there no two files have one name.
+        Tables of a catalog or in a bucket are not checked, since there no two files have the same name.
 
         Raises:
-            TableReplaced: another one is there.
+            TableReplaced: another table is at the path.
         """
         seen, now = read.commit_identity, self._glance(read.version)
         if seen is None or now == seen:
@@ -299,13 +299,12 @@ class LogReader:
         return write_checkpoint(self.store, self._on_newest_checkpoint(snapshot))
 
     def checkpoint_behind(self, snapshot: Snapshot, version: int) -> Any:
-        """Write the checkpoint of a version some time after its commit; ``snapshot`` was the table then.
+        """Write the checkpoint of a version some time after its commit, which made ``snapshot``.
 
-        Meanwhile the table may have been removed, or another one begun in its place: that is looked for
-        before each file is written, and where it is so none is.
+        Before each file is written, it is checked that the table was not removed or replaced meanwhile.
 
         Raises:
-            TableNotFound: it is so.
+            TableNotFound: the table was removed or replaced.
             InvalidArgument: the version is not published.
         """
         give_way()
@@ -328,8 +327,8 @@ class LogReader:
     def _on_newest_checkpoint(self, snapshot: Snapshot) -> Snapshot:
         """The same version, read from the newest checkpoint before it and the commits since.
 
-        What a process holds rests on the checkpoint that it began with, or on none: little of that can be
-        kept in the next one. A table of few files is written from memory.
+        The state in memory rests on the checkpoint it began with, or on none, so the next checkpoint could
+        reuse little of it. A table of few files is written from memory.
         """
         from deltanb.log.checkpoint.write import ROWS_PER_GROUP
 
@@ -344,8 +343,8 @@ class LogReader:
             return snapshot
 
     def must_be_published(self, version: int, what: str) -> None:
-        """Refuse what may not stand for commits that are no files of the folder yet
-        (PROTOCOL.md, "Catalog-managed tables").
+        """Refuse to replace commits that are not yet files of the folder (PROTOCOL.md, "Catalog-managed
+        tables").
 
         Raises:
             InvalidArgument: the version is not published.
@@ -357,12 +356,12 @@ class LogReader:
                 f"folder has commits up to version {last}. Publish it first, or end there", version=version)
 
     def forget_versions(self) -> None:
-        """Look for past versions anew: their commits may have been cleaned up."""
+        """Forget past versions, since their commits may have been cleaned up."""
         with self._lock:
             self._versions.clear()
 
     def clean_up(self) -> Any:
-        """Delete log files older than ``delta.logRetentionDuration`` that no kept version needs."""
+        """Delete log files older than ``delta.logRetentionDuration`` that no retained version needs."""
         give_way()
         from deltanb.log import cleanup
 
@@ -373,9 +372,9 @@ class LogReader:
     def _install(
         self, state: State, replacing: tuple[Snapshot, object] | None = None
     ) -> Snapshot:
-        """Make a state the newest one, unless another thread brought a newer one meanwhile.
+        """Make a state the newest one, unless another thread installed a newer one meanwhile.
 
-        ``replacing`` is what turned out to be of another log: it is replaced by any version.
+        ``replacing`` is a state that turned out to be of another log; any version replaces it.
         """
         seen = None
         if state.version >= 0:
@@ -393,7 +392,7 @@ class LogReader:
             return snapshot
 
     def _is_current(self, held: tuple[Snapshot, object]) -> bool:
-        """Whether the log a snapshot was read from is still there, perhaps longer by now."""
+        """Whether the log that a snapshot was read from still exists, possibly with more commits."""
         snapshot, seen = held
         version = snapshot.version
         return version >= 0 and seen is not None and self.commits.identity(version) == seen
@@ -402,7 +401,7 @@ class LogReader:
         self, state: State, last: int | None = None,
         known: Mapping[int, Sequence[Action]] = MappingProxyType({}),
     ) -> State:
-        """The state after the commits that came since, up to ``last``; one missing read ends the search.
+        """The state after the new commits, up to ``last``; the first missing commit ends the search.
 
         Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
         """
@@ -424,7 +423,7 @@ class LogReader:
         return state if delta is None else state.after(delta, version, state.files.lacks_all(delta))
 
     def _followed(self, held: tuple[Snapshot, object], commits: BucketCommits) -> State | None:
-        """The same by one listing, and the new commits read at once; None where it is another log by now."""
+        """The same with one listing and parallel reads of the new commits; None if the log was replaced."""
         state = held[0]._state
         identity, newer = commits.since(state.version)
         if identity is None or identity != held[1]:
@@ -442,14 +441,14 @@ class LogReader:
         """The state of a version, read without the files of a checkpoint that turned out to be damaged.
 
         Raises:
-            InvalidTable, VersionNotFound: nothing else tells it.
+            InvalidTable, VersionNotFound: the state cannot be read from other files.
         """
         return self._load(version, frozenset(checkpoint))
 
     def _load(
         self, version: int | None, skip: frozenset[str] = frozenset(), keeps: bool = True
     ) -> State:
-        """The state of a version from the files alone; ``keeps`` as :class:`FileSet` takes it."""
+        """The state of a version from the files alone; ``keeps`` as in :class:`FileSet`."""
         failure: DeltaError | None = None
         vanished = 0
         while True:
@@ -479,14 +478,14 @@ class LogReader:
                     raise
 
     def _begun(self, segment: LogSegment) -> Begun | None:
-        """In a bucket: the checksum and the first commits, asked for while the checkpoint is read."""
+        """In a bucket: the checksum and the first commits, requested while the checkpoint is read."""
         if not isinstance(self.commits, BucketCommits):
             return None
         names = [name for first, last, name in segment.files if first == last]
         return Begun(self.store, [segments.checksum_name(segment.version)] * segment.has_checksum + names)
 
     def _compared(self, state: State, segment: LogSegment, ahead: Begun | None) -> State:
-        """The state with what the checksum of its version says of it."""
+        """The state with the checksum of its version."""
         if not segment.has_checksum:
             return state
         give_way()
@@ -536,7 +535,7 @@ class LogReader:
     def _replay_compaction(
         self, delta: Delta, segment: LogSegment, first: int, last: int, name: str
     ) -> None:
-        """A compaction, or the commits it stands for where it is damaged and they are all there."""
+        """Replay a compaction, or the commits it replaces if it is damaged and all of them exist."""
         data = self.store.read(name)
         one = Delta()
         try:
@@ -552,10 +551,10 @@ class LogReader:
 
 
 def as_version(value: Any, where: str) -> int:
-    """A version as an integer; NumPy's are some, too.
+    """A version as an integer; NumPy's integers count.
 
     Raises:
-        InvalidArgument: naming what is called and what it was given.
+        InvalidArgument: not an integer; names the call and the value.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidArgument(
@@ -569,8 +568,8 @@ def as_version(value: Any, where: str) -> int:
 
 @contextmanager
 def _gc_paused() -> Iterator[None]:
-    """Spare the collector the rows of a long log: they hold no cycles, and its walks over a growing
-    heap take as long as the parsing.
+    """Pause garbage collection while a long log is read: its rows have no cycles, and walks over a growing
+    heap would take as long as the parsing.
     """
     if not gc.isenabled():
         yield

@@ -88,7 +88,7 @@ MAX_RECENT = 50  # commits whose size is remembered: what a line of bars can sho
 
 
 class CheckpointParts(Protocol):
-    """What a checkpoint gives to replay: small actions at once, file actions by column."""
+    """What replay reads from a checkpoint: small actions at once, file actions by column."""
 
     protocol: ProtocolAction | None
     metadata: Metadata | None
@@ -97,16 +97,16 @@ class CheckpointParts(Protocol):
 
     @property
     def num_adds(self) -> int:
-        """Files it adds."""
+        """The number of files it adds."""
 
     def read_adds(self, columns: list[str], rows: pa.Array | None = None) -> pa.Table:
         """Columns of FILES_SCHEMA, ``stats_parsed`` where present; the same rows at every call.
 
-        ``rows``: ascending positions of those wanted, None for all.
+        ``rows``: ascending positions, None for all.
         """
 
     def stream_adds(self, columns: list[str], rows: pa.Array | None = None) -> Iterator[pa.Table]:
-        """The same, some rows at a time."""
+        """The same in batches."""
 
     def read_partition_values(self) -> pa.ChunkedArray:
         """Those of :meth:`read_adds`, in the type of CODED_SCHEMA."""
@@ -146,7 +146,7 @@ class Delta:
     """How many files each of the last commits adds and removes, as far as each was read by itself."""
 
     def absorb(self, later: Delta) -> None:
-        """Let the later file actions decide."""
+        """Add later file actions, which override earlier ones."""
         for key, row in later.adds.items():
             self.removes.pop(key, None)
             self.adds[key] = row
@@ -155,7 +155,7 @@ class Delta:
             self.removes[key] = row
 
     def extend(self, later: Delta) -> None:
-        """Let everything in the later delta decide."""
+        """Add a later delta, which overrides this one."""
         self.absorb(later)
         self.protocol = later.protocol or self.protocol
         self.metadata = later.metadata or self.metadata
@@ -192,8 +192,8 @@ def feed(
 ) -> None:
     """Add the actions of one commit, in their order.
 
-    Compactions are read with ``newest_first``: some writers only join the commits, the newest in
-    front, so the first word on a file is the last one.
+    Compactions are read with ``newest_first``: some writers only concatenate the commits, newest first, so
+    the first action on a file decides.
 
     Raises:
         InvalidTable: a line that is not an action, naming file and line.
@@ -232,7 +232,7 @@ def feed(
 
 
 def feed_actions(delta: Delta, new: Iterable[Action]) -> None:
-    """As :func:`feed`, for a commit whose actions are at hand."""
+    """Like :func:`feed`, for a commit whose actions are parsed already."""
     delta.commit_info = None
     files = 0
     for action in new:
@@ -257,7 +257,7 @@ _DV_MARK = "\x00"  # in no path
 
 
 def canonical_path(path: str) -> str:
-    """One spelling for the spellings of a local absolute path.
+    """The canonical spelling of a local absolute path.
 
     >>> canonical_path("file:///lake/a"), canonical_path("/lake/a"), canonical_path("a")
     ('/lake/a', '/lake/a', 'a')

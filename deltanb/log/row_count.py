@@ -1,8 +1,8 @@
-"""How many rows a version has, as far as the log alone tells.
+"""The number of rows of a version, according to the log alone.
 
-What lives here: :func:`counted`, the sum over files of what their statistics say, less what deletion vectors
-take away.
-What it does not know: data files; a file whose statistics say nothing is counted by whoever may open it.
+What lives here: :func:`counted`, the sum of the files' record counts, less the rows in deletion vectors.
+What it does not know: data files; a file without statistics has to be counted by opening it, which callers
+do.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = ["RowCount", "counted", "of_files"]
 
 @dataclass(frozen=True)
 class RowCount:
-    """``known`` rows are in the files that say how many they have; ``silent`` files do not say it."""
+    """``known`` rows are in files with a record count; ``silent`` files have none."""
 
     known: int
     silent: int = 0
 
     @property
     def is_exact(self) -> bool:
-        """Whether that is all of them."""
+        """Whether the count is complete."""
         return self.silent == 0
 
 
 def counted(snapshot: Snapshot) -> RowCount:
-    """The rows of a version; of the files' statistics only the number of records is read.
+    """The rows of a version; only the record counts of the files' statistics are read.
 
     >>> from deltanb.testing import TableBuilder, add
     >>> table = TableBuilder().create("id long")
@@ -56,7 +56,7 @@ def counted(snapshot: Snapshot) -> RowCount:
 
 
 def of_files(files: pa.Table, schema: StructType) -> RowCount:
-    """As :func:`counted`, of files with the columns ``stats`` and ``deletion_vector``."""
+    """Like :func:`counted`, for files with the columns ``stats`` and ``deletion_vector``."""
     stated = parse_stats(files.column("stats"), schema, needed=[NUM_RECORDS]).column(NUM_RECORDS.name)
     return _sum(stated, files.column("deletion_vector"))
 

@@ -1,8 +1,8 @@
 """Which files of ``_delta_log`` make up a version: the log segment.
 
-What lives here: the choice of checkpoint, compactions and commits that together cover every version up to
-the one wanted. A version that nothing covers is named.
-What it does not know: what the files hold. Nothing is parsed but names.
+What lives here: the choice of checkpoint, compactions and commits that together cover every version up to a
+given one. A version that nothing covers is an error that names it.
+What it does not know: the content of the files. Only names are parsed.
 
 Names that match no pattern (temporary files, ``.crc`` files, ``_staged_commits``, files of other
 tools) are not part of the log.
@@ -68,16 +68,16 @@ def find(
     skip: frozenset[str] = frozenset(),
     commits: Commits | None = None,
 ) -> LogSegment | None:
-    """The segment of a version (the latest one by default), or None where there is no log.
+    """The segment of a version (the latest one by default), or None without a log.
 
     ``hint`` is the version of ``_last_checkpoint``: the listing then starts there. A wrong hint
-    costs a second listing and nothing else. In a bucket a version before it is looked for backwards.
-    Checkpoints with a file in ``skip`` are left out. ``commits`` are those of the table; the files of the
-    folder by default.
+    costs a second listing and nothing else. In a bucket, a version before it is searched backwards.
+    Checkpoints with a file in ``skip`` are left out. ``commits`` are those of the table, by default the files
+    of the folder.
 
     Raises:
         VersionNotFound: the version is beyond the log, or was cleaned up.
-        InvalidTable: a commit is missing that no checkpoint or compaction stands for.
+        InvalidTable: a commit is missing and no checkpoint or compaction covers it.
     """
     if hint is not None and (version is None or hint <= version):
         listed = store.list_names(f"{_LOG_START}{hint:020}.")
@@ -164,7 +164,7 @@ def _version_not_readable(
 def _cover(
     names: list[str], commits: dict[int, str], start: int, target: int, root: str
 ) -> tuple[tuple[int, int, str], ...]:
-    """Commits and compactions for start..wanted; the longest compaction that fits comes first."""
+    """Commits and compactions for start..target; the longest compaction that fits comes first."""
     compactions: dict[int, tuple[int, str]] = {}
     for name in names:
         match = _COMPACTED.fullmatch(name) if name.endswith(".compacted.json") else None
@@ -202,7 +202,7 @@ def _missing(at: int, start: int, target: int, names: list[str], root: str) -> I
 
 
 def _refuse_incomplete(names: list[str], root: str) -> None:
-    """A folder that holds parts of checkpoints and nothing else was a table once."""
+    """Refuse a folder that has only parts of checkpoints: it was a table once."""
     broken = _incomplete(names, 0, MAX_VERSION)
     if broken:
         raise InvalidTable(
@@ -213,7 +213,7 @@ def _refuse_incomplete(names: list[str], root: str) -> None:
 
 
 def _checkpoints(names: Iterable[str]) -> list[CheckpointFiles]:
-    """The whole checkpoints, best first; multi-part ones that lack a part do not count."""
+    """The complete checkpoints, best first; multi-part ones that lack a part do not count."""
     return complete_checkpoints(name for name in names if ".checkpoint" in name)
 
 

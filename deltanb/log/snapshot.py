@@ -1,7 +1,7 @@
-"""One version of a table, as its log says it is.
+"""One version of a table, according to its log.
 
 What lives here: :class:`Snapshot`, immutable, and the small actions it rests on. File lists are
-Arrow tables, read by column when asked for.
+Arrow tables, read by column on demand.
 What it does not know: the rows of data files, transactions, how versions follow each other.
 """
 
@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class State:
-    """What replay knows at one version; :meth:`after` gives the next one, this one stays."""
+    """The result of replay at one version; :meth:`after` returns a later one, this one is immutable."""
 
     version: int
     files: FileSet
@@ -71,10 +71,10 @@ class State:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the last commit says of itself; nothing where that is not known, or is not an object.
+        """The commitInfo of the last commit; empty if it is unknown or not an object.
 
         Raises:
-            InvalidTable: it is damaged.
+            InvalidTable: a damaged commitInfo.
         """
         if isinstance(self.commit_info, CommitInfo):
             return self.commit_info.to_value()
@@ -84,15 +84,15 @@ class State:
 
     @classmethod
     def of_checkpoint(cls, version: int, parts: CheckpointParts, keeps: bool = True) -> State:
-        """The state that a checkpoint holds; ``keeps`` as :class:`FileSet` takes it."""
+        """The state in a checkpoint; ``keeps`` as in :class:`FileSet`."""
         domains = {name: domain for name, domain in parts.domains.items() if not domain.removed}
         return cls(version, FileSet(parts, keeps), parts.protocol, parts.metadata, parts.txns, domains,
                    checkpoint_version=version, checkpoint=tuple(getattr(parts, "names", ())))
 
     def after(self, delta: Delta, version: int, all_new: bool = False) -> State:
-        """The state at ``version``, the commits up to which ``delta`` sums up.
+        """The state at ``version``; ``delta`` sums up the commits in between.
 
-        ``all_new``: as :meth:`FileSet.extended` takes it.
+        ``all_new``: as in :meth:`FileSet.extended`.
         """
         domains = self.domains
         if delta.domains:
@@ -166,7 +166,7 @@ class Snapshot(Displayable):
             check_by_path(self.protocol, root)
 
     def _refuse_version(self) -> None:
-        """An undefined reader version is refused at once; features, when data is asked for."""
+        """Refuse an undefined reader version at once; features are checked when data is read."""
         from deltanb.schema.protocol import check_readable
 
         try:
@@ -176,14 +176,14 @@ class Snapshot(Displayable):
                 raise
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where it is and which version: pickled, it is read anew from the log."""
+        """Its place and version: unpickling reads it from the log again."""
         return _again, (self.log, self.version, self.version >= 0 and self.metadata.id)
 
     # -- what it is -----------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """The version; -1 where there is no table yet."""
+        """The version; -1 if there is no table yet."""
         return self._state.version
 
     @cached_property
@@ -223,7 +223,7 @@ class Snapshot(Displayable):
         """The logical schema.
 
         Raises:
-            InvalidTable: the metadata carries none that can be read, or partitions by what is not in it.
+            InvalidTable: the schema cannot be read, or lacks a partition column.
         """
         schema = self.metadata.schema
         absent = [name for name in self.partition_columns if name not in schema]
@@ -250,12 +250,12 @@ class Snapshot(Displayable):
 
     @property
     def set_transactions(self) -> dict[str, int]:
-        """The latest version every application has written."""
+        """The latest ``txn`` version of every application."""
         return {app: txn.version for app, txn in self._state.txns.items()}
 
     @property
     def last_commit_info(self) -> dict[str, Any]:
-        """What the newest commit says of itself; nothing where a checkpoint was read in its place."""
+        """The commitInfo of the newest commit; empty if a checkpoint was read instead."""
         return self._state.info
 
     @property
@@ -269,8 +269,8 @@ class Snapshot(Displayable):
         return self._state.checkpoint_version
 
     def __sub__(self, before: Snapshot) -> TableDiff:
-        """The differences from another version of the table, as far as the log tells: schema,
-        properties, protocol, files and their rows."""
+        """The differences from another version of the table, according to the log: schema, properties,
+        protocol, files and their rows."""
         if not isinstance(before, Snapshot):
             return NotImplemented
         from deltanb.log import diff
@@ -281,12 +281,13 @@ class Snapshot(Displayable):
 
     @property
     def num_files(self) -> int:
-        """Logical files in the table."""
+        """The number of logical files in the table."""
         return self._compared(self._read(lambda files: files.num_files))
 
     @property
     def about_num_files(self) -> int:
-        """Files, and perhaps some that the newest commits removed: no column of a checkpoint is read."""
+        """About the number of files; may include files that the newest commits removed, since no column of a
+        checkpoint is read."""
         if self._state.tally is not None:
             return self._state.tally.num_files
         known, _ = self._state.files.known
@@ -294,8 +295,8 @@ class Snapshot(Displayable):
 
     @property
     def checkpoint_interval(self) -> int:
-        """How many versions lie between two checkpoints: ``delta.checkpointInterval``, and where the table
-        does not set that, a number that follows its size (:mod:`deltanb.log.checkpoint.interval`).
+        """The number of versions between checkpoints: ``delta.checkpointInterval``, or a number that depends
+        on the table's size if that is not set (:mod:`deltanb.log.checkpoint.interval`).
 
         >>> import deltanb as dn
         >>> table = dn.create("often", {"id": [1]})
@@ -308,24 +309,24 @@ class Snapshot(Displayable):
         return interval(self.metadata.configuration, self.about_num_files, self.version)
 
     def needs_checkpoint(self, version: int) -> bool:
-        """Whether a version, this one or one shortly before, is to have a checkpoint.
+        """Whether a version, this one or one shortly before, should have a checkpoint.
 
-        The files are counted only where a table of some size would have one, and then no column of an older
-        checkpoint is read: what the newest commits removed is counted, too.
+        The files are counted only if the size of the table matters, and then without reading a column of an
+        older checkpoint: files that the newest commits removed are counted, too.
         """
         return may_be_due(self.metadata.configuration, version) and version % self.checkpoint_interval == 0
 
     @property
     def size_in_bytes(self) -> int:
-        """Sum of their sizes."""
+        """The sum of the files' sizes in bytes."""
         return self._compared(self._read(lambda files: files.size_in_bytes))
 
     @property
     def row_count(self) -> RowCount:
-        """How many rows the version has, as far as its log tells; no data file is opened.
+        """The number of rows of the version, according to its log; no data file is opened.
 
-        The statistics of all files are read for it, once. ``table.count()`` opens the files that say
-        nothing, and this property has its answer from then on.
+        The statistics of all files are read once. ``table.count()`` opens files without a count, and this
+        property has its result from then on.
 
         >>> import deltanb as dn
         >>> dn.create("told", {"name": ["Donald", "Daisy"]}).snapshot.row_count
@@ -339,8 +340,8 @@ class Snapshot(Displayable):
 
     @property
     def tally(self) -> Tally:
-        """What is counted of the files as a commit of this process writes it down: carried on from the
-        version before, or from its checksum, where that is surely the same, and else counted."""
+        """The tally of the files that a commit of this process records: carried on from the version before or
+        its checksum if that is certainly right, else counted."""
         carried = self._state.tally
         return self._compared(self._read(lambda files: files.tally)) if carried is None else carried
 
@@ -352,16 +353,17 @@ class Snapshot(Displayable):
         return files
 
     def files_by(self, read: Callable[[FileSet], _T]) -> _T:
-        """What is read of the files; once more where the checkpoint below turns out to be damaged."""
+        """The result of reading the files; repeated if the checkpoint turns out to be damaged."""
         table = self._read(read)
-        _ = self.num_files  # which costs nothing any more, and is held against the checksum
+        _ = self.num_files  # costs nothing by now, and is compared with the checksum
         return table
 
     def _read(self, read: Callable[[FileSet], _T]) -> _T:
-        """What is read of the files; from an older checkpoint, or the commits, where one is damaged.
+        """The result of reading the files; from an older checkpoint or the commits if the checkpoint is
+        damaged.
 
-        A checkpoint whose footers are whole is opened, and a damaged page is met when it is read. Nothing
-        that depends on the order of the files may go on over this: positions are not the same after it.
+        A checkpoint with intact footers can be opened, and a damaged page is detected when it is read.
+        Nothing that depends on the order of the files may continue after this, since positions change.
         """
         try:
             return read(self._state.files)
@@ -376,7 +378,7 @@ class Snapshot(Displayable):
             return self._read(read)
 
     def _compared(self, result: _T) -> _T:
-        """A result whose making may have counted what a checksum counts, too."""
+        """A result, after comparing counts it made with the checksum."""
         if self._state.recorded is not None:
             self._state.recorded.note(self._state.files)
         return result
@@ -384,7 +386,7 @@ class Snapshot(Displayable):
     def select_files(self, columns: Sequence[str], rows: pa.Array | None = None) -> pa.Table:
         """Files with only the named columns of FILES_SCHEMA, in the order of :attr:`files`.
 
-        ``rows``: ascending positions of the files wanted, None for all; others are not read.
+        ``rows``: ascending positions of files, None for all; others are not read.
 
         Raises:
             KeyError: a name that is not in FILES_SCHEMA.
@@ -395,7 +397,7 @@ class Snapshot(Displayable):
 
     @property
     def candidates(self) -> FileSet:
-        """The files and perhaps some that the newest commits hide: searches begin with these."""
+        """The files and perhaps some that the newest commits removed: searches begin with these."""
         return self._state.files.candidates()
 
     def live_files(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
@@ -405,8 +407,8 @@ class Snapshot(Displayable):
     def stats_for(self, needed: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
         """Typed statistics of the candidates, columns named by :attr:`Stat.name`.
 
-        ``rows``: ascending positions of the files that matter, None for all. Statistics of all files are
-        kept, for the next call and the next version.
+        ``rows``: ascending positions of files, None for all. Statistics of all files are cached for the next
+        call and the next version.
         """
         from deltanb.log.skipping import prune as skipping
 
@@ -422,8 +424,8 @@ class Snapshot(Displayable):
     ) -> pa.Table:
         """The files that may hold rows for which all predicates are true; FILES_SCHEMA.
 
-        Files are left out by their partition values and by their statistics, never wrongly. With
-        ``columns`` only those of FILES_SCHEMA are read: statistics are most of a long file list.
+        Files are skipped by their partition values and statistics, never wrongly. With ``columns``, only
+        those columns of FILES_SCHEMA are read; statistics are most of a long file list.
 
         Raises:
             InvalidPredicate: syntax, or a column the table does not have.
@@ -439,14 +441,14 @@ class Snapshot(Displayable):
         return self._read(lambda files: skipping.prune(self, parsed, columns))
 
     def verify_checksum(self) -> ChecksumVerification:
-        """Everything the ``.crc`` file of the version says, compared with the log:
+        """Compare the version's ``.crc`` file with the log:
         :func:`deltanb.log.verification.verify`."""
         from deltanb.log.verification import verify
 
         return verify(self)
 
     def check_readable(self) -> None:
-        """Refuse what this library cannot read; called before data is.
+        """Refuse tables that this library cannot read; called before data is read.
 
         Raises:
             UnsupportedProtocol: naming the features.
@@ -471,7 +473,7 @@ def _again(log: LogReader, version: int, table_id: str) -> Snapshot:
 
 
 def refuse_another(current: Snapshot, did: str, version: int, table_id: str) -> None:
-    """Refuse what is found where something was done with a version of the table with this id.
+    """Refuse a table that has replaced the one with this id.
 
     Raises:
         TableReplaced: it is another table.

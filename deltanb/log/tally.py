@@ -1,8 +1,8 @@
-"""What is counted of a version's files: their number and sizes, and what deletion vectors take of them.
+"""Counts of a version's files: their number and sizes, and their deleted rows.
 
-What lives here: :class:`Tally`, a value that goes on from version to version by what a commit adds and takes
-away (PROTOCOL.md, "File Size Histogram Schema" and "Deleted Record Counts Histogram Schema").
-What it does not know: where the files are listed, and where the tally is written down.
+What lives here: :class:`Tally`, a value that each commit updates by the files it adds and removes
+(PROTOCOL.md, "File Size Histogram Schema" and "Deleted Record Counts Histogram Schema").
+What it does not know: where the files are listed, and where the tally is stored.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Deletions:
 
     @classmethod
     def none(cls, num_files: int) -> Deletions:
-        """Of so many files without a deletion vector."""
+        """The deletions of files without deletion vectors."""
         return cls(0, 0, (num_files, *(0 for _ in DELETED_BINS[1:])))
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Number of files, their size in bytes, and how both spread; None for what is not known.
+    """Number of files, their size in bytes, and both histograms; None if unknown.
 
     >>> tally = Tally.empty().plus([(3, None), (9_000, 12)])
     >>> tally.num_files, tally.size_in_bytes, tally.sizes.bytes[:3], tally.deletions.counts[:3]
@@ -69,15 +69,15 @@ class Tally:
 
     @classmethod
     def empty(cls) -> Tally:
-        """Of no files."""
+        """The tally of no files."""
         bins = (0,) * len(SIZE_BINS)
         return cls(0, 0, Sizes(bins, bins), Deletions.none(0))
 
     @classmethod
     def of_columns(cls, sizes: pa.ChunkedArray, deleted: pa.ChunkedArray | None) -> Tally:
-        """Of the columns of many files: sizes, and of each the rows its vector deletes, NULL without one.
+        """The tally of files given as columns: sizes, and the rows deleted by each vector, NULL without one.
 
-        ``deleted`` is None where no file has a deletion vector.
+        ``deleted`` is None if no file has a deletion vector.
         """
         count, counts, size = len(sizes), *binned(sizes, SIZE_BINS)
         deletions = Deletions.none(count)
@@ -87,7 +87,8 @@ class Tally:
         return cls(count, sum(size), Sizes(counts, size), deletions)
 
     def plus(self, files: Iterable[tuple[int | None, int | None]]) -> Tally:
-        """With these files, too: of each its size, and the rows its vector deletes or None without one."""
+        """This tally with further files: the size of each, and the rows its vector deletes, None without
+        one."""
         more = [(size or 0, deleted) for size, deleted in files]
         return Tally(self.num_files + len(more), self.size_in_bytes + sum(size for size, _ in more),
                      self._with_sizes(more), self._with_deletions(more))
@@ -113,7 +114,7 @@ class Tally:
         return Deletions(vectors, rows, counts)
 
     def combined(self, other: Tally, sign: int = 1) -> Tally:
-        """With the files of another one, too, or without them where the sign is -1."""
+        """This tally plus another one, or minus it if the sign is -1."""
         def both(one: Sequence[int], two: Sequence[int]) -> list[int]:
             return [a + sign * b for a, b in zip(one, two, strict=True)]
 
@@ -130,14 +131,14 @@ class Tally:
 
 
 def sized(adds: Iterable[Any]) -> Iterator[tuple[int | None, int | None]]:
-    """Of each file its size, and the rows that its deletion vector deletes; None without one."""
+    """The size of each file, and the rows that its deletion vector deletes; None without one."""
     for row in adds:
         vector = row.deletion_vector
         yield row.size, None if vector is None else vector.cardinality or 0
 
 
 def binned(values: pa.ChunkedArray, bins: Sequence[int]) -> tuple[list[int], list[int]]:
-    """How many 64-bit integers are in each bin, and the sum of those in each; NULL counts as 0.
+    """The count and the sum of 64-bit integers in each bin; NULL counts as 0.
 
     >>> import pyarrow as pa
     >>> binned(pa.chunked_array([[1, 5, None], [7, 2**60]]), (0, 4, 8))

@@ -1,13 +1,13 @@
-"""A version held against its checksum: what costs nothing when it is opened, all of it when asked.
+"""Comparison of a version with its checksum: what is cheap on opening, everything on request.
 
-What lives here: the comparison of a snapshot with what its ``.crc`` file says (PROTOCOL.md, "Version
-Checksum File"), the warning, and :class:`Recorded`, which goes from version to version so that a commit
-does not write a difference out of the world.
+What lives here: the comparison of a snapshot with its ``.crc`` file (PROTOCOL.md, "Version Checksum File"),
+the warning, and :class:`Recorded`, which is passed from version to version so that a commit does not hide a
+mismatch.
 What it does not know: how the file is read and written (``checksum``).
 
-A table whose log lost a line reads well and short. Only a second witness can tell: so counts, sizes,
+A table whose log lost a line still reads, with rows missing; only the checksum reveals it. So counts, sizes,
 protocol, metadata, transactions and domains are compared as soon as both sides are known, and the commit's
-own id and time and the deletion vectors where replay meets them. A difference is a
+id, its time and the deletion vectors if replay reads them. A difference is a
 :class:`~deltanb.errors.ChecksumMismatchWarning`.
 """
 
@@ -56,7 +56,7 @@ logger = get_logger(__name__)
 
 @dataclass(frozen=True)
 class Comparison:
-    """One field of a checksum: its name in the file, what is recorded there, what the log gives."""
+    """One field of a checksum: its name, the recorded value, and the actual value from the log."""
 
     field: str
     recorded: Any
@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether both are the same."""
+        """Whether both values are equal."""
         return bool(self.recorded == self.actual)
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Comparison:
         return "; ".join(parts[:MAX_NAMED] + more)
 
     def details(self) -> Iterator[tuple[str, Any, Any]]:
-        """The parts that differ: of an action or a mapping only the fields that do."""
+        """The parts that differ: for an action or a mapping, only its differing fields."""
         both = _mapping(self.recorded), _mapping(self.actual)
         if both[0] is None or both[1] is None:
             yield self.field, self.recorded, self.actual
@@ -86,7 +86,7 @@ class Comparison:
 
 
 def _some(differences: Sequence[Comparison]) -> str:
-    """The first ones in words."""
+    """The first differences in words."""
     rest = len(differences) - MAX_NAMED
     return "; ".join(map(str, differences[:MAX_NAMED])) + (f"; and {rest} more fields" if rest > 0 else "")
 
@@ -106,10 +106,10 @@ def _shown(value: Any) -> str:
 
 
 class Recorded:
-    """What the checksum of an opened version says, and how far the log differs.
+    """The checksum of an opened version, and how the log differs from it.
 
-    What is at hand is compared at once; counts that would have to be made are compared when somebody
-    makes them (:meth:`note`). States of later versions keep it: see :meth:`carried`.
+    Known values are compared at once; counts are compared when they are made (:meth:`note`). States of later
+    versions keep it: see :meth:`carried`.
     """
 
     def __init__(self, checksum: Checksum, state: State, root: str) -> None:
@@ -121,7 +121,7 @@ class Recorded:
         self._lock = threading.Lock()
 
     def compare(self) -> None:
-        """Compare what costs nothing; to be called once.
+        """Compare what is known without cost; to be called once.
 
         Warns:
             ChecksumMismatchWarning: something differs.
@@ -143,7 +143,7 @@ class Recorded:
         self._tell(comparisons)
 
     def note(self, files: FileSet) -> None:
-        """Compare the counts of the opened version that somebody has just made.
+        """Compare counts of the opened version that were just made.
 
         Warns:
             ChecksumMismatchWarning: they differ.
@@ -152,7 +152,7 @@ class Recorded:
             self._tell(self._waiting(*files.known))
 
     def count(self) -> None:
-        """Compare all counts, made for this if nobody has.
+        """Compare all counts, making them if necessary.
 
         Warns:
             ChecksumMismatchWarning: they differ.
@@ -162,7 +162,7 @@ class Recorded:
             self._tell(self._waiting(state.files.num_files, state.files.size_in_bytes))
 
     def _waiting(self, num_files: int | None, size: int | None) -> list[Comparison]:
-        """The comparisons that these counts decide, each of them once."""
+        """The pending comparisons that these counts decide, each once."""
         recorded = {"numFiles": self.checksum.num_files, "tableSizeBytes": self.checksum.table_size_bytes}
         actual = {"numFiles": num_files, "tableSizeBytes": size}
         with self._lock:
@@ -184,8 +184,8 @@ class Recorded:
     def carried(self, store: LogStore, checksum: Checksum, state: State) -> Checksum:
         """The checksum of a later version with the differences of the opened one.
 
-        A commit knows what it changed, not what was lost before it: what the checksum of the opened
-        version says more or less than the log, that of a later one says, too, until it is repaired.
+        A commit knows what it changed, not what was lost before it. So a difference between the checksum of
+        the opened version and the log is kept in later checksums until it is repaired.
 
         Warns:
             ChecksumMismatchWarning: there are differences.
@@ -215,7 +215,7 @@ class Recorded:
 
 
 def read(store: LogStore, state: State) -> Recorded | None:
-    """What the checksum of a state's version says, compared as far as it costs nothing; None without one.
+    """The checksum of a state's version, compared as far as that is free; None without one.
 
     Warns:
         ChecksumMismatchWarning: something differs.
@@ -229,7 +229,7 @@ def read(store: LogStore, state: State) -> Recorded | None:
 
 
 def warn(message: str) -> None:
-    """Say it in the log and as a warning at the line of the caller outside this library."""
+    """Log the differences, and warn at the caller's line outside this library."""
     message = safe(message)
     logger.warning("%s", message)
     errors.warn(message, ChecksumMismatchWarning)
@@ -240,9 +240,9 @@ def warn(message: str) -> None:
 
 @dataclass(frozen=True, repr=False)
 class ChecksumVerification(Displayable):
-    """What a version is against what its ``.crc`` file says, field by field.
+    """A version compared with its ``.crc`` file, field by field.
 
-    ``problem`` says why nothing could be compared: there is no such file, or it cannot be read.
+    ``problem`` is the reason if nothing could be compared: the file is missing or cannot be read.
 
     >>> found = ChecksumVerification("ducks", 3, (Comparison("numFiles", 3, 2),))
     >>> found.ok, str(found.differences[0])
@@ -256,7 +256,7 @@ class ChecksumVerification(Displayable):
 
     @property
     def ok(self) -> bool:
-        """Whether there is a checksum and all of it agrees."""
+        """Whether there is a checksum and all fields agree."""
         return self.problem is None and not self.differences
 
     @property
@@ -265,10 +265,10 @@ class ChecksumVerification(Displayable):
         return tuple(one for one in self.compared if not one.agrees)
 
     def raise_if_wrong(self) -> None:
-        """For programs: nothing where :attr:`ok`.
+        """Raise unless :attr:`ok`.
 
         Raises:
-            InvalidTable: a field differs, or nothing could be compared; ``.fields`` are their names.
+            InvalidTable: a field differs, or nothing could be compared; ``.fields`` has their names.
         """
         if self.ok:
             return
@@ -282,10 +282,10 @@ class ChecksumVerification(Displayable):
 
 
 def verify(snapshot: Snapshot) -> ChecksumVerification:
-    """Everything that the checksum of a snapshot's version says, compared with the log.
+    """Compare the checksum of a snapshot's version with the log.
 
-    Reads the ``.crc`` file, the commit of the version and the list of files. A difference is no error
-    here; :meth:`ChecksumVerification.raise_if_wrong` makes one of it.
+    Reads the ``.crc`` file, the commit of the version and the list of files. A difference is not an error
+    here; see :meth:`ChecksumVerification.raise_if_wrong`.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"]})
@@ -304,7 +304,7 @@ def verify(snapshot: Snapshot) -> ChecksumVerification:
 
 
 def compare(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
-    """Field by field, what the checksum says; what it leaves out is not compared."""
+    """The comparison of each field that the checksum has."""
     yield Comparison("tableSizeBytes", checksum.table_size_bytes, snapshot.size_in_bytes)
     yield Comparison("numFiles", checksum.num_files, snapshot.num_files)
     domains = {name: domain.configuration for name, domain in snapshot.domain_metadata.items()}
@@ -321,7 +321,7 @@ def _small(
     checksum: Checksum, protocol: Protocol, metadata: Metadata,
     txns: Mapping[str, int], domains: Mapping[str, str],
 ) -> Iterator[Comparison]:
-    """What a state knows without its files."""
+    """The fields that a state has without its files."""
     for name, count in (("numMetadata", checksum.num_metadata), ("numProtocol", checksum.num_protocol)):
         if count is not None:
             yield Comparison(name, count, 1)
@@ -342,7 +342,7 @@ def _small(
 
 
 def _of_info(checksum: Checksum, info: bytes | CommitInfo | None) -> Iterator[Comparison]:
-    """What the commitInfo of the version says of itself, where replay has met it."""
+    """The fields of the version's commitInfo, if replay has read it."""
     try:
         known = _Info(info.txn_id, info.in_commit_timestamp) if isinstance(info, CommitInfo) else \
             msgspec.json.decode(info or b"{}", type=_Info)
@@ -361,7 +361,7 @@ class _Info(msgspec.Struct):
 
 
 def _of_deletions(checksum: Checksum, known: tuple[int, int] | None) -> Iterator[Comparison]:
-    """How many deletion vectors there are, and rows that they delete, as far as both sides know."""
+    """The numbers of deletion vectors and of deleted rows, if both sides have them."""
     recorded = (checksum.num_deletion_vectors, checksum.num_deleted_records)
     for name, expected, actual in zip(_DELETIONS, recorded, known or (), strict=False):
         if expected is not None:
@@ -369,14 +369,14 @@ def _of_deletions(checksum: Checksum, known: tuple[int, int] | None) -> Iterator
 
 
 def _ordered(protocol: Protocol) -> Protocol:
-    """A protocol's lists are sets: their order says nothing, nor whether an empty one is there."""
+    """A protocol with its lists as sets: order and empty lists do not matter."""
     return protocol.replace(
         reader_features=tuple(sorted(protocol.reader_features or ())) or None,
         writer_features=tuple(sorted(protocol.writer_features or ())) or None)
 
 
 def _of_commit(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
-    """What the commit of the version says of itself; nothing where it is cleaned up."""
+    """The fields of the version's commit; none if it was cleaned up."""
     if checksum.in_commit_timestamp is not None:
         yield Comparison("inCommitTimestampOpt", checksum.in_commit_timestamp, snapshot.timestamp)
     if checksum.txn_id is None:
@@ -391,7 +391,7 @@ def _of_commit(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
 
 
 def _sizes(snapshot: Snapshot, recorded: Mapping[str, list[int]]) -> tuple[Any, Any]:
-    """Both as (bin start, files, bytes) of the bins that hold something."""
+    """Both as (bin start, files, bytes) of the non-empty bins."""
     starts = recorded["sortedBinBoundaries"]
     bins = zip(starts, *binned(snapshot.select_files(["size"]).column(0), starts), strict=True)
     listed = zip(starts, recorded["fileCounts"], recorded["totalBytes"], strict=True)
@@ -413,7 +413,7 @@ def _deleted(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
 
 
 def _all_files(snapshot: Snapshot, recorded: list[dict[str, Any]]) -> tuple[Any, Any]:
-    """Both as lists of what only one side has: paths, with what differs of files that both have."""
+    """Both as lists of what only one side has: paths, and the differing fields of common files."""
     columns = ["path", "size", "modification_time", "partition_values", "deletion_vector"]
     rows = snapshot.select_files(columns).to_pylist(maps_as_pydicts="lossy")
     listed = {_key(row["path"], row.get("deletionVector")): row for row in recorded}

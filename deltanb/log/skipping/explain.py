@@ -1,11 +1,11 @@
-"""Why a scan opens the files that it opens: each condition, what it was held against, what it spared.
+"""Why a scan opens its files: each condition, what it was checked against, which files it spared.
 
-What lives here: :func:`explain`, which goes the way of ``prune`` once more, step by step, and remembers what
-each step left; :class:`ScanExplanation`, the value it gives.
-What it does not know: how it is drawn; how rows are read. It opens no data file.
+What lives here: :func:`explain`, which repeats ``prune`` step by step and records what each step left;
+:class:`ScanExplanation`, its result.
+What it does not know: how it is drawn, how rows are read. It opens no data file.
 
-Steps in their order: partition values, what generated columns imply of them, statistics. A condition that
-spares no file is told, too, with the reason why it could not or did not.
+The steps in order: partition values, conditions implied by generated columns, statistics. A condition that
+spares no file is listed, too, with the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STEPS: tuple[By, ...] = ("partition values", "generated columns", "statistics")
 
 @dataclass(frozen=True)
 class Step:
-    """What one kind of knowledge about files left of them."""
+    """The files that one step left."""
 
     by: By
     files: int
@@ -58,11 +58,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition, joined to the others by AND, and what became of it."""
+    """One of the conditions joined by AND, and its effect."""
 
     sql: str
     by: By | None
-    """What it was held against; None where no file could be left out by it."""
+    """What it was checked against; None if it could not skip files."""
     spared: int = 0
     """Files that it left out, of those that the conditions before it had left."""
     implies: str = ""
@@ -84,7 +84,7 @@ class SparedFile:
 
 @dataclass(frozen=True, repr=False)
 class ScanExplanation(Displayable):
-    """Which files a scan opens and why not the others.
+    """Which files a scan opens, and why it skips the others.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
@@ -112,7 +112,7 @@ class ScanExplanation(Displayable):
 
     @property
     def opened(self) -> int:
-        """Files that have to be opened."""
+        """The number of files to open."""
         return self.steps[-1].files
 
     @property
@@ -122,7 +122,7 @@ class ScanExplanation(Displayable):
 
     @property
     def spared(self) -> int:
-        """Files that need not be opened."""
+        """The number of files that are skipped."""
         return self.num_files - self.opened
 
     @property
@@ -131,7 +131,7 @@ class ScanExplanation(Displayable):
         return self.size_in_bytes - self.opened_bytes
 
     def spared_by(self, by: By) -> int:
-        """Files that one step left out."""
+        """The number of files that one step skipped."""
         at = STEPS.index(by)
         before = self.steps[at - 1].files if at else self.num_files
         return before - self.steps[at].files
@@ -141,16 +141,16 @@ def explain(
     snapshot: Snapshot, where: str | None = None, *, name: str | None = None,
     not_used: Sequence[Condition] = (),
 ) -> ScanExplanation:
-    """Why a scan of the rows of a condition opens the files that it opens.
+    """Which files a scan with a condition opens, and why it skips the others.
 
     Args:
         snapshot: the version.
-        where: a condition in SQL; parts that only Spark understands are told as such.
-        name: what the table is called; the last part of its path unless given.
-        not_used: conditions of a query that were not even tried, and why.
+        where: a condition in SQL; parts that only Spark understands are marked as such.
+        name: the table's name, by default the last part of its path.
+        not_used: conditions of a query that were not tried, with reasons.
 
     Raises:
-        InvalidPredicate: no SQL, or a column the table does not have.
+        InvalidPredicate: invalid SQL, or a column the table does not have.
         UnsupportedProtocol: a reader feature that this library does not have.
     """
     snapshot.check_readable()
@@ -166,7 +166,7 @@ def explain(
 
 
 class _Walk:
-    """The way of :func:`prune.matching_rows`, one condition after the other."""
+    """The steps of :func:`prune.matching_rows`, one condition after the other."""
 
     def __init__(self, snapshot: Snapshot, parts: Sequence[Predicate]) -> None:
         self.snapshot = snapshot
@@ -230,7 +230,7 @@ class _Walk:
         return left.filter(is_left)
 
     def _by_values(self, row: dict[str, Any], names: Sequence[str]) -> str:
-        """What a file's partition values are."""
+        """The partition values of a file in words."""
         texts, phrases = dict(row["partition_values"] or ()), []
         for column in (self.snapshot.schema.field(name) for name in names):
             text = texts.get(column.physical_name, texts.get(column.name))
@@ -239,7 +239,7 @@ class _Walk:
         return ", ".join(phrases) or "no row can meet it"
 
     def _name(self, dropped: pa.Table, by: By, sql: str, because: Any) -> None:
-        """Name the first files of those that a condition leaves out."""
+        """Record the first files that a condition skips."""
         first = dropped[ROW].combine_chunks()[: 2 * MAX_EXAMPLES]
         listed = self.snapshot.live_files(["path", "size", "partition_values"], first).to_pylist()
         self.spared += [SparedFile(decode_path(row["path"]), row["size"] or 0, by, sql, because(row))
@@ -278,7 +278,7 @@ class _Walk:
         self, left: pa.Table, part: Predicate, condition: Expression, stats: list[Stat],
         final: pa.Array | None,
     ) -> tuple[pa.Table, int, int]:
-        """What a condition leaves; how many files it spares; how many say nothing of its columns."""
+        """The files a condition leaves, how many it skips, how many lack statistics for it."""
         table = prune.with_stats(self.snapshot, left, stats)
         verdict = prune.evaluate(table, condition)
         out = pc.equal(pc.coalesce(verdict, pa.scalar(True)), False)
@@ -337,7 +337,7 @@ def _all_of(part: Predicate) -> list[Stat]:
 
 
 def _by_bounds(row: dict[str, Any], part: Predicate) -> list[str]:
-    """What the statistics of a file say of the columns of a condition."""
+    """The statistics of a condition's columns in a file, in words."""
     phrases = []
     asks_null = any(isinstance(node, Call) and node.op == "is_null" for node in ex.walk(part.expression))
     for path in sorted(part.column_paths)[:MAX_VALUES]:
@@ -375,7 +375,7 @@ def _shown(value: Any) -> str:
 
 
 def _no_use(node: Expression, rewritten: Expression, names: Iterable[str]) -> str:
-    """Why no file can be left out by a condition; nothing where some may be."""
+    """Why a condition cannot skip files; empty if it can."""
     if failures.can_fail(node):
         return "it may be an error for some rows, which files cannot say"
     if _by_bounds_or_counts(node, rewritten):
@@ -395,7 +395,7 @@ def _no_use(node: Expression, rewritten: Expression, names: Iterable[str]) -> st
 
 
 def _by_bounds_or_counts(node: Expression, rewritten: Expression) -> bool:
-    """Whether statistics decide a condition as far as they ever can."""
+    """Whether statistics can decide a condition."""
     while isinstance(node, Call) and node.op == "not":
         node = node.args[0]
     if isinstance(node, Call) and node.op == "is_null" and isinstance(node.args[0], Column):

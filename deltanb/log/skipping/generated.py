@@ -1,13 +1,13 @@
 """What a condition on a column implies for partition columns that are generated from it.
 
-What lives here: the functions of which something is known (a cast to DATE, the parts of a time,
-DATE_TRUNC and TRUNC, DATE_FORMAT, a leading SUBSTRING, the column itself), and :func:`implied`, the
-conditions over partition columns that hold for every row of a condition.
-What it does not know: files; ``skipping`` evaluates what comes out of here.
+What lives here: the supported functions (a cast to DATE, the parts of a time, DATE_TRUNC and TRUNC,
+DATE_FORMAT, a leading SUBSTRING, the column itself), and :func:`implied`, the conditions over partition
+columns that hold for every row that satisfies a condition.
+What it does not know: files; ``skipping`` evaluates these conditions.
 
-Nothing implied here may exclude a file with a matching row, whoever wrote it. So bounds are never
-strict, a partition value of NULL is always kept (an empty text is stored as one), and where a writer's
-time zone has a say in a value, bounds are as wide as zones can differ. Dates are taken to lie within
+No implied condition may exclude a file with a matching row, whoever wrote it. So bounds are never strict, a
+partition value of NULL is always accepted (an empty text is stored as one), and if a value depends on the
+writer's time zone, bounds are as wide as zones can differ. Dates are taken to lie within
 the years 1 to 9999, Spark's range; texts of later years are kept.
 """
 
@@ -88,7 +88,7 @@ def implied(snapshot: Snapshot, conditions: Sequence[Expression]) -> list[Expres
 def implied_predicates(
     snapshot: Snapshot, predicates: Sequence[Predicate]
 ) -> tuple[Predicate, ...]:
-    """As :func:`implied`, as predicates with a text: what a scan reads of the partitions besides."""
+    """Like :func:`implied`, as predicates with SQL texts, which a scan also reads by."""
     from deltanb.sql import predicates as language
 
     conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
@@ -99,7 +99,7 @@ _SIGNS = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def _sql(node: Expression) -> str:
-    """The text of a condition that is made here."""
+    """The SQL text of an implied condition."""
     if isinstance(node, Column):
         return ".".join(map(backticked, node.path))
     if isinstance(node, Literal):
@@ -129,7 +129,7 @@ class _Deriver:
             self._by_base.setdefault(function.base, []).append(function)
 
     def derive(self, node: Expression) -> Expression | None:
-        """What is TRUE wherever the node is; None: nothing is known."""
+        """A condition that is TRUE wherever the node is; None if nothing is known."""
         if not isinstance(node, Call):
             return None
         op, args = node.op, node.args
@@ -154,7 +154,7 @@ class _Deriver:
         return None
 
     def _member(self, base: Column, members: Any) -> Expression | None:
-        """Of few constants each says something, of many the least and the greatest."""
+        """Few constants imply one condition each, many only their minimum and maximum."""
         if not members.values or base not in self._by_base:
             return None
         if len(members.values) <= MAX_LISTED:
@@ -213,7 +213,7 @@ def _beyond(op: str, chain: Sequence[_Function], ends: Sequence[Any]) -> Express
 
 
 def _one_of(function: _Function, value: Any) -> Expression:
-    """A month or day: those of the value, and of all values that zones may have made of it."""
+    """The months or days that a value may have in any time zone."""
     ends = {function.at(value, direction) for direction in (-1, 0, 1)}
     if None in ends:
         return ex.TRUE

@@ -164,7 +164,7 @@ def hive_path(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]
 
 
 def is_data_path(path: str, columns: Iterable[str] = ()) -> bool:
-    """Whether a file is one of data by its path: neither it nor a folder is hidden, but for partitions.
+    """Whether a path is that of a data file: neither it nor a folder is hidden, except for partitions.
 
     >>> is_data_path("a=1/x.parquet"), is_data_path("_SUCCESS"), is_data_path("_p=1/x")
     (True, False, False)
@@ -178,7 +178,7 @@ def is_data_path(path: str, columns: Iterable[str] = ()) -> bool:
 
 
 def parse_hive_path(path: str) -> dict[str, str | None]:
-    """The values that the folders of a path name, in order; other parts are passed over.
+    """The values in the folders of a path, in order; other parts are skipped.
 
     >>> parse_hive_path("a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__/part-0.parquet")
     {'a': 'x/y', 'b': None}
@@ -257,7 +257,7 @@ def _int64(value: int) -> pa.Scalar:
 
 
 def _texts(chunk: pa.MapArray, physical: str, logical: str) -> pa.Array:
-    """One key's items, NULL where it is missing; in a dictionary if they were in one."""
+    """One key's items, NULL if missing; dictionary-encoded if they were."""
     rows = len(chunk)
     if not chunk.null_count and rows:
         first, last = chunk.offsets[0].as_py(), chunk.offsets[rows].as_py()
@@ -299,7 +299,7 @@ def _typed(texts: pa.Array, field: StructField) -> pa.Array:
 
 
 def _coded(texts: pa.Array, field: StructField) -> tuple[pa.Array, pa.Array]:
-    """The values that there are, the last one of which is NULL, and which of them each text is."""
+    """The distinct values, the last of which is NULL, and the index of each text's value."""
     target = arrow_type(field.type, field.name)
     encoded = texts if t.is_dictionary(texts.type) else texts.dictionary_encode()
     values = _values(encoded, target, field)

@@ -1,4 +1,4 @@
-"""Which files may hold a row that a predicate wants.
+"""Which files may hold a row that satisfies a predicate.
 
 What lives here: :func:`prune`, and the rewriting of a predicate over rows into one over files, which is
 TRUE or NULL wherever a row *could* make the original TRUE. A file is dropped only when it is FALSE.
@@ -68,10 +68,10 @@ def prune(
 ) -> pa.Table:
     """The files that may hold rows for which all predicates are TRUE; never fewer.
 
-    ``columns`` are those of FILES_SCHEMA that are wanted; all where it is not given.
+    ``columns`` are the columns of FILES_SCHEMA to return, by default all.
 
     Raises:
-        InvalidTable: a partition value is none of its column's type.
+        InvalidTable: a partition value is not of its column's type.
     """
     from deltanb.log.replay import FILES_SCHEMA
 
@@ -85,8 +85,8 @@ def prune(
 def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Array | None:
     """Positions in ``snapshot.candidates`` of the files that may match, ascending; None for all.
 
-    Partition values decide first, then bounds, then null counts where bounds leave it open: each
-    step reads only what it needs, for the files that are left.
+    Partition values decide first, then bounds, then null counts if bounds do not decide: each step reads only
+    what it needs, for the files that are left.
     """
     names = [snapshot.schema.field(name).name for name in snapshot.partition_columns]
     conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
@@ -117,9 +117,9 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
 
 
 def partition_table(snapshot: Snapshot, used: list[str], condition: Expression = ex.TRUE) -> pa.Table:
-    """Row positions, and the partition columns that are needed, of the files that meet a condition on these.
+    """Row positions and the needed partition columns of the files that satisfy a condition on these columns.
 
-    It is asked of each partition once, and not of each file.
+    The condition is evaluated once per partition, not per file.
     """
     if not used:
         left = pa.table({ROW: _positions(0, snapshot.candidates.num_files)})
@@ -148,7 +148,7 @@ def _positions(start: int, count: int) -> pa.Array:
 def _judged(
     snapshot: Snapshot, left: pa.Table, condition: Expression
 ) -> tuple[pa.ChunkedArray, pa.Table]:
-    """The positions that meet the condition, and the rows where that is not known.
+    """The positions that satisfy the condition, and the rows where that is unknown.
 
     Conjuncts go one by one: the statistics of a later one are read for what the earlier ones left.
     """
@@ -166,7 +166,7 @@ def _judged(
 
 
 def with_stats(snapshot: Snapshot, left: pa.Table, needed: list[Stat]) -> pa.Table:
-    """The rows with their statistics beside them."""
+    """The rows with their statistics as further columns."""
     needed = [stat for stat in needed if stat.name not in left.column_names]
     if not needed:
         return left
@@ -210,7 +210,7 @@ def evaluate(table: pa.Table, condition: Expression) -> pa.ChunkedArray:
 
 
 def _with_sets_met(table: pa.Table, node: Expression) -> tuple[pa.Table, Expression]:
-    """Where a set is met by bounds as a column of the table: Acero has nothing that finds it."""
+    """The table with a column for each set, whether bounds overlap it; Acero has no such function."""
     if not isinstance(node, Call):
         return table, node
     args = []
@@ -246,7 +246,7 @@ def _stat(node: Column) -> Stat:
 
 
 def stats_in(condition: Expression) -> list[Stat]:
-    """The statistics that a condition over files asks for."""
+    """The statistics that a condition over files uses."""
     stats = {_stat(node): None for node in ex.walk(condition)
              if isinstance(node, Column) and node.path[0] == _STAT}
     return list(stats)
@@ -268,7 +268,7 @@ def may_match(
 def may_match_each(
     conditions: Sequence[Expression], everything: Sequence[Expression], partition_columns: Sequence[str]
 ) -> list[Expression]:
-    """As :func:`may_match` for each of some conditions alone, of all those that rows have to meet."""
+    """Like :func:`may_match`, for each of the conditions separately; rows have to satisfy all of them."""
     rewriter = _Rewriter(frozenset(partition_columns), counts=True)
     no_nan = frozenset[tuple[str, ...]]().union(*map(_excludes_nan, everything))
     return [rewriter.may(condition, no_nan) for condition in conditions]
@@ -450,7 +450,7 @@ class _Rewriter:
 
 
 def is_decided(node: Expression, partition_columns: Collection[str]) -> bool:
-    """Whether partition values alone say what the node is; what may fail is left to the rows."""
+    """Whether partition values alone decide the node; expressions that may fail are left to the rows."""
     return all(path[0] in partition_columns for path in _paths(node)) and not failures.can_fail(node)
 
 
