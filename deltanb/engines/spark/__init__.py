@@ -2,7 +2,6 @@
 
 What lives here: the session (:mod:`~deltanb.engines.spark.session`), a table's files as a DataFrame
 (:mod:`~deltanb.engines.spark.read`), a DataFrame as data files (:mod:`~deltanb.engines.spark.write`). All of
-it works on Spark Connect: what reaches into the JVM (:mod:`~deltanb.engines.spark.listed`) only makes reading
-faster.
-What it does not know: transactions. It hands out ``AddFile`` actions and DataFrames.
+it works on Spark Connect: what uses the JVM (:mod:`~deltanb.engines.spark.listed`) only makes reading faster.
+What it does not know: transactions. It returns ``AddFile`` actions and DataFrames.
 """

@@ -1,4 +1,4 @@
-"""Deleted positions as bitmaps in which a query of Spark's looks rows up.
+"""Deleted positions as bitmaps in which a Spark query looks rows up.
 
 What lives here: positions to words of 64 bits, a chunk of rows at a time.
 What it does not know: Spark, deletion vectors in the log.

@@ -1,12 +1,12 @@
-"""Tables in a bucket on Spark's executors: where Spark has no file system for it, their tasks go there.
+"""Tables in a bucket on Spark's executors: if Spark has no file system for it, tasks access it themselves.
 
-What lives here: :func:`place_for`, how executors find a store and its credentials; :func:`rows_of` and
+What lives here: :func:`place_for`, how executors get to a store and its credentials; :func:`rows_of` and
 :func:`written`, the queries whose tasks read and write files (:mod:`~deltanb.engines.spark.executors`).
 What it does not know: Spark's own reader and writer, transactions.
 
-Executors take credentials from their environment, or from the role of their machine. Where they are processes
-of this machine they are lent ours, by a file that this user alone can read: no plan, log or event has them.
-Credentials given as ``storage_options`` are not sent to other machines; rows pass through this process then.
+Executors take credentials from their environment, or from the role of their machine. Executors on this
+machine read ours from a file that only this user can read, so that no plan, log or event has them.
+Credentials given as ``storage_options`` are not sent to other machines; rows then pass through this process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["place_for", "rows_of", "written"]
 
 @dataclass(frozen=True)
 class Lent(Place):
-    """A place for processes on this machine, with a file that has what they need to get there."""
+    """A place for processes on this machine, with a file that has the credentials."""
 
     path: str = ""
 
@@ -52,7 +52,7 @@ class Lent(Place):
 
 
 def place_for(store: LogStore, session: SparkSession) -> Place | None:
-    """A bucket as a session's executors find it; None where they cannot, or where it is no bucket."""
+    """A bucket for a session's executors; None if they cannot access it, or if it is not a bucket."""
     access: Any = getattr(store, "access", None)
     if access is None:
         return None
@@ -66,7 +66,7 @@ def rows_of(
 ) -> DataFrame | None:
     """The live rows of files as a frame whose tasks read them, a few files each.
 
-    None where executors cannot: there are no files in a bucket, or Spark would not take the rows from Arrow.
+    None if executors cannot: there are no files in a bucket, or Spark cannot take the rows from Arrow.
     """
     scan = in_process.plan(snapshot, columns)
     place = place_for(scan.store, session)
@@ -114,7 +114,7 @@ def written(place: Place, target: Target, frame: DataFrame) -> list[AddFile]:
 
 
 def _answer(work: Callable[[], list[AddFile]]) -> bytes:
-    """What a task found, or the error of ours that it met: as text of Spark's it would be told no more."""
+    """A task's result, or our error as an object: Spark would pass it on only as text."""
     try:
         return pickle.dumps(work())
     except DeltaError as error:

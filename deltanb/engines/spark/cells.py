@@ -1,8 +1,7 @@
-"""Progress of a notebook's cells: how far Spark is with the jobs that a user's own code gives it.
+"""Progress of a notebook's cells: how far Spark is with the jobs of the user's own code.
 
-What lives here: :func:`watch_cells`, which a session that was started here asks for. Work of this library
-has lines of its own (:mod:`deltanb.engines.spark.jobs`), and jobs of another group belong to whoever named
-it.
+What lives here: :func:`watch_cells`, for sessions started here. Work of this library has its own lines
+(:mod:`deltanb.engines.spark.jobs`), and jobs in another job group are left to whoever named it.
 What it does not know: what is run.
 """
 
@@ -23,9 +22,9 @@ _numbers = itertools.count(1)
 
 
 def watch_cells(session: Any) -> None:
-    """From the next cell on, show a line while a job of the cell's own code runs for seconds.
+    """From the next cell on, show a progress line while a job of the cell's code runs for seconds.
 
-    Outside of notebooks, and where nobody watches, nothing is done. It ends with the session.
+    Does nothing outside of notebooks or if progress is switched off. It ends with the session.
     """
     surface = surface_here() if "IPython" in sys.modules else None
     if surface is None:
@@ -37,7 +36,7 @@ def watch_cells(session: Any) -> None:
 
 
 class Cells:
-    """The jobs of a session, by the cell that has them done."""
+    """The jobs of a session, by the cell that started them."""
 
     def __init__(self, session: Any, events: Any, surface: Surface) -> None:
         self._session: Any = weakref.ref(session)
@@ -47,7 +46,7 @@ class Cells:
         events.register("post_run_cell", self.end)
 
     def begin(self, _: Any = None) -> None:
-        """A cell begins: its jobs get a group, unless they have one that somebody has named."""
+        """A cell begins: its jobs get a group, unless they have a named one."""
         try:
             context = self._session().sparkContext
             if context.getLocalProperty(GROUP) is not None:
@@ -64,7 +63,7 @@ class Cells:
             target=self._watch, name="deltanb cell", daemon=True, args=(self._ended, look)).start()
 
     def end(self, _: Any = None) -> None:
-        """The cell has ended: the line is gone, and the group, if it is ours still."""
+        """The cell has ended: remove the line, and the group if it is still ours."""
         self._ended.set()
         self._surface.clear()
         with suppress(Exception):  # a session that was stopped in the cell
@@ -73,7 +72,7 @@ class Cells:
                 context.setLocalProperty(GROUP, None)
 
     def looking(self, tracker: Any, group: str) -> Callable[[], None]:
-        """What is done every second: draw how far the job is that runs, or nothing where none does."""
+        """A function to call every second: it draws the progress of the running job, if there is one."""
         line = Line("Spark")
 
         def look() -> None:

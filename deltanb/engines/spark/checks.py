@@ -5,9 +5,9 @@ that does not fit (:func:`checked`), and the way back from Spark's error to ours
 (:func:`translated`). What it does not know: files. Which types fit, and which constraints there
 are, is decided in ``engines/arrow/``.
 
-A violating row calls ``raise_error`` with a text that says, in JSON, what it broke. The call sits
-in a filter that Spark takes for nondeterministic, so the optimizer leaves it where it stands,
-above every join, limit and filter of the query: it sees the rows that are written and no others.
+A violating row calls ``raise_error`` with a JSON text that describes the violation. The call is in a
+filter that Spark takes for nondeterministic, so the optimizer leaves it above every join, limit and
+filter of the query: it sees exactly the rows that are written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def checked(
     """The rows of ``frame`` in the table's columns, order and types; running it checks every row.
 
     ``plan`` says which columns the frame may lack; generated ones are computed here. ``hidden`` columns
-    follow the table's, as they are.
+    follow the table's unchanged.
 
     Void columns that do not partition are left out, since no file holds them. An empty text in a
     partition column is NULL (PROTOCOL.md, "Partition Value Serialization"). Run the result under
@@ -65,7 +65,7 @@ def checked(
 
     Raises:
         SchemaMismatch: the columns do not fit; every difference is named.
-        InvalidPredicate: a constraint that Spark cannot understand.
+        InvalidPredicate: a constraint that Spark cannot evaluate.
     """
     schema = metadata.schema
     schema_in = schema_of(frame)
@@ -95,7 +95,7 @@ def _guarded(
     rows: DataFrame, guard: Column | None, names: Sequence[str], constraints: Sequence[Constraint],
     schema: StructType,
 ) -> DataFrame:
-    """The columns of that name; a row that violates a constraint stops the query, as ``guard`` may."""
+    """The named columns; a row that violates a constraint, or ``guard``, stops the query."""
     held = [name for name in names if name in schema.names]
     for number, constraint in enumerate(constraints):
         text = _text([F.lit(number).alias("constraint"), _row(held)])
@@ -144,7 +144,7 @@ def _shaped(actual: StructType, field: StructField, blank_is_null: bool) -> Colu
 
 
 def _unfit(actual: StructType, fields: Sequence[StructField]) -> Column | None:
-    """NULL for a row that fits, else a text that names the column and the value."""
+    """NULL for a valid row, else a text with the column and the value."""
     result = None
     for field in fields:
         source = actual.get(field.name)
@@ -158,7 +158,7 @@ def _unfit(actual: StructType, fields: Sequence[StructField]) -> Column | None:
 
 
 def refused(lost: Column, path: str, target: DataType, value: Column) -> Column:
-    """A value that its column cannot hold stops the query; add ``otherwise`` for those it can."""
+    """An expression that stops the query for an unfit value; add ``otherwise`` for fitting ones."""
     text = _text([F.lit(path).alias("column"), F.lit(str(target)).alias("type"), value.alias("value")])
     return F.when(lost, F.raise_error(text).cast(spark_type(target)))
 
@@ -218,7 +218,7 @@ def translated(
 
 
 def _marked(error: Exception) -> dict[str, Any] | None:
-    """What our own ``raise_error`` said, wherever Spark put it."""
+    """The text of our own ``raise_error``, wherever Spark put it."""
     texts = [str(error)]
     if isinstance(error, PySparkException):
         texts.insert(0, (error.getMessageParameters() or {}).get("errorMessage", ""))
@@ -253,7 +253,7 @@ def _violation(
 
 
 def _mentioned(expression: str, schema: StructType) -> list[str]:
-    """The columns of a condition, where the parser of this library understands it."""
+    """The columns of a condition, if this library can parse it."""
     try:
         return sorted({path[0] for path in predicates.parse(expression, schema).column_paths})
     except DeltaError:

@@ -2,7 +2,7 @@
 another.
 
 What lives here: column expressions that convert, rename and check; each is built from the two
-schemas alone and runs inside whatever query it is put into.
+schemas alone and can be used in any query.
 What it does not know: files, partitions, who reads or writes.
 """
 
@@ -54,8 +54,8 @@ def column(name: str) -> Column:
 def arrow_frame(session: SparkSession, rows: pa.Table, schema: T.StructType | None = None) -> DataFrame:
     """Arrow rows as a DataFrame, all of them.
 
-    Spark takes an empty batch for the end of its partition and leaves out what follows (4.0 to 4.2):
-    a filtered table has such batches.
+    Empty batches, as in filtered tables, are left out: Spark 4.0 to 4.2 takes one for the end of its
+    partition and ignores the rest.
     """
     if any("month_day_nano" in str(kind) for kind in rows.schema.types):
         return _with_months(session, rows, schema)
@@ -66,10 +66,10 @@ def arrow_frame(session: SparkSession, rows: pa.Table, schema: T.StructType | No
 
 
 def frame_of(session: SparkSession, rows: Any, schema: T.StructType | None) -> DataFrame:
-    """``session.createDataFrame``, after which ``SparkSession.active()`` is the session that it was.
+    """``session.createDataFrame`` that leaves ``SparkSession.active()`` unchanged.
 
-    PySpark takes the session that made a frame last for the active one of every thread: a stream's batch
-    would leave there the copy that Spark has made of the session for the stream.
+    PySpark makes the session that created a frame the active one of every thread: a stream's batch would
+    leave Spark's copy of the session for the stream.
     """
     kind = type(session)
     active = vars(kind).get("_activeSession")
@@ -81,7 +81,7 @@ def frame_of(session: SparkSession, rows: Any, schema: T.StructType | None) -> D
 
 
 def _with_months(session: SparkSession, rows: pa.Table, schema: T.StructType | None) -> DataFrame:
-    """As :func:`arrow_frame`: Spark takes no intervals of months from Arrow, so they go there as numbers."""
+    """Like :func:`arrow_frame`; Spark takes no month intervals from Arrow, so they are passed as numbers."""
     target = from_arrow(rows.schema) if schema is None else StructType.from_json(schema.json())
     stored = in_files(target, _NOT_IN_ARROW)
     convert = as_stored(target, stored)
@@ -91,7 +91,7 @@ def _with_months(session: SparkSession, rows: pa.Table, schema: T.StructType | N
 
 
 def arrow_rows(frame: DataFrame) -> pa.Table:
-    """A frame's rows in Arrow, its intervals of months as :func:`deltanb.schema.types.to_arrow` has them."""
+    """A frame's rows in Arrow, month intervals in the types of :func:`deltanb.schema.types.to_arrow`."""
     if passes_through_arrow(frame.schema):
         return frame.toArrow()
     target = StructType.from_json(frame.schema.json())
@@ -107,8 +107,8 @@ def arrow_rows(frame: DataFrame) -> pa.Table:
 
 
 def passes_through_arrow(schema: T.StructType) -> bool:
-    """Whether Spark exchanges rows with such columns through Arrow as this library has them there: it does
-    not have intervals of months in Arrow at all, and a variant as a struct alone."""
+    """Whether Spark and this library have the same Arrow types for these columns: Spark has no month
+    intervals in Arrow, and variants only as structs."""
     text = schema.simpleString()
     return not ("variant" in text or "interval year" in text or "interval month" in text)
 
@@ -125,14 +125,14 @@ def spark_schema(schema: StructType, mode: str = "none", *, ids: bool = False) -
     the logical ones. With ``ids`` each field of a mapped table carries its id as :data:`FIELD_ID`.
 
     Raises:
-        UnsupportedProtocol: a type that this library does not know, with its column.
+        UnsupportedProtocol: an unknown type; names its column.
     """
     return T.StructType([_spark_field(f, mode, f.name, ids) for f in schema.fields])
 
 
 def described(schema: StructType, mode: str = "none") -> T.StructType:
-    """The columns whose statistics in the log can be held against Spark's filters, as :func:`spark_schema`
-    names them: numbers, dates, times, and texts without a length or a collation, compared byte by byte."""
+    """The columns whose statistics in the log can be checked against Spark's filters, named as in
+    :func:`spark_schema`: numbers, dates, times, and texts without length or collation."""
     return spark_schema(StructType(
         f for f in schema.fields
         if (str(f.type) in _DESCRIBED or str(f.type).startswith("decimal"))
@@ -143,7 +143,7 @@ def described(schema: StructType, mode: str = "none") -> T.StructType:
 def spark_type(
     data_type: DataType, mode: str = "none", path: str = "", ids: bool = False
 ) -> T.DataType:
-    """As :func:`spark_schema`, for one type."""
+    """Like :func:`spark_schema`, for one type."""
     match data_type:
         case StructType():
             return T.StructType([_spark_field(f, mode, f"{path}.{f.name}", ids)
@@ -190,9 +190,9 @@ def shape(data_type: DataType) -> Any:
 
 
 def converted(source: Column, actual: DataType, target: DataType) -> Column:
-    """``source`` as the wanted type: fields of structs by name in any case, missing ones NULL.
+    """``source`` converted to a type: fields of structs by name in any case, missing ones NULL.
 
-    A value that does not fit becomes NULL; :func:`loses` tells which ones those are.
+    A value that does not fit becomes NULL; :func:`loses` detects these.
     """
     if shape(actual) == shape(target):
         return source
@@ -224,7 +224,7 @@ def _field_of(source: Column, actual: StructType, target: StructField) -> Column
 
 
 def loses(source: Column, actual: DataType, target: DataType) -> Column | None:
-    """Whether conversion would lose something of the value; None where the types rule it out."""
+    """Whether conversion would lose part of the value; None if the types rule it out."""
     if shape(actual) == shape(target) or str(actual) in ("void", "null"):
         return None
     match actual, target:

@@ -1,9 +1,8 @@
-"""Classes of ours in the JVM of a session, compiled there by the compiler of Spark's generated code.
+"""Our Java classes in the JVM of a session, compiled there by Spark's compiler of generated code.
 
-What lives here: a class compiled for the driver alone, and one that executors are given, too; and whether a
-class is there. Beside ``listed`` this is the one module that reaches behind PySpark's API; where it cannot (a
-Connect session has no JVM, another Spark may have other classes), it says so, and what the class does is done
-another way.
+What lives here: compiling a class for the driver only, or for executors, too; and whether a class exists.
+Besides ``listed``, this is the only module that uses more than PySpark's API; if it cannot (a Connect session
+has no JVM, another Spark may have other classes), it says so, and callers work without the class.
 What it does not know: what the classes are for.
 """
 
@@ -35,19 +34,19 @@ _everywhere: weakref.WeakKeyDictionary[Any, dict[str, bool]] = weakref.WeakKeyDi
 
 
 def compiled(session: SparkSession, text: str, name: str) -> Any:
-    """A class made of Java's source, which the driver's JVM alone knows.
+    """A class compiled from Java source, for the driver's JVM only.
 
     Raises:
-        Py4JError, TypeError: there is no way to it.
+        Py4JError, TypeError: it cannot be compiled.
     """
     compiler = _cooked(session, text)
     return compiler.getClassLoader().loadClass(f"deltanb.{name}")
 
 
 def is_everywhere(session: SparkSession, name: str) -> bool:
-    """Whether a class of ours is on the class path of a session and of all its executors, from now on.
+    """Put a class of ours on the class path of a session and all its executors; whether that worked.
 
-    It is put there once an application, as a JAR of its own.
+    It is done once per application, with a JAR.
     """
     if is_remote(session):
         return False
@@ -62,9 +61,9 @@ def is_everywhere(session: SparkSession, name: str) -> bool:
 
 
 def has_class(session: SparkSession, name: str) -> bool:
-    """Whether Hadoop finds a class where this session looks for file systems.
+    """Whether Hadoop finds a class on the session's class path for file systems.
 
-    SQL would know it, too (``reflect``), but what it finds wrong is printed where the session is another's.
+    SQL's ``reflect`` would know it, too, but prints an error in sessions that were not started here.
     """
     if is_remote(session):
         return False
@@ -87,7 +86,7 @@ def _distribute(session: SparkSession, name: str) -> bool:
 
 
 def _jar(name: str, code: dict[str, bytes]) -> str:
-    """A JAR for the time of this process, from which executors are served."""
+    """A temporary JAR of this process, which is served to executors."""
     folder = tempfile.mkdtemp(prefix="deltanb-jar-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = os.path.join(folder, f"deltanb-{name}.jar")
@@ -108,5 +107,5 @@ def _cooked(session: SparkSession, text: str) -> Any:
 
 @cache
 def source(name: str) -> str:
-    """The Java source of a class that lies beside this module."""
+    """The Java source of a class, from the file beside this module."""
     return resources("deltanb.engines.spark").joinpath(f"{name}.java").read_text("utf-8")

@@ -1,17 +1,17 @@
-"""Buckets as Spark itself reaches them: by a Hadoop file system on the class path of its session.
+"""Buckets as Spark reaches them: through a Hadoop file system on the class path of its session.
 
-What lives here: :func:`connector_for`, which finds out whether there is one and says how it is asked for a
-table's files: their paths as Hadoop spells them, and options of Spark's reader and writer; and what it means
-where such a file system fails.
-What it does not know: how files are read and written; what executors do where there is none (``buckets``).
+What lives here: :func:`connector_for`, which finds out whether there is one and how it reaches a table's
+files: their paths in Hadoop's spelling, and options of Spark's reader and writer; and the errors of such a
+file system.
+What it does not know: how files are read and written; what executors do without a file system (``buckets``).
 
-No setting of a session is changed. Hadoop keeps one file system for a scheme and a bucket, whatever it was
-told: so each way of reaching S3 has a scheme of its own, ``s3a-`` and a number, which the options explain.
-``s3a`` itself is what the session was configured with.
+No setting of a session is changed. Hadoop caches one file system per scheme and bucket, regardless of
+options, so each access to S3 has its own scheme, ``s3a-`` and a number, which the options define. ``s3a``
+itself is what the session was configured with.
 
-No option is a secret. Processes of this machine are lent keys by a file that this user alone can read; other
-machines are sent none, and the connector finds its own there: in its configuration, in the environment, by
-the machine's role.
+No option is a secret. Processes on this machine read keys from a file that only this user can read; other
+machines get none, and the connector finds its own there: in its configuration, the environment, or the
+machine's role.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Connector:
         return self.path(self.key)
 
     def path(self, key: str) -> str:
-        """A key, as Hadoop is given it; nothing in it is encoded."""
+        """A key as a Hadoop path; nothing in it is encoded."""
         return f"{self.scheme}://{self.authority}/{key}"
 
     def path_of(self, store: LogStore, name: str) -> str | None:
-        """A file of a store; None where the store is elsewhere, or Hadoop could not say the name."""
+        """The path of a file of a store; None if the store is elsewhere, or Hadoop cannot spell the name."""
         place: Any = getattr(store, "place", None)
         if place is None or self.store is None or getattr(store, "access", None) != _access(self.store):
             return None
@@ -103,9 +103,9 @@ def _bucket(store: Any) -> tuple[str, str]:
 
 
 def connector_for(store: LogStore, session: SparkSession) -> Connector | None:
-    """How a session's own file system reaches a table; None where it has none, or cannot be told how.
+    """How a session's own file system reaches a table; None if it has none, or cannot be configured.
 
-    What a Connect server has cannot be told how to use: its machine may be another.
+    That of a Connect server cannot be configured, since the server may be another machine.
     """
     access, place = _access(store), getattr(store, "place", None)
     if access is None or place is None or is_remote(session):
@@ -125,7 +125,7 @@ def connector_for(store: LogStore, session: SparkSession) -> Connector | None:
 
 
 def _service_options(access: Access) -> set[str]:
-    """Public options that are about the service, and not about our own requests."""
+    """The public options that concern the service rather than our own requests."""
     return {name for name, _ in access.public if name not in _OWN_CLIENT or name in _NOT_FOR_OTHERS}
 
 
@@ -161,7 +161,7 @@ def _s3(store: LogStore, place: Location, access: Access, session: SparkSession)
 
 
 def _s3_options(access: Access) -> dict[str, str] | None:
-    """What is no secret in S3A's words; None where it has no words, or we do not know them."""
+    """The public options as S3A's; None if one has no known equivalent."""
     known = {"endpoint", "region", "default_region", "virtual_hosted_style_request", "skip_signature",
              "request_payer", "unsigned_payload", "imdsv1_fallback", "disable_tagging",
              "disable_bulk_delete"}
@@ -185,7 +185,7 @@ def _s3_options(access: Access) -> dict[str, str] | None:
 
 
 def _has_own_keys(session: SparkSession, bucket: str) -> bool:
-    """Whether a session was given credentials for a bucket when it began."""
+    """Whether a session was started with credentials for a bucket."""
     names = [*_OWN_KEYS, *(name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.") for name in _OWN_KEYS[:2])]
     return any(session.conf.get(f"spark.hadoop.{name}", None) for name in names)
 
@@ -212,10 +212,10 @@ MAX_REASON = 300  # characters of what a service says, which may be a page
 
 @contextmanager
 def refusals(root: str) -> Iterator[None]:
-    """What a session's file system cannot write, told as by other stores.
+    """Errors of a session's file system in the block as errors of this library.
 
     Raises:
-        StorageError: it failed in the block; ``.path`` is ``root``.
+        StorageError: the file system failed; ``.path`` is ``root``.
     """
     try:
         yield

@@ -3,8 +3,8 @@
 What lives here: :data:`SPARK`, which keeps the contract of :class:`deltanb.engines.contract.Engine`.
 What it does not know: the queries (``rows``, ``rewrite``), commits.
 
-Spark has functions that give other values each time. Where a condition is not known to name the same rows
-again, the rows that it named are read by their positions, as if deletion vectors hid the others.
+Spark has nondeterministic functions. If a condition may not select the same rows again, the selected rows are
+read by their positions, as if deletion vectors hid the others.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SparkEngine:
         self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None],
         *, again: bool = False,
     ) -> list[TouchedFile]:
-        """One query over all files."""
+        """Find rows with one query over all files."""
         assert condition.sql is not None
         touched = []
         for place, rows in sorted(find_rows(txn.snapshot, files.table, condition.sql).items()):
@@ -55,7 +55,7 @@ class SparkEngine:
     def first(
         self, txn: OptimisticTransaction, files: FileScan, where: str, label: str
     ) -> dict[str, Any] | None:
-        """Any of them."""
+        """Any of the rows."""
         frame = read_table(txn.snapshot, files.table, None)
         with refusals(f"evaluate {label!r}", label, ". Correct the condition, nothing was changed"), \
                 followed(frame.sparkSession, "Spark reads"):
@@ -65,7 +65,7 @@ class SparkEngine:
     def survivors(
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition
     ) -> list[AddFile]:
-        """By the condition's opposite where it can be repeated."""
+        """The rows of the opposite condition, if the condition is deterministic."""
         partial = [file for file in touched if file.others]
         if not condition.can_be_repeated:
             return self.write(txn, all_rows(txn.snapshot, table_of_rows(txn, partial, "others")))
@@ -76,7 +76,7 @@ class SparkEngine:
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition,
         assignments: Assignments, *, others: bool,
     ) -> list[AddFile]:
-        """``others`` asks for a condition that can be repeated."""
+        """``others`` requires a deterministic condition."""
         files, where = table_of(touched), condition.sql
         if not condition.can_be_repeated:
             files, where = table_of_rows(txn, touched, "touched"), None
@@ -88,11 +88,11 @@ class SparkEngine:
         self, txn: OptimisticTransaction, files: pa.Table, curve: Curve | None, target_size: int,
         clustering: Iterable[Sequence[str]],
     ) -> list[AddFile]:
-        """A file for each stretch of the curve, whatever its size."""
+        """Write a file for each stretch of the curve, whatever its size."""
         return write_together(Rewriter(txn, clustering), files, curve)
 
     def write(self, txn: OptimisticTransaction, rows: Any) -> list[AddFile]:
-        """Rows as a DataFrame, under the rules by which they were found."""
+        """Write a DataFrame of rows, under the rules by which they were found."""
         with rules(), refusals("compute the rows to be written", None, "; nothing was changed"):
             return txn.write_files(rows, hidden=tracked_in(rows.columns, txn.metadata, txn.protocol))
 

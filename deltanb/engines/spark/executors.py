@@ -1,7 +1,7 @@
 """What executors do with a table's files: rows read from listed files, rows written as files.
 
-What lives here: :func:`read_files` and :func:`write_files`, for tasks that run in another process, on another
-machine. All they are given are values that can be pickled; the store is opened where the task runs.
+What lives here: :func:`read_files` and :func:`write_files`, for tasks that run in another process or on
+another machine. Their arguments are values that can be pickled; the store is opened where the task runs.
 What it does not know: the driver, sessions, transactions; which files to read, and what a commit makes of
 those that were written.
 
@@ -12,17 +12,16 @@ The driver plans, and a commit of its own names the files::
     for part in parts(files_as_dicts(snapshot.files_for_scan(where), scan)):
         ...read_files(place, scan, part)                      # on an executor: an iterator of Arrow batches
 
-    plan = begun(place, target)                               # target:
-    deltanb.engines.arrow.prewritten.Target files = write_files(plan, batches)                        # on an
-    executor: a list of AddFile ended(plan, [file.path for file in files])                # on the driver;
-    ended(plan): the job has failed
+    plan = begun(place, target)                               # target: a prewritten.Target
+    files = write_files(plan, batches)                        # on an executor: a list of AddFile
+    ended(plan, [file.path for file in files])                # on the driver; ended(plan) if the job failed
 
 A pickled store has no secrets: on executors they come from the environment there (``AWS_ACCESS_KEY_ID``, …)
-or from the machine's role. ``storage_options`` that are given to a :class:`Place` do travel with it, secrets
-among them, as options of a Spark reader do.
+or from the machine's role. ``storage_options`` that are given to a :class:`Place` do travel with it,
+including secrets, like options of a Spark reader.
 
-Memory is bounded: a task reads one file at a time (a few of a bucket), batch by batch, and writes as any
-write in the process does.
+Memory is bounded: a task reads one file at a time (a few in a bucket), batch by batch, and writes like any
+write in the process.
 """
 
 from __future__ import annotations
@@ -68,14 +67,14 @@ Part = list[tuple[Mapping[str, Any], tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is, for processes that are to find it: its store, and options that travel with it."""
+    """A table's place for other processes: its store, and options that travel with it."""
 
     store: LogStore
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def at(cls, path: str, storage_options: Mapping[str, str]) -> Place:
-        """Where a path leads, with options that may be none."""
+        """The place of a path, with options or None."""
         return cls(store_for(path, storage_options or None), storage_options)
 
     def opened(self) -> LogStore:
@@ -86,14 +85,14 @@ class Place:
 # --- reading --------------------------------------------------------------------------------------
 
 def files_as_dicts(files: pa.Table, scan: Scan) -> list[dict[str, Any]]:
-    """Rows of a snapshot's files with what a task has to know of each."""
+    """The rows of a snapshot's files that tasks need, as dicts."""
     needed = (*in_process.NEEDED, "base_row_id", "default_row_commit_version") if scan.tracked \
         else in_process.NEEDED
     return files.select([name for name in needed if name in files.schema.names]).to_pylist()
 
 
 def parts(files: Sequence[Mapping[str, Any]], part_bytes: int | None = None) -> list[Part]:
-    """Files divided among tasks in their order; a large one among several, by its row groups.
+    """Files divided among tasks in order; large ones among several tasks, by row groups.
 
     >>> sizes = [{"size": 300 << 20}, {"size": 1}, {"size": 1}]
     >>> [[unit[1] for unit in part] for part in parts(sizes, 128 << 20)]
@@ -117,12 +116,12 @@ def parts(files: Sequence[Mapping[str, Any]], part_bytes: int | None = None) -> 
 
 
 def read_files(place: Place, scan: Scan, part: Part) -> Iterator[pa.RecordBatch]:
-    """The live rows of a task's files that a scan asks for, batch by batch, none of them empty.
+    """The live rows of a task's files for a scan, in batches, none of them empty.
 
     Args:
-        place: the table's.
-        scan: of :func:`deltanb.engines.arrow.data_file.plan`, made on the driver.
-        part: of :func:`parts`.
+        place: the table's place.
+        scan: from :func:`deltanb.engines.arrow.data_file.plan`, made on the driver.
+        part: from :func:`parts`.
 
     Raises:
         DataFileNotFound, InvalidTable: a file that is gone or damaged.
@@ -141,10 +140,10 @@ def read_files(place: Place, scan: Scan, part: Part) -> Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class WritePlan:
-    """One write by many tasks: where, for which table, and a name that all its files begin with.
+    """One write by many tasks: its place, its table, and a name that all its files begin with.
 
-    In a bucket they lie below that name, too, where one listing finds them; in a folder where files of the
-    table always lie.
+    In a bucket the files are below that name, where one listing finds them; in a folder they are where files
+    of the table always are.
     """
 
     place: Place
@@ -159,7 +158,7 @@ def new_name(beginning: str) -> str:
 
 
 def begun(place: Place, target: Target) -> WritePlan:
-    """Begin a write, on the driver. Whoever did that ends it (:func:`ended`).
+    """Begin a write, on the driver, which also ends it (:func:`ended`).
 
     Raises:
         StorageError: nothing can be written there.
@@ -170,15 +169,15 @@ def begun(place: Place, target: Target) -> WritePlan:
 
 
 def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddFile]:
-    """Write a stream of rows as files of the table and describe them; none is a part of it yet.
+    """Write a stream of rows as files of the table and describe them; no commit names them yet.
 
-    The rows pass enforcement, generated columns and constraints, as rows written in the process. After an
-    error of any kind, of the stream, too, the files of this call are gone.
+    The rows pass enforcement, generated columns and constraints, like rows written in the process. After any
+    error, including one of the stream, the files of this call are deleted.
 
     Raises:
         SchemaMismatch, ConstraintViolation: rows that do not fit.
         StorageError: a file cannot be written.
-        IllegalStateError: the write has ended meanwhile.
+        IllegalStateError: the write has ended.
     """
     rows = iter(batches)
     first = next(rows, None)
@@ -199,14 +198,14 @@ def write_files(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> list[AddF
 
 
 def ended(plan: WritePlan, retained_files: Iterable[str] = (), *, look: bool = True) -> None:
-    """End a write, on the driver: all its files but ``retained_files``, paths as in actions, are removed.
+    """End a write, on the driver: remove all its files except ``retained_files``, paths as in actions.
 
-    A task that is still at work removes its own (:mod:`~deltanb.engines.spark.permits`).
+    A task that still runs removes its own (:mod:`~deltanb.engines.spark.permits`).
 
-    ``look=False`` says that every task was tried once, so that nothing else can be there. It spares a walk
+    ``look=False`` means that every task ran once, so that there can be no other files. It saves a walk
     through the table's folder; in a bucket the files of a write are listed all the same.
 
-    What cannot be listed or removed now is left for VACUUM.
+    Files that cannot be listed or removed now are left for VACUUM.
     """
     store = plan.place.opened()
     permits.withdraw(store, plan.name)

@@ -1,8 +1,8 @@
-"""Which plan reads each data file on Spark: by where it is, its name, and what the log says of it.
+"""Which plan reads each data file on Spark: by its place, its name, and its entry in the log.
 
-What lives here: the choice, and the files it was made for. Sizes and times of files on this machine are
-looked up on the way; of those in a bucket they are the log's, since each look would be a request.
-What it does not know: what the plans are (``plans.py`` does), columns that are asked for, Spark itself.
+What lives here: the choice, and the files with it. Sizes and times of local files are looked up; those of
+files in a bucket are taken from the log, since each lookup would be a request.
+What it does not know: the plans (``plans.py``), the requested columns, Spark itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class File:
-    """One data file: its row in the list of files, where and how large it is, and what the log says of it."""
+    """One data file: its row in the list of files, its path and size, and its entry in the log."""
 
     place: int
     local: str
@@ -62,9 +62,9 @@ class Choice:
         self, scan: Scan, partition_by: Sequence[tuple[StructField, str]], *,
         lists: bool, needs_values: bool, tracked: bool, connector: Connector | None = None,
     ) -> None:
-        """``partition_by`` are columns and their physical names. With ``lists`` Spark can be given a list of
-        files; with ``needs_values`` the log's values are read beside rows, with ``tracked`` rows' ids too.
-        With a ``connector`` it reads files in a bucket."""
+        """``partition_by`` are columns and their physical names. With ``lists``, Spark can take a list of
+        files; with ``needs_values``, the log's values are read with the rows, with ``tracked``, row ids, too.
+        With a ``connector``, Spark reads files in a bucket."""
         self.connector = connector
         self.scan, self.partition_by = scan, partition_by
         self.lists, self.needs_values, self.tracked = lists, needs_values, tracked
@@ -81,7 +81,7 @@ class Choice:
             path = decode_path(row["path"])
             store, name = place_of(self.scan.store, path, is_encoded=False).opened()
             local = self._where(store, name)
-            # A path that Spark was given twice would meet both entries of the log in the join by path.
+            # A path that Spark got twice would match both entries of the log in the join by path.
             is_new = local not in seen
             seen.add(local or "")
             if local is None or not is_new or is_overlooked(os.path.basename(local)):
@@ -96,7 +96,7 @@ class Choice:
                 groups.listed.append(file)
             elif not self.needs_values:
                 groups.plain.append(file)
-            elif self.tracked:  # where a file holds no row id, the log's and the row's place give it
+            elif self.tracked:  # without a row id in the file, the log's and the row's position give it
                 groups.joined.append(file)
             elif store is self.scan.store and self._is_hive(name, file.values):
                 groups.hive.append(file)
@@ -105,9 +105,9 @@ class Choice:
         return groups
 
     def _listed_at_once(self, files: pa.Table, groups: Groups, seen: set[str]) -> pa.Array | None:
-        """List the files whose paths mean what they say and that have no deleted rows.
+        """List the files with simple paths and without deleted rows.
 
-        The places of the others; None where no file can be told so.
+        Returns the places of the others; None if no file can be listed like this.
         """
         is_simple = pc.and_(pc.match_substring_regex(files.column("path").cast(pa.string()), SIMPLE),
                             pc.is_null(files.column("deletion_vector")))
@@ -123,7 +123,7 @@ class Choice:
         if len(seen) < len(names) or not names:  # elsewhere, or one of them named twice
             seen.clear()
             return None
-        sizes_and_times: Iterable[tuple[int, int]] = repeat((0, 0))  # files here are looked at
+        sizes_and_times: Iterable[tuple[int, int]] = repeat((0, 0))  # local files are looked up
         if self.connector is not None:
             sizes_and_times = zip(
                 files.column("size").take(places).to_pylist(),
@@ -132,7 +132,7 @@ class Choice:
         return pc.indices_nonzero(pc.invert(is_simple))
 
     def _where(self, store: LogStore, name: str) -> str | None:
-        """Where Spark finds a file; None where it has no way there."""
+        """A file's path for Spark; None if Spark cannot reach it."""
         path = self.connector.path_of(store, name) if self.connector is not None else None
         return store.local_path(name) if path is None else path
 
@@ -143,7 +143,7 @@ class Choice:
         if self.connector is not None and IN_A_BUCKET.match(local):
             return File(place, local, *size_and_time, dict(values or ()), vector)
         try:
-            # Not the log's word for it: Spark would lose the rows beyond a size that is too small.
+            # Not the log's size: if that were too small, Spark would lose the rows beyond it.
             status = os.stat(local)
         except (OSError, ValueError):
             raise _gone(self.scan, path) from None
@@ -151,7 +151,7 @@ class Choice:
         return File(place, local, status.st_size, modified, dict(values or ()), vector)
 
     def _is_hive(self, name: str, values: Mapping[str, str | None]) -> bool:
-        """Whether the folders say exactly what the log says, in a form that Spark reads alike."""
+        """Whether the folders have exactly the log's values, in a form that Spark reads the same way."""
         texts = {physical: values.get(physical) for _, physical in self.partition_by}
         return (os.path.dirname(name) == partitions.hive_path(texts)
                 and not GLOB.intersection(self.scan.store.local_path(name) or "")

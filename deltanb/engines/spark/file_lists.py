@@ -1,12 +1,12 @@
-"""Lists of files that a session of Spark was given, kept for the next frame of the same version.
+"""Lists of files for Spark sessions, cached for the next frame of the same version.
 
-What lives here: which lists are kept, for how long, and whether one still holds. A list belongs to one
-snapshot object and goes with it; so no version ever answers for another. It goes, too, with its session, and
-when newer ones need the room.
+What lives here: which lists are cached, for how long, and whether one is still valid. A list belongs to one
+snapshot object and is dropped with it, so that no version gets another's list; also with its session, and
+when newer lists need the memory.
 What it does not know: what a list is, how it is made.
 
-A list says how large its files are, which was looked up when it was made. It holds as long as no folder of
-them has changed: in none of these has a file come or gone since.
+A list has the sizes of its files, looked up when it was made. It is valid as long as none of their folders
+has changed, that is, no file was added or removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _lock = threading.RLock()
 
 
 def find(context: Any, snapshot: Snapshot, key: Any) -> Any:
-    """What :func:`keep` was given for them, the session by its ``sparkContext``; None where that is gone."""
+    """The list that :func:`keep` stored for the session (its ``sparkContext``) and snapshot; None if
+    dropped."""
     with _lock:
         lists = _lists(context)
         of_snapshot = lists.get(snapshot, {})
@@ -56,9 +57,9 @@ def find(context: Any, snapshot: Snapshot, key: Any) -> Any:
 
 
 def keep(context: Any, snapshot: Snapshot, key: Any, made: Any, files: Iterable[str]) -> None:
-    """Keep a list of these files, paths of Spark's; one that alone is too long is not kept.
+    """Cache a list of these files (Spark's paths), unless it alone is too long.
 
-    What a log says of an object holds as long as the log does: only folders of this machine are looked at.
+    The log's entries for objects in buckets stay valid, so only local folders are checked.
     """
     paths = list(files)
     folders = _changed({os.path.dirname(path) for path in paths if not IN_A_BUCKET.match(path)})
@@ -82,7 +83,7 @@ def clear() -> None:
 
 
 def _lists(context: Any) -> _Lists:
-    """Those of one session; those of sessions that were stopped are dropped."""
+    """The lists of one session; those of stopped sessions are dropped."""
     for known in list(_sessions):
         if known._jsc is None:
             del _sessions[known]
@@ -94,7 +95,7 @@ def _num_files(lists: _Lists) -> int:
 
 
 def _changed(folders: Iterable[str]) -> dict[str, int] | None:
-    """When folders were changed last; None where one is not there."""
+    """When folders were last changed; None if one does not exist."""
     try:
         return {folder: os.stat(folder).st_mtime_ns for folder in folders}
     except OSError:

@@ -1,9 +1,9 @@
-"""Values that the table gives to rows that come without, as part of a query.
+"""Values that the table adds to rows that lack them, as part of a query.
 
 What lives here: :func:`filled` (defaults and identity values as columns of a frame), :func:`computed`
 (generated columns, once the others have the table's types), and the last identity value that files
 hold (:func:`moved`).
-What it does not know: what has to be given (``engines/arrow/generated.py``), files.
+What it does not know: which values to add (``engines/arrow/generated.py``), files.
 
 Identity values differ between Spark's partitions by their remainder: row ``k`` of partition ``p`` of at
 most ``n`` gets the value ``n * k + p`` steps on. So no two rows share one, whatever runs when, and
@@ -76,7 +76,7 @@ def computed(frame: DataFrame, plan: Plan) -> DataFrame:
 def moved(
     plan: Plan, names: dict[str, str], footers: Iterable[pq.FileMetaData], marks: Marks
 ) -> None:
-    """Move the marks on to the last values that files hold; ``names`` are the columns' in files."""
+    """Advance the marks to the last values in files; ``names`` are the columns' names in files."""
     for footer in footers:
         for name, identity in plan.identities.items():
             last = _last(footer, names[name], identity)

@@ -1,8 +1,8 @@
-"""The folder that one write of Spark's goes into, here or in a bucket, and the way of its files from there.
+"""The folder that a Spark write goes into, local or in a bucket, and how its files become the table's.
 
 What lives here: :class:`LocalFolder`, from which files are moved to their places, and :class:`BucketFolder`,
-in which they stay, since a rename is a copy there. Each write has a folder of its own, so the files in it are
-the ones written, whatever else goes on.
+in which they stay, since a rename is a copy there. Each write has its own folder, so that the files in it are
+exactly the ones written.
 What it does not know: rows, tables, statistics.
 """
 
@@ -40,7 +40,7 @@ _DONE = "done-"  # known to InPlaceCommitter.java, which makes objects of such n
 
 @dataclass(frozen=True)
 class Written:
-    """A file as Spark left it: where, in which folder below that of the write, how large, and its footer."""
+    """A file as Spark wrote it: its path, its folder below that of the write, its size and footer."""
 
     name: str
     folder: str
@@ -49,7 +49,7 @@ class Written:
 
 
 class Folder(Protocol):
-    """What a write asks of its folder."""
+    """The interface of a write's folder."""
 
     root: str
     """For messages."""
@@ -61,19 +61,19 @@ class Folder(Protocol):
     """What the names of the columns that Spark makes folders of begin with."""
 
     def written(self) -> AbstractContextManager[None]:
-        """While Spark writes: what it raises because of the folder becomes an error of ours."""
+        """A block in which Spark writes; its errors about the folder become ours."""
 
     def written_files(self) -> Iterator[Written]:
-        """The Parquet files that the tasks have left."""
+        """The Parquet files that the tasks wrote."""
 
     def open(self, written: Written) -> Any:
         """A file, for Arrow's reader."""
 
     def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
-        """Let a file be the table's, if it can be by a name that is made of an id; the name that it has."""
+        """Make a file the table's, if possible under a name made from an id; returns its name."""
 
     def remove(self, *, failed: bool) -> None:
-        """Remove all that is not the table's; where the write has failed, that is everything."""
+        """Remove all files that are not the table's: everything, if the write has failed."""
 
 
 # --- on this machine ------------------------------------------------------------------------------
@@ -93,11 +93,11 @@ class LocalFolder:
         self._adopted: list[str] = []
 
     def written(self) -> AbstractContextManager[None]:
-        """Errors of the system's are ours already, or Spark's own."""
+        """A block without translation: local errors are ours already, or Spark's own."""
         return nullcontext()
 
     def written_files(self) -> Iterator[Written]:
-        """Those in the folder and below it."""
+        """The files in the folder and below it."""
         if not os.path.isdir(self.root):
             raise InvalidArgument(
                 f"Spark has written to {self.root}, but nothing is there: the Spark server has "
@@ -111,27 +111,28 @@ class LocalFolder:
                     yield Written(path, inside, os.path.getsize(path), pq.read_metadata(path))
 
     def open(self, written: Written) -> Any:
-        """Its path."""
+        """The path of the file."""
         return written.name
 
     def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
-        """Move it to such a name; it is on the disk before any commit names it."""
+        """Move the file into the table; it is synced to disk before a commit names it."""
         name, _ = created(self.store, name_of, partial(_move, self.store, written.name), self._adopted)
         return name
 
     def remove(self, *, failed: bool) -> None:
-        """The folder goes, with ``failed`` what was moved, too."""
+        """Remove the folder, with ``failed`` also the files that were moved."""
         if failed:
             in_process.delete_files(self.store, self._adopted)
         shutil.rmtree(self.root, ignore_errors=True)
 
 
 def _move(store: LogStore, source: str, name: str) -> None:
-    """Give a file its place in the table, unless that is taken; it is on the disk before any commit names it.
+    """Move a file to its place in the table, unless that is taken; it is synced to disk before a commit names
+    it.
 
     Raises:
-        FileExistsError: it is taken.
-        NotADirectoryError: what lies in the place of its folder is none, or cannot be looked at.
+        FileExistsError: the place is taken.
+        NotADirectoryError: its folder is not a folder, or cannot be accessed.
     """
     target = store.local_path(name)
     assert target is not None
@@ -167,11 +168,11 @@ def _sync(path: str) -> None:
 # --- in a bucket ----------------------------------------------------------------------------------
 
 class BucketFolder:
-    """A prefix of keys inside the table's. Each attempt of a task writes below one of its own.
+    """A prefix of keys inside the table's, with a prefix for each attempt of a task.
 
-    Files of an attempt count once its mark is there (``InPlaceCommitter.java``); of two attempts of one task
-    that have left a mark it is one of them, whichever. An attempt that fails removes what it has written, and
-    so does one that finds the write ended (``permits``).
+    Files of an attempt count once its mark exists (``InPlaceCommitter.java``); if two attempts of a task have
+    left a mark, either one is used. An attempt that fails removes its files, and so does one that finds the
+    write ended (``permits``).
     """
 
     key = "deltanb_key"  # seen by others, who overlook folders that begin with an underscore
@@ -188,12 +189,13 @@ class BucketFolder:
 
     @contextmanager
     def written(self) -> Iterator[None]:
-        """What the session's file system cannot do, as other stores tell it; a permit stands meanwhile."""
+        """A block with the write's permit; errors of the session's file system become those of this
+        library."""
         with granted(self.store, self.name), refusals(self.root):
             yield
 
     def written_files(self) -> Iterator[Written]:
-        """Those of attempts that Spark let commit; the footers are read several at a time."""
+        """The files of attempts that Spark let commit; several footers are read at a time."""
         statuses = list(self.store.list_all(self.name))
         self._listed = [status.name for status in statuses]
         attempts = self._attempts()
@@ -202,7 +204,7 @@ class BucketFolder:
         yield from parallel.each(self._described, files, parallel.MAX_WAITING, "footers")
 
     def _attempts(self) -> set[str]:
-        """The folder of one attempt of each task whose files are whole."""
+        """The folder of one complete attempt of each task."""
         assert self._listed is not None
         by_task = {}
         for name in self._listed:
@@ -219,16 +221,16 @@ class BucketFolder:
         return Written(status.name, folder, status.size, footer)
 
     def open(self, written: Written) -> Any:
-        """Ranges of it are read when they are asked for."""
+        """A file that reads ranges on demand."""
         return self.store.open_input(written.name)
 
     def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
-        """It keeps the name that it has."""
+        """The file keeps its name."""
         self._adopted.add(written.name)
         return written.name
 
     def remove(self, *, failed: bool) -> None:
-        """What else lies below the prefix goes, with ``failed`` all of it; what stays is left for VACUUM."""
+        """Remove the other keys below the prefix, with ``failed`` all of them; leftovers are for VACUUM."""
         with suppress(OSError):
             if failed or self._listed is None:
                 self._listed = [status.name for status in self.store.list_all(self.name)]

@@ -3,8 +3,8 @@
 What lives here: :func:`followed`, around whatever this library lets Spark run.
 What it does not know: what is run.
 
-A Connect server tells its clients about stages and tasks by itself. A session in this process is asked for
-the jobs of a group: ours for the time of the block, or that of the caller, who may want to cancel it by name.
+A Connect server reports stages and tasks to its clients. A session in this process is polled for the jobs of
+a group: ours within the block, or the caller's group, by which the caller may cancel it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def followed(session: Any, what: str = "Spark") -> Iterator[None]:
     """Show progress while Spark works for the block.
 
     Args:
-        session: that runs it.
-        what: what is said of it.
+        session: the session that runs it.
+        what: the text of the progress line.
     """
     with progress(what) as line, _by_handler(session, line) if is_remote(session) else _asked(session, line):
         yield
@@ -67,7 +67,7 @@ def _handler(line: Line) -> Any:
 
 @contextmanager
 def _asked(session: Any, line: Line) -> Iterator[None]:
-    """The line asks Spark's status tracker each time before it is drawn; nobody does where nobody watches."""
+    """Have the line poll Spark's status tracker before it is drawn; without a display, nothing is polled."""
     context: Any = None
     if line.is_watched:
         with suppress(Exception):  # a cluster may keep it from its users; they have the time alone
@@ -90,7 +90,7 @@ def _asked(session: Any, line: Line) -> Iterator[None]:
 
 
 def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
-    """What the line is to do to learn how far the jobs of a group are that begin from now on."""
+    """A function by which the line polls the progress of a group's new jobs."""
     before = frozenset(tracker.getJobIdsForGroup(group))
 
     def ask() -> None:
@@ -102,29 +102,29 @@ def _question(tracker: Any, group: str, line: Line) -> Callable[[], None]:
 
 
 def tell_tasks(line: Line, tasks: tuple[int, int, int]) -> None:
-    """Have a line say which job it is, and how many of its tasks are done."""
+    """Set a line to the job's number, and how many of its tasks are done."""
     number, done, total = tasks
     line.at(done, total, "tasks", f"job {number}" if number > 1 else "")
 
 
 def running_tasks(tracker: Any, group: str) -> tuple[int, int, int] | None:
-    """What :func:`_running` gives while a job of the group runs, else None."""
+    """The result of :func:`_running` while a job of the group runs, else None."""
     jobs = _jobs(tracker, group, ())
     is_running = any(info is not None and info.status == "RUNNING" for info in jobs.values())
     return _running(tracker, jobs) if is_running else None
 
 
 def _jobs(tracker: Any, group: str, before: Collection[int]) -> dict[int, Any]:
-    """What is known of the jobs of a group, in their order; None of those that Spark has forgotten."""
+    """The status of a group's jobs, in order, without those that Spark has forgotten."""
     return {job: tracker.getJobInfo(job)
             for job in sorted(tracker.getJobIdsForGroup(group)) if job not in before}
 
 
 def _running(tracker: Any, jobs: Mapping[int, Any]) -> tuple[int, int, int] | None:
-    """The how-manieth of some jobs is running, how many of its tasks are done, and how many it has.
+    """The number of the running job, how many of its tasks are done, and how many it has.
 
-    Stages of a job whose rows are there from an earlier one are left out: those with no task begun before
-    one that has. None where no job has been seen.
+    Skipped stages, whose rows an earlier job has made, are left out: those without tasks before a stage with
+    some. None if no job has been seen.
     """
     infos = {job: info for job, info in jobs.items() if info is not None}
     if not infos:

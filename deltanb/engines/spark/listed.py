@@ -1,9 +1,9 @@
-"""Files as Spark's planner wants them listed: known from the log, so that it lists nothing itself.
+"""Lists of files for Spark's planner, from the log, so that Spark lists nothing itself.
 
-What lives here: a relation over files whose names, sizes and values are given, made of Spark's own classes
-and one small class of ours, ``LoggedFiles.java``, that is compiled in its JVM once a process (``compiled``).
-It reaches behind PySpark's API; where it cannot (a Connect session has no JVM, another Spark may have other
-classes), nothing is lost but time.
+What lives here: a relation over files with known names, sizes and values, made of Spark's own classes and one
+small class of ours, ``LoggedFiles.java``, which is compiled in its JVM once per process (``compiled``). It
+uses more than PySpark's API; if it cannot (a Connect session has no JVM, another Spark may have other
+classes), only time is lost.
 What it does not know: tables, logs, which files to read.
 """
 
@@ -33,7 +33,7 @@ _classes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def is_possible(session: SparkSession) -> bool:
-    """Whether this session can be told what files there are."""
+    """Whether this session can take a list of files."""
     return _index_class(session) is not None
 
 
@@ -43,7 +43,7 @@ def table_of(
 ) -> pa.Table:
     """A list of local files for :func:`file_list`: sizes in bytes, times in ms since 1970, values in Arrow.
 
-    ``stats`` are their statistics as the log has them, JSON; where they take too much room they are not used.
+    ``stats`` are their statistics as JSON from the log; they are not used if they take too much memory.
     """
     columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64()),
                pa.nulls(len(paths), pa.string()) if stats is None or stats.nbytes > MAX_STATS else stats]
@@ -55,7 +55,7 @@ STATISTICS = "statistics"
 
 
 class FileList(NamedTuple):
-    """A list in the session's JVM, which any number of frames may share."""
+    """A list in the session's JVM, which frames can share."""
 
     index: Any
     values: Any
@@ -65,14 +65,14 @@ class FileList(NamedTuple):
 def file_list(
     session: SparkSession, root: str, files: pa.Table, values: T.StructType, described: T.StructType
 ) -> FileList:
-    """A list of Parquet files for Spark, where :func:`is_possible` says so. No file is touched.
+    """A list of Parquet files for Spark, if :func:`is_possible`. No file is touched.
 
     Args:
-        root: the folder that stands for all of them in plans, as Spark writes paths.
-        files: the list, of :func:`table_of`.
-        values: the columns whose values are the same for all rows of a file; filters on them leave files out.
-        described: the columns whose statistics leave files out, too: numbers, dates, times, and texts that
-            Spark compares byte by byte. Their metadata says by :data:`STATISTICS` what they are called there.
+        root: the folder shown for them in plans, in Spark's spelling.
+        files: the list, from :func:`table_of`.
+        values: the columns that are constant within a file; filters on them skip files.
+        described: the columns whose statistics skip files, too: numbers, dates, times, and texts that Spark
+            compares byte by byte. :data:`STATISTICS` in their metadata is their name in the statistics.
     """
     types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
     known = T.StructType([T.StructField(name, kind)
@@ -86,11 +86,11 @@ def file_list(
 def frame(
     session: SparkSession, files: FileList, schema: T.StructType, options: Mapping[str, str]
 ) -> DataFrame:
-    """The rows of listed files, and beside them each file's values. No file is touched and no job is run.
+    """The rows of listed files with each file's values. No file is touched and no job is run.
 
     Args:
-        schema: the columns that are read from the files.
-        options: those of Spark's Parquet reader.
+        schema: the columns to read from the files.
+        options: options of Spark's Parquet reader.
     """
     from pyspark.sql import DataFrame
 
@@ -106,7 +106,7 @@ def frame(
 
 
 def _index_class(session: SparkSession) -> Any:
-    """The compiled class, or None where there is no way to it."""
+    """The compiled class, or None if it cannot be compiled."""
     if is_remote(session):
         return None
     gateway = session.sparkContext._gateway

@@ -1,6 +1,6 @@
-"""Paths as Spark and Hadoop spell them, local ones and those in a bucket, and names that they overlook.
+"""Paths in Spark's and Hadoop's spelling, local and in buckets, and names that they overlook.
 
-What lives here: spellings alone; no file is touched.
+What lives here: only spellings; no file is touched.
 What it does not know: tables, which files to read.
 """
 
@@ -25,12 +25,12 @@ _ESCAPED = ("Cc", "Zs", "Zl", "Zp")  # of the characters beyond ASCII
 
 
 def is_overlooked(base: str) -> bool:
-    """Names that Spark takes for hidden, and names Hadoop's checksum files cannot be made of."""
+    """Whether Spark takes a name for hidden, or Hadoop cannot make its checksum file's name of it."""
     return base.startswith(("_", ".")) or ":" in base
 
 
 def spark_path(local: str) -> str:
-    """A path as Spark is given it.
+    """A path in Spark's spelling.
 
     >>> spark_path("/lake/t"), spark_path("s3a://lake/t")
     ('file:/lake/t', 's3a://lake/t')
@@ -39,7 +39,7 @@ def spark_path(local: str) -> str:
 
 
 def literal_pattern(local: str) -> str:
-    """A pattern that stands for one local path alone.
+    """A pattern that matches exactly one local path.
 
     >>> literal_pattern("/lake/a[1]*.parquet")
     'file:/lake/a\\\\[1\\\\]\\\\*.parquet'
@@ -48,7 +48,7 @@ def literal_pattern(local: str) -> str:
 
 
 def file_path(local: str) -> str:
-    """``_metadata.file_path`` of a file: a URI by Java's rules of what must be escaped.
+    """``_metadata.file_path`` of a file: a URI escaped by Java's rules.
 
     >>> file_path("/lake/a b/ü%.parquet"), file_path("s3a://lake/a b/1.parquet")
     ('file:/lake/a%20b/ü%25.parquet', 's3a://lake/a%20b/1.parquet')

@@ -1,16 +1,17 @@
-"""The permit of a write by tasks: an empty file of the driver's; while it stands, what they write may stay.
+"""The permit of a write by tasks: an empty file of the driver; while it exists, tasks may leave files.
 
 What lives here: :func:`granted`, :func:`grant`, :func:`open_permits` and :func:`withdraw` for drivers, and
 :func:`check` for tasks.
 What it does not know: which files a write has, who writes them and who removes them.
 
-A job that fails tells its other tasks to end and does not wait for them, so that one may finish a file after
-the driver has removed all that it found. Therefore a task first makes its files whole and then looks for the
-permit; the driver first withdraws the permit and then looks for files. A file that was whole before the
-permit went is found by the driver. Of any other the task sees that there is no permit, and removes it.
+A failed job stops its other tasks without waiting for them, so one may finish a file after the driver has
+listed and removed the files. Therefore a task first completes its files and then checks the permit; the
+driver first withdraws the permit and then lists files. A file that was complete before the permit was
+withdrawn is found by the driver. For any other file, the task sees that the permit is gone, and removes the
+file.
 
-A task that is killed between the two leaves its files, and a driver that is killed the permit. VACUUM removes
-both: the permit has the name of a temporary file, which readers of the folder overlook.
+A task that is killed in between leaves its files, and a killed driver leaves the permit. VACUUM removes both:
+the permit has the name of a temporary file, which readers of the folder ignore.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["check", "grant", "granted", "open_permits", "permit_of", "withdraw"]
 
 
 def permit_of(write: str) -> str:
-    """The name of a write's permit; also known to InPlaceCommitter.java.
+    """The name of a write's permit; InPlaceCommitter.java uses it, too.
 
     >>> from deltanb.store.local import is_temporary
     >>> permit_of("part-0123456789abcdef"), is_temporary(permit_of("part-0123456789abcdef"))
@@ -36,7 +37,7 @@ def permit_of(write: str) -> str:
 
 @contextmanager
 def granted(store: LogStore, write: str) -> Iterator[None]:
-    """While tasks write: their permit stands; when this ends, well or not, it is gone."""
+    """A block in which tasks write: their permit exists until its end, successful or not."""
     grant(store, write)
     try:
         yield
@@ -45,22 +46,22 @@ def granted(store: LogStore, write: str) -> Iterator[None]:
 
 
 def grant(store: LogStore, write: str) -> None:
-    """Before the first task begins.
+    """Create the permit, before the first task begins.
 
     Raises:
-        StorageError: nothing can be written there.
+        StorageError: it cannot be written.
     """
     store.put(permit_of(write), b"")
 
 
 def withdraw(store: LogStore, write: str) -> None:
-    """Before anybody looks for the files; a permit that cannot be removed now is left for VACUUM."""
+    """Remove the permit, before files are listed; one that cannot be removed is left for VACUUM."""
     with suppress(OSError):
         store.delete(permit_of(write))
 
 
 def open_permits(store: LogStore, beginning: str) -> list[str]:
-    """The writes whose names begin so and whose permits stand; where they cannot be listed, none."""
+    """The writes with this prefix whose permits exist; none if they cannot be listed."""
     first = permit_of(beginning).removesuffix(".tmp")
     with suppress(OSError):
         return [name[1:].removesuffix(".tmp").replace(".", "-") for name in store.list_names(first)
@@ -69,11 +70,11 @@ def open_permits(store: LogStore, beginning: str) -> list[str]:
 
 
 def check(store: LogStore, write: str) -> None:
-    """Once the files of a task are whole.
+    """Check the permit, once the files of a task are complete.
 
     Raises:
-        IllegalStateError: there is no permit any more; the files have to go.
-        StorageError: nobody can tell; the same.
+        IllegalStateError: the permit is gone; the files have to be removed.
+        StorageError: it is unknown; the same.
     """
     if store.status(permit_of(write)) is None:
         raise IllegalStateError(

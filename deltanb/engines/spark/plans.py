@@ -4,9 +4,9 @@ What lives here: the plans. Partition values and deleted rows come from the log;
 and the pushdown of filters are Spark's.
 What it does not know: which files to read, which plan suits a file (``file_groups.py``), conditions.
 
-``listed``   Spark is given the log's list of files, the log's values beside each.
-``plain``    the paths alone: no partition column is wanted, and no row is deleted.
-``hive``     the paths and ``basePath``: the folders say what the log says, letter by letter.
+``listed``   the log's list of files, with the log's values for each.
+``plain``    only the paths: no partition column is read, and no row is deleted.
+``hive``     the paths and ``basePath``: the folders have exactly the log's values.
 ``joined``   a broadcast join of the log's values on ``_metadata.file_path``.
 ``vectors``  the same, and a broadcast join of the deleted positions.
 ``process``  files that Spark would overlook (names that begin with ``_`` or ``.``) or cannot reach:
@@ -14,12 +14,12 @@ What it does not know: which files to read, which plan suits a file (``file_grou
 
 A bucket is reached where Spark has a file system for it (``connectors``) and can be given a list.
 
-``plain``, ``hive`` and ``joined`` stand in for ``listed`` where Spark cannot be given a list, as on Connect
-(``hive`` is worth its rules: by ``joined`` a table of 100 partitions took 1.7 times as long to read); with
-one, ``vectors`` goes by the number of a file in it.
+``plain``, ``hive`` and ``joined`` replace ``listed`` if Spark cannot take a list, as on Connect (``hive`` is
+worth its rules: with ``joined``, a table of 100 partitions took 1.7 times as long to read); with a list,
+``vectors`` uses the number of a file in it.
 
-The joins by path are left joins that stop when the log has no entry for a file: a path that two programs
-spell differently must not lose its rows, nor bring deleted ones back.
+The joins by path are left joins that fail if the log has no entry for a file: if two programs spell a path
+differently, its rows must not be lost, nor deleted ones come back.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _NO_FOLDERS = {"recursiveFileLookup": "true"}  # the files named and no others; 
 
 
 class Value(NamedTuple):
-    """A column whose values the log gives: as the table names it and as a plan does; one value a file."""
+    """A column with values from the log, one per file: its name in the table and in a plan."""
 
     name: str
     column: str
@@ -92,7 +92,7 @@ class Value(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """A version's files as Spark was told them: those without deleted rows, those with, and these rows."""
+    """A version's files listed for Spark: those without deleted rows, those with, and the deleted rows."""
 
     whole: listed.FileList | None
     vectors: listed.FileList | None
@@ -124,7 +124,7 @@ class Reader:
             read_by_field_id(session)
 
     def planning(self) -> AbstractContextManager[None]:
-        """While frames are made: names alone are listed by Spark, and without a job of its own."""
+        """A block in which frames are made: Spark lists only names, without a job."""
         many = {"spark.sql.sources.parallelPartitionDiscovery.threshold": str(MANY_PATHS)}
         return nullcontext() if self.lists else settings(self.session, many)
 
@@ -133,7 +133,7 @@ class Reader:
         return self._whole() if files is None else self._of_groups(self.groups(files), files)
 
     def _whole(self) -> DataFrame:
-        """The rows of all files; where Spark was given a list of them before, by that one."""
+        """The rows of all files, from a cached list if there is one."""
         known = (*(value.column for value in self._values()), self.connector and self.connector.scheme)
         context = self.session.sparkContext if self.lists else None
         lists = file_lists.find(context, self.snapshot, known) if self.lists else None
@@ -180,7 +180,7 @@ class Reader:
         return self._logical(frame, values, (PATH, ROW))
 
     def positioned_in_process(self, places: Sequence[int], files: pa.Table) -> DataFrame:
-        """As :meth:`positioned`, of live rows of files that are read here."""
+        """Like :meth:`positioned`, for live rows of files that are read in this process."""
         schema = spark_schema(StructType(self.scan.fields)).add(PATH, "string").add(ROW, "long")
         tables = [frame_of(self.session, [], schema)] if not places else []
         for place in places:
@@ -224,14 +224,14 @@ class Reader:
     def without_deleted(
         self, group: list[File], files: pa.Table, more: Sequence[str] = ()
     ) -> DataFrame:
-        """The live rows of files that have deleted ones, columns ``more`` beside them."""
+        """The live rows of files with deleted rows, with columns ``more``."""
         frame, values = self._with_values(group, files)
         return self._live(frame, values, self._deleted(group), more)
 
     def _live(
         self, frame: DataFrame, values: Mapping[str, Column], deleted: pa.Table, more: Sequence[str] = ()
     ) -> DataFrame:
-        """The rows of a frame but for the deleted ones, as :meth:`_deleted` gives them."""
+        """The rows of a frame without the deleted ones (from :meth:`_deleted`)."""
         key = T.StructField(_NUMBER, T.IntegerType()) if self.lists else T.StructField(PATH, T.StringType())
         chunks = arrow_frame(self.session, deleted, T.StructType([
             key, T.StructField(_CHUNK, T.LongType()), T.StructField(_BITS, T.ArrayType(T.LongType()))]))
@@ -264,7 +264,7 @@ class Reader:
         return reader.parquet(*(spelled(file.local) for file in group))
 
     def _read_places(self, group: list[File]) -> DataFrame:
-        """The stored columns beside the file's path and the row's position in it."""
+        """The stored columns with the file's path and the row's position in it."""
         return _placed(self._read(group, self.file_schema, _NO_FOLDERS))
 
     def _with_values(
@@ -278,7 +278,7 @@ class Reader:
         return frame, self._with_row_ids(made)
 
     def _values(self, files: pa.Table | None = None) -> list[Value]:
-        """The columns whose values the log gives, of these files; without them their names and types."""
+        """The columns with values from the log, for these files; without files, only names and types."""
         columns = [Value(f.name, physical_name(f, self.mode), spark_type(f.type))
                    for f in self.partition_fields]
         columns += [Value(f.name, f"{_VALUE}{i}", T.LongType()) for i, f in enumerate(self.tracked)]
@@ -292,7 +292,7 @@ class Reader:
         return [value._replace(of_files=array) for value, array in zip(columns, arrays, strict=True)]
 
     def _valued(self, frame: DataFrame, *, places: bool) -> tuple[DataFrame, dict[str, Column]]:
-        """A frame that has each file's values, with ``places`` beside :data:`PATH` and :data:`ROW`."""
+        """A frame with each file's values, with ``places`` also :data:`PATH` and :data:`ROW`."""
         made = {value.name: column(value.column) for value in self._values()}
         return _placed(frame) if places else frame, self._with_row_ids(made)
 
@@ -304,7 +304,7 @@ class Reader:
         return made
 
     def _described(self, group: list[File], files: pa.Table) -> listed.FileList | None:
-        """A list of the files, of which statistics leave some out; None of no file."""
+        """A list of the files with statistics to skip some; None without files."""
         if not group:
             return None
         files = files.take(pa.array([file.place for file in group]))  # in the order of the group
@@ -365,10 +365,11 @@ class Reader:
         return pa.concat_tables(tables).rename_columns([_NUMBER if self.lists else PATH, _CHUNK, _BITS])
 
     def _read_as(self, f: StructField) -> str:
-        """What a stored column is called in the frame of the files.
+        """A stored column's name in the frame of the files.
 
-        Spark finds columns by id, but holds filters against a file's statistics by name, and an old file may
-        have another column under that name. Where columns are found by id, no file has them by this name.
+        Spark resolves columns by id, but checks filters against a file's statistics by name, and an old file
+        may have another column of that name. So if columns are resolved by id, this is a name that no file
+        has.
         """
         number = field_id(f) if self.mode == "id" else None
         return physical_name(f, self.mode) if number is None else f"__deltanb_id_{number}"
@@ -376,7 +377,7 @@ class Reader:
     def _logical(
         self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()
     ) -> DataFrame:
-        """The columns of ``scan.fields`` under their logical names, comments beside them."""
+        """The columns of ``scan.fields`` under their logical names, with comments."""
         columns = []
         for f in self.scan.fields:
             target = spark_type(f.type)
@@ -394,13 +395,13 @@ class Reader:
 
 
 def _placed(frame: DataFrame) -> DataFrame:
-    """Beside the columns of files, the path of each row's and its position in it."""
+    """The columns of files with the path of each row's file and its position in it."""
     origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
     return frame.select("*", origin["file_path"].alias(PATH), origin["row_index"].alias(ROW))
 
 
 def _guarded(value: Column, data_type: T.DataType | str) -> Column:
-    """The value from the log, which must have an entry for the row's file."""
+    """The value from the log; fails if the log has no entry for the row's file."""
     message = F.concat(F.lit("the table's log has no entry under the path that Spark read: "),
                        column(PATH))
     return F.when(column(_KNOWN).isNull(), F.raise_error(message).cast(data_type)).otherwise(value)
@@ -411,5 +412,5 @@ def _is_void(f: StructField) -> bool:
 
 
 def unread(place: int) -> str:
-    """Stands for the path of a file that Spark did not read itself."""
+    """A placeholder for the path of a file that Spark did not read itself."""
     return f"#{place}"

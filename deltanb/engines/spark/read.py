@@ -1,6 +1,6 @@
 """The rows of a snapshot as a Spark DataFrame, over Spark's own Parquet reader.
 
-What lives here: what is asked for, in rows or in the places of rows, and conditions on it.
+What lives here: reading rows or positions of rows, with conditions.
 What it does not know: how files become frames (``plans.py``), which of them to read
 (``log/skipping/prune.py``), transactions.
 """
@@ -38,16 +38,16 @@ def read_table(
 ) -> DataFrame:
     """The rows of ``files`` as a DataFrame with the snapshot's logical schema.
 
-    Arguments are as for :func:`deltanb.engines.arrow.read.read_table`, but without ``files`` those are read
-    that may hold rows of ``where``, and ``where`` may also be SQL that only Spark understands.
-    Without ``spark`` the running session is used, or a local one is begun. The frame holds the
-    paths: it stays at this version whatever is committed later.
+    Arguments are as for :func:`deltanb.engines.arrow.read.read_table`, but without ``files``, all that may
+    hold rows for ``where`` are read, and ``where`` may also be SQL that only Spark understands. Without
+    ``spark``, the running session is used, or a local one is started. The frame holds the paths, so it stays
+    at this version.
 
     Raises:
         DataFileNotFound: a file that is gone.
-        UnsupportedProtocol: a feature, or a column that is asked for, is not supported.
+        UnsupportedProtocol: a feature or a requested column is not supported.
         InvalidArgument, InvalidPredicate: from ``columns`` and ``where``.
-        MissingDependency: there is no PySpark or no Java.
+        MissingDependency: PySpark or Java is missing.
 
     >>> read_table(table.log.snapshot, where="id > 1").count()                  # doctest: +SKIP
     2
@@ -69,7 +69,7 @@ def read_table(
 
 
 def _by_what_is_understood(snapshot: Snapshot, text: str | None) -> pa.Table:
-    """The files that may hold rows of a condition, as far as we know what it means."""
+    """The files that may hold rows for a condition, by the parts of it that we understand."""
     assert text is not None
     try:
         parts = predicates.parse_understood(text, snapshot.schema)
@@ -81,7 +81,7 @@ def _by_what_is_understood(snapshot: Snapshot, text: str | None) -> pa.Table:
 def read_positions(
     snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
 ) -> tuple[DataFrame | None, dict[str, int], list[int]]:
-    """Where the rows of a condition are: (path, position in the file) of each, deleted rows too.
+    """The (path, position in the file) of each row that satisfies a condition, including deleted rows.
 
     Returns:
         A frame of the columns :data:`PATH` (as Spark spells it) and :data:`ROW`; the place in ``files``
@@ -110,9 +110,9 @@ def read_positions(
 def read_rows(
     snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None, *, row_ids: bool = False
 ) -> tuple[DataFrame, dict[str, int]]:
-    """The live rows of the files, each with where it is: :data:`PATH` and :data:`ROW` beside the columns.
+    """The live rows of the files with their places, :data:`PATH` and :data:`ROW`.
 
-    ``row_ids`` adds each row's id and commit version, where the table tracks rows.
+    ``row_ids`` adds each row's id and commit version, if the table tracks rows.
 
     Returns:
         The frame, and the place in ``files`` of each path that is in it.

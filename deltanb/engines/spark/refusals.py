@@ -1,9 +1,9 @@
 """Spark's refusals as errors of this library.
 
-What lives here: the one way from an exception of Spark's, raised while it reads SQL or computes with it, to
-``InvalidPredicate``, with a reason that a person can read; and :func:`error_in`, which finds in its text an
-error of ours that was raised in a process of Spark's.
-What it does not know: what the SQL is for; whoever runs it says so.
+What lives here: the conversion of a Spark exception about SQL to ``InvalidPredicate``, with a readable
+reason; and :func:`error_in`, which extracts from its text an error of ours that was raised in a Spark
+process.
+What it does not know: what the SQL is for; the caller says so.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ a damaged file raises something else, and is nobody's SQL."""
 def refusals(
     doing: str, sql: str | None, advice: str = "", **details: Any
 ) -> Iterator[None]:
-    """What Spark refuses in the block is an ``InvalidPredicate``: "Spark cannot ``doing``: its reason".
+    """Turn Spark's refusals in the block into ``InvalidPredicate``: "Spark cannot ``doing``: its reason".
 
     Our own texts (:data:`MARK`) pass: ``checks.translated`` reads them.
 
@@ -65,7 +65,7 @@ def refusals(
 
 
 def reason(error: Exception) -> str:
-    """The first line of an error that says something, in no more than :data:`MAX_REASON` characters.
+    """The first meaningful line of an error, at most :data:`MAX_REASON` characters.
 
     >>> reason(ValueError("\\n[PARSE_SYNTAX_ERROR] Syntax error at 'x'.\\n== SQL =="))
     "[PARSE_SYNTAX_ERROR] Syntax error at 'x'."
@@ -77,9 +77,9 @@ def reason(error: Exception) -> str:
 
 
 def error_in(error: Exception) -> DeltaError | None:
-    """The error of this library that Spark tells as text, since it was raised in a process of its own.
+    """The error of this library in Spark's text, raised in a Spark process.
 
-    It has the message; the attributes beside it stayed there.
+    It has only the message; its attributes are lost.
 
     >>> error_in(RuntimeError("Traceback ...\\ndeltanb.errors.TableNotFound: no table at lake/x\\n"))
     TableNotFound('no table at lake/x')

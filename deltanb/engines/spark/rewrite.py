@@ -1,7 +1,7 @@
-"""Rows that move and do not change, moved by Spark.
+"""Rows that Spark rewrites without changing them.
 
-What lives here: :func:`write_together`, which has Spark read some files of a table and write their rows
-again, in one file or along a curve.
+What lives here: :func:`write_together`, which has Spark read some files of a table and rewrite their rows, in
+one file or along a curve.
 What it does not know: which files, and the commit (``commands/upkeep/optimize.py``).
 
 The numbers of the curve come from the same code as in the process, run by Spark's Python workers.
@@ -30,9 +30,9 @@ ONE_FILE = 1 << 50  # bytes that no file reaches; Spark cuts by rows, whose numb
 
 
 def write_together(rewriter: Rewriter, files: pa.Table, curve: Curve | None) -> list[AddFile]:
-    """Write the live rows of rows of ``snapshot.files`` again; the files are the transaction's.
+    """Rewrite the live rows of some of ``snapshot.files``; the new files are the transaction's.
 
-    Without a curve there is one new file; with one, a file for each of its stretches.
+    Without a curve, there is one new file; with one, a file for each of its stretches.
     """
     frame = read_table(rewriter.snapshot, files, row_ids=True)
     if curve is None:

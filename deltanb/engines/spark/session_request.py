@@ -1,8 +1,8 @@
-"""The session that somebody asks for: arguments that go together, and whether one that runs is such a one.
+"""The requested session: consistent arguments, and whether a running session matches them.
 
-What lives here: :class:`SessionRequest`, made of the arguments of
-:func:`deltanb.engines.spark.session.spark`; and :func:`is_remote` and :func:`is_on_this_machine`, which tell
-kinds of sessions apart.
+What lives here: :class:`SessionRequest`, made from the arguments of
+:func:`deltanb.engines.spark.session.spark`; :func:`is_remote` and :func:`is_on_this_machine`, which
+distinguish kinds of sessions.
 What it does not know: how a session is started, Java, tables.
 """
 
@@ -31,7 +31,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """A session as it is asked for; None and () where anything will do."""
+    """A requested session; None and () mean anything."""
 
     remote: str | None
     master: str | None
@@ -40,10 +40,10 @@ class SessionRequest:
     ui: bool | None = None
 
     def must_be(self, running: Any, *, is_ours: bool) -> None:
-        """Hold a session that runs against it, and apply ``config`` to one that was started here.
+        """Check a running session against the request, and apply ``config`` to one that was started here.
 
         Raises:
-            IllegalStateError: it is another one, or has settings that are not to be changed.
+            IllegalStateError: it is another session, or has settings that must not be changed.
         """
         if is_remote(running):
             self._must_be_remote(running)
@@ -90,10 +90,10 @@ def request_session(
     remote: str | None, master: str | None, packages: Sequence[str] | str | None,
     config: Mapping[str, Any] | None, ui: bool | None = None,
 ) -> SessionRequest:
-    """The arguments together with what ``config`` and ``SPARK_REMOTE`` say of the same.
+    """The arguments combined with ``config`` and ``SPARK_REMOTE``.
 
     Raises:
-        InvalidArgument: they contradict one another, or one is not what it is to be.
+        InvalidArgument: they contradict each other, or one has a wrong type or value.
 
     >>> request_session(None, "local[4]", "org.apache.hadoop:hadoop-aws:3.5.0", {}).packages
     ('org.apache.hadoop:hadoop-aws:3.5.0',)
@@ -157,7 +157,7 @@ def _config(config: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _once(name: str, argument: str | None, in_config: str | None) -> str | None:
-    """An argument that ``config`` may say, too."""
+    """An argument that ``config`` may also have."""
     if argument is not None and (not isinstance(argument, str) or not argument.strip()):
         raise InvalidArgument(f"{name} is a text, found {argument!r}; leave it out where any will do")
     if argument is not None and in_config not in (None, argument):
@@ -167,7 +167,7 @@ def _once(name: str, argument: str | None, in_config: str | None) -> str | None:
 
 
 def _shown(ui: bool | None, in_config: str | None) -> bool | None:
-    """Whether there is to be a web UI; None where nobody says."""
+    """Whether a web UI is requested; None if unspecified."""
     if ui is not None and not isinstance(ui, bool):
         raise InvalidArgument(f"ui is True or False, found {ui!r}; leave it out where either will do")
     if in_config is None:
@@ -209,7 +209,7 @@ def _as_text(key: str, value: str | None) -> str:
 
 
 def _set(running: Any, key: str, value: str) -> None:
-    """Set what can be set while a session runs."""
+    """Apply settings that can be changed while a session runs."""
     from pyspark.errors import PySparkException
 
     try:
@@ -222,14 +222,14 @@ def _set(running: Any, key: str, value: str) -> None:
 
 
 def _address_of(running: Any) -> str:
-    """``host:port`` of a Connect session, or what is known of it."""
+    """``host:port`` of a Connect session, as far as it is known."""
     with suppress(AttributeError):  # the port stands in no public place
         return str(running.client._builder.endpoint)
     return str(running.client.host)
 
 
 def _is_same(address: str, remote: str) -> bool:
-    """Whether ``host:port``, or a host alone, is where an address ``sc://...`` leads."""
+    """Whether ``host:port``, or only a host, matches an address ``sc://...``."""
     one, other = urlsplit(f"sc://{address}"), urlsplit(remote)
     hosts = {"localhost" if host in _LOOPBACK else host for host in (one.hostname, other.hostname)}
     return len(hosts) == 1 and (one.port or other.port or _PORT) == (other.port or _PORT)

@@ -1,11 +1,11 @@
-"""Settings of a Spark session that Delta's users know, honoured for what is done through it.
+"""Delta's settings of a Spark session, honoured by commands that go through it.
 
-What lives here: :data:`SETTINGS`, what each setting under ``spark.databricks.delta.`` is called here; and
-:func:`through`, by which a command lets them count until it ends. A setting goes before an option of this
-library, and an argument of the command before the setting. The others are named once in a warning.
-What it does not know: commands; Python's side of the data source, which is given no settings to plan with.
+What lives here: :data:`SETTINGS`, the equivalent here of each setting under ``spark.databricks.delta.``; and
+:func:`through`, which applies them while a command runs. A setting overrides an option of this library, and
+an argument of the command overrides the setting. Unknown settings are named once in a warning.
+What it does not know: commands; the Python side of the data source, which gets no settings to plan with.
 
-A command is done through a session where its rows are a DataFrame of it, and where Spark is the engine.
+A command goes through a session if its rows are a DataFrame of it, or if Spark is the engine.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ RESET = "write.txnVersion.autoReset.enabled"
 
 
 class SessionSettingWarning(UserWarning):
-    """A setting of a Spark session, ``spark.databricks.delta.…``, that changes nothing here."""
+    """A setting of a Spark session, ``spark.databricks.delta.…``, that has no effect here."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting is called here: an ``option`` of :func:`deltanb.set_options`, or an ``argument``."""
+    """The equivalent of a setting: an ``option`` of :func:`deltanb.set_options`, or an ``argument``."""
 
     parse: Callable[[str], Any]
     option: str | None = None
@@ -84,7 +84,7 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """What the settings of a session come to: options, arguments, and names that count for nothing."""
+    """The settings of a session as options and arguments, and the names without effect."""
 
     options: dict[str, Any] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -93,10 +93,10 @@ class SessionOptions:
 
 
 def options_of(conf: Mapping[str, str]) -> SessionOptions:
-    """The settings of a session that begin with ``spark.databricks.delta.``, by what they are here.
+    """The settings of a session under ``spark.databricks.delta.``, by their equivalents.
 
     Raises:
-        InvalidArgument: a value that the setting cannot have, or one half of an application's version.
+        InvalidArgument: an invalid value, or one half of an application's version.
 
     >>> options_of({"spark.databricks.delta.commitInfo.userMetadata": "nightly"}).options
     {'user_metadata': 'nightly'}
@@ -132,16 +132,16 @@ def options_of(conf: Mapping[str, str]) -> SessionOptions:
 
 
 def through(session: SparkSession, takes: Collection[str] = ()) -> dict[str, Any]:
-    """Let what a session says count until the running command ends.
+    """Apply the settings of a session until the running command ends.
 
     Args:
-        takes: the arguments of the command that a setting may give.
+        takes: the arguments of the command that settings may provide.
 
     Returns:
-        Those that settings give.
+        The arguments that settings provide.
 
     Raises:
-        InvalidArgument: a value that a setting cannot have.
+        InvalidArgument: a setting with an invalid value.
 
     Warns:
         SessionSettingWarning: settings that have no effect, each once.

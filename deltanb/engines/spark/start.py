@@ -1,14 +1,14 @@
-"""The start of a JVM, and its end where the start is given up.
+"""The start of a JVM, and its end if the start fails.
 
-What lives here: what becomes of the Java processes of a start that Ctrl-C or an error ends. PySpark would
-leave the JVM behind: it ends with this process, and in a notebook that is hours later.
-Also what Java says on the console meanwhile, where somebody wants it quiet: the resolution of packages.
+What lives here: ending the Java processes of a start that Ctrl-C or an error ends. PySpark would leave the
+JVM running until the end of this process, which in a notebook can be hours later. Also capturing Java's
+console output during the start, such as the resolution of packages.
 What it does not know: sessions and their settings.
 
-PySpark keeps the JVM's process to itself, so the Java that it runs, a wrapper of ours
-(:func:`deltanb.engines.spark.session.java_home`), says who it is: it leaves a file named by its process id in
-the folder that :data:`VARIABLE` names, and does not begin where that folder is gone. Removing the folder
-therefore ends the start at whatever step it is, and the files in it are the processes to end.
+PySpark does not expose the JVM's process, so the Java that it runs, a wrapper of ours
+(:func:`deltanb.engines.spark.session.java_home`), identifies itself: it creates a file named by its process
+id in the folder that :data:`VARIABLE` names, and does not start if that folder is gone. Removing the folder
+therefore ends the start at any step, and the files in it name the processes to end.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ fi
 
 @contextmanager
 def kill_jvm_on_failure() -> Iterator[dict[str, str]]:
-    """A block that starts a JVM, with the environment variables it needs: if it fails, the JVM is gone.
+    """A block that starts a JVM, with the environment variables it needs; if it fails, the JVM is ended.
 
-    An error of the block goes on as it is, after the JVM has ended. A JVM that ran before is left alone.
-    On Windows, where there is no wrapper, nothing is done.
+    The block's error is raised unchanged after the JVM has ended. A JVM that ran before is left alone. Does
+    nothing on Windows, where there is no wrapper.
     """
     folder = tempfile.mkdtemp(prefix="deltanb-start-")
     before, handler = _gateway(), signal.getsignal(signal.SIGINT)
@@ -66,9 +66,9 @@ def kill_jvm_on_failure() -> Iterator[dict[str, str]]:
 
 
 def renew() -> None:
-    """Let the next start have a JVM of its own: one whose sessions are all stopped is ended.
+    """End a JVM whose sessions are all stopped, so that the next start gets a new one.
 
-    PySpark would go on with it, and packages are found when a JVM starts, and then only.
+    PySpark would reuse it, but packages are resolved only when a JVM starts.
     """
     gateway, handler = _gateway(), signal.getsignal(signal.SIGINT)
     if gateway is None:
@@ -85,7 +85,7 @@ def renew() -> None:
 
 
 class JavaOutput:
-    """What Java says on the console: kept while it starts, and passed on (as errors are) from then on."""
+    """Java's console output: recorded during the start, passed on to stderr afterwards."""
 
     def __init__(self, pipe: str) -> None:
         self.variables = {STDERR: pipe}
@@ -101,13 +101,13 @@ class JavaOutput:
 
     @property
     def text(self) -> str:
-        """What was said; asked after the start has failed, and Java is gone."""
+        """The recorded output; to be read after the start has failed and Java has ended."""
         self.end()
         self._thread.join(ENDS_WITHIN)
         return b"".join(self._outputs).decode("utf-8", "replace")
 
     def end(self) -> None:
-        """The start is over: what comes from here on is for the console."""
+        """The start is over: pass on further output to the console."""
         with self._lock:
             self._is_over = True
             if self._held is not None:
@@ -128,7 +128,7 @@ class JavaOutput:
 
 @contextmanager
 def capture_java_output() -> Iterator[JavaOutput | None]:
-    """A block that starts a JVM in silence; None on Windows, where nothing is kept from the console."""
+    """A block that starts a JVM silently; None on Windows, where output is not captured."""
     if os.name == "nt":
         yield None
         return
@@ -144,7 +144,7 @@ def capture_java_output() -> Iterator[JavaOutput | None]:
 
 
 def unresolved_packages(text: str) -> list[str]:
-    """The packages that Ivy has not found, as coordinates.
+    """The coordinates of packages that Ivy could not resolve.
 
     >>> unresolved_packages("[unresolved dependency: org.example#probe;2.0: not found]")
     ['org.example:probe:2.0']
@@ -154,7 +154,7 @@ def unresolved_packages(text: str) -> list[str]:
 
 
 def _end_all(folder: str) -> bool:
-    """End the processes that are named in the folder, and those to come; whether there was one."""
+    """End the processes named in the folder and keep others from starting; whether there was one."""
     closed = f"{folder}-closed"
     os.rename(folder, closed)  # from here on none begins
     processes = [int(name) for name in os.listdir(closed)]
@@ -164,9 +164,9 @@ def _end_all(folder: str) -> bool:
 
 
 def _end(pid: int) -> bool:
-    """End a child of this process; False if it is none, as the one that only works out a command line.
+    """End a child of this process; False if it is not one, like the JVM that only computes a command line.
 
-    That one is over in a moment. A number can be some other process's by then, a child's cannot.
+    That one ends at once, and its id may then belong to another process; the id of a child cannot.
     """
     with suppress(ChildProcessError, ProcessLookupError):
         if os.waitpid(pid, os.WNOHANG) != (0, 0):
@@ -189,7 +189,7 @@ def _gateway() -> Any:
 
 
 def _forget(handler: object) -> None:
-    """Let the next start begin anew: PySpark would talk to the JVM that is gone."""
+    """Make PySpark forget the JVM that has ended, so that the next start is a new one."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -1,7 +1,7 @@
-"""The checkpoint folder of a Spark stream: whose it is, and how far it says the stream has come.
+"""The checkpoint folder of a Spark stream: its query, and the stream's progress.
 
-What lives here: :class:`Checkpoint`, which reads the files that Spark keeps there: ``metadata`` with the
-query's id, ``offsets`` with a file for each batch that was begun, ``commits`` with one for each that is done.
+What lives here: :class:`Checkpoint`, which reads Spark's files: ``metadata`` with the query's id, ``offsets``
+with a file for each batch that was begun, ``commits`` with one for each that is done.
 What it does not know: tables. It writes nothing; the folder is Spark's.
 """
 
@@ -30,8 +30,8 @@ DIGITS = 16  # of a digest: notes of one batch are compared, and there are never
 class Checkpoint:
     """The folder at a location: a local path, or a URI that Spark understands.
 
-    A local one is read by this process, any other by Spark, and so is each where ``session`` is that of a
-    Connect server: the folder is on its machine. Of a local one ``session`` may be None.
+    A local one is read by this process, any other by Spark. On Connect, Spark reads all, since the folder is
+    on the server's machine. For a local one, ``session`` may be None.
     """
 
     def __init__(self, location: str | os.PathLike[str]) -> None:
@@ -49,10 +49,10 @@ class Checkpoint:
         """As Spark is given it."""
 
     def query_id(self, session: SparkSession | None) -> str | None:
-        """The id of the query whose folder it is; None where no query has begun here.
+        """The id of the folder's query; None if no query has begun here.
 
         Raises:
-            InvalidTable: the file that says it is damaged.
+            InvalidTable: the metadata file is damaged.
         """
         text = self._metadata(session)
         if text is None:
@@ -72,21 +72,21 @@ class Checkpoint:
         return self._newest(session, "offsets")
 
     def last_done(self, session: SparkSession | None) -> int:
-        """The newest batch that Spark has noted as finished, or :data:`NONE`."""
+        """The newest batch that Spark has recorded as done, or :data:`NONE`."""
         return self._newest(session, "commits")
 
     def offsets(self, number: int) -> str | None:
-        """A digest of what Spark noted of a batch before it ran it; None where this process cannot see it.
+        """A digest of Spark's offsets file of a batch; None if this process cannot read it.
 
-        The note is written once, with the time, and is there when the batch runs again: a batch that another
-        query planned, be it from a copy of the checkpoint, has another one.
+        The file is written once, before the batch runs, contains the time, and still exists when the batch
+        runs again. A batch planned by another query, even from a copy of the checkpoint, has another digest.
         """
         note = self._note(number)
         return None if note is None else hashlib.sha256(note).hexdigest()[:DIGITS]
 
     def reads(self, number: int, table_id: str, session: SparkSession | None = None) -> bool:
-        """Whether a batch has rows of a stream from the table with this id: its offsets name the table, as
-        Delta's own do. Without a session those are seen in a local folder alone."""
+        """Whether a batch has rows streamed from the table with this id, which its offsets name, as Delta's
+        own do. Without a session, only a local folder can be read."""
         return table_id.encode() in (self._note(number, session) or b"")
 
     def _note(self, number: int, session: SparkSession | None = None) -> bytes | None:
@@ -114,7 +114,7 @@ class Checkpoint:
             raise StorageError.of(error, "read", f"{self.folder}/metadata") from error
 
     def _text(self, name: str, session: SparkSession | None) -> str | None:
-        """What Spark reads of a file; None where there is none."""
+        """The text of a file, read by Spark; None if there is none."""
         reader = _reader(session)
         rows = self._asked(lambda: reader.text(f"{self.location}/{name}", wholetext=True).collect())
         return rows[0][0] if rows else None
@@ -133,7 +133,7 @@ class Checkpoint:
             raise StorageError.of(error, "listed", f"{self.folder}/{kind}") from error
 
     def _asked(self, ask: Any) -> list[Any]:
-        """What Spark finds; nothing where there is no such path."""
+        """The files that Spark finds; none if there is no such path."""
         from pyspark.errors import AnalysisException
 
         try:

@@ -1,15 +1,15 @@
-"""A stream into a table: each micro-batch is handed to the table's own transaction, once.
+"""A stream into a table: each micro-batch is committed to the table exactly once.
 
 What lives here: :class:`Sink`, the function that Spark calls with each batch, and :func:`check_checkpoint`,
-which holds a checkpoint against the table before the stream begins.
-What it does not know: how a batch is written and committed; it is given that as a function.
+which checks a checkpoint against the table before the stream begins.
+What it does not know: how a batch is written and committed; it gets a function for that.
 
-Exactly once. Spark plans a batch (``offsets``), runs it, and notes that it is done (``commits``). Wherever it
-dies between these, it runs the same batch again with the same id. The table's log says which batch of a query
-it has, in the commit with the rows, so that a batch that comes again is skipped. At most one batch is between
-"planned" and "done", and only that one may be in the table already when a stream begins again. Where the
-table has more than that, somebody else writes under the query's id; where it has less, the checkpoint has not
-been this table's. Both are refused: to go on would lose rows.
+Exactly once: Spark plans a batch (``offsets``), runs it, and records that it is done (``commits``). If it
+dies in between, it runs the same batch again with the same id. The commit with a batch's rows records the
+query and batch in the table's log, so a repeated batch is skipped. At most one batch is between "planned" and
+"done", and only that one may be in the table already when a stream restarts. If the table has later batches,
+someone else writes under the query's id; if it has fewer, the checkpoint does not belong to this table. Both
+are refused, since continuing would lose rows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Sink:
         self._settings: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """On Spark Connect it goes to a process of the server, with the options that are values."""
+        """Pickled on Spark Connect, for a process of the server, with the options that are plain values."""
         return {**vars(self), "_context": None, "failure": None, "_settings": _plain_options()}
 
     def __call__(self, frame: DataFrame, number: int) -> None:
@@ -102,17 +102,17 @@ class Sink:
 
 
 def _plain_options() -> dict[str, Any]:
-    """The options that somebody has set, as far as they are values: functions stay where they are."""
+    """The options that were set and are plain values; functions cannot be sent."""
     usual, now = Options(), {field.name: getattr(options, field.name) for field in fields(Options)}
     return {name: value for name, value in now.items()
             if value != getattr(usual, name) and not callable(value) and name not in LISTENERS}
 
 
 def check_checkpoint(sink: Sink, session: SparkSession) -> None:
-    """Refuse a checkpoint that does not go with the table; note the batch that may have to be skipped.
+    """Refuse a checkpoint that does not match the table; record the batch that may have to be skipped.
 
     Raises:
-        CheckpointMismatch: the table lacks batches that are done by the checkpoint, or has others.
+        CheckpointMismatch: the table lacks batches that the checkpoint has as done, or has others.
     """
     checkpoint = sink.checkpoint
     query = checkpoint.query_id(session)
@@ -128,14 +128,14 @@ def check_checkpoint(sink: Sink, session: SparkSession) -> None:
 
 
 def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
-    """The id of the query whose batch is to be written, where the table is as far as its checkpoint says.
+    """The id of the query whose batch is to be written, if the table matches its checkpoint.
 
-    For writers that know nothing of the batches before: a batch that the table has is one that is run again
-    where Spark's note of it is the one with which it was written.
+    For writers that do not know earlier batches: a batch in the table is the same one, run again, if Spark's
+    offsets file has the digest it was written with.
 
     Raises:
-        CheckpointMismatch: the table lacks the batches before, has later ones, or has another one of that
-            number.
+        CheckpointMismatch: the table lacks earlier batches, has later ones, or has another one of this
+        number.
     """
     query = checkpoint.query_id(None)
     if query is None:
@@ -156,9 +156,9 @@ def check_batch(log: DeltaLog, checkpoint: Checkpoint, number: int) -> str:
 
 
 def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None:
-    """Refuse a batch that is counted under an id of the person's, where that is somebody else's.
+    """Refuse a batch under a user's own id if that id belongs to another query.
 
-    Each of its batches is counted under the id of its query, too; ``query`` is None where nobody knows it.
+    Each batch is also recorded under the id of its query; ``query`` is None if unknown.
 
     Raises:
         CheckpointMismatch: the table has the batch, or later ones, of another query; or lacks those before.
@@ -180,7 +180,7 @@ def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None
 
 
 def _noted(log: DeltaLog, query: str, number: int) -> str | None:
-    """The digest of a batch's note, by its commit; None where that has none, or is not among the newest."""
+    """The digest in a batch's commit; None if it has none, or is not among the newest commits."""
     newest = log.snapshot.version
     for last in range(newest, max(-1, newest - MAX_COMMITS), -SLICE):
         for entry in history.between(log, last - SLICE + 1, last):
@@ -221,11 +221,11 @@ def _has_others(
 
 
 def reads(frame: DataFrame, log: DeltaLog) -> bool:
-    """Whether a stream is computed from rows of its table, too: joined with them, for example.
+    """Whether a stream also reads rows of its own table, for example by a join.
 
-    A batch no longer knows, and a stream tells of its files only in its plan. Of ``format("deltanb")`` that
-    does not say which table is read, which may be this one. Of a stream from its table, the batch's offsets
-    say it.
+    A batch no longer has this, and a stream shows its files only in its plan. With ``format("deltanb")``, the
+    plan does not name the table, which may be this one. A stream from its own table is recognized by the
+    batch's offsets.
     """
     plan = _plan(frame)
     if re.search(r"^\(\d+\) BatchScan deltanb$", plan, re.MULTILINE):
@@ -241,7 +241,7 @@ def reads(frame: DataFrame, log: DeltaLog) -> bool:
 
 
 def _plan(frame: DataFrame) -> str:
-    """What PySpark prints as the plan, formatted: there the first path of a scan is whole."""
+    """PySpark's formatted plan, in which the first path of a scan is not cut."""
     printed = _Printed(sys.stdout)
     with redirect_stdout(printed):
         frame.explain("formatted")
@@ -249,7 +249,7 @@ def _plan(frame: DataFrame) -> str:
 
 
 class _Printed(io.StringIO):
-    """What this thread prints; what others print goes where it would have gone."""
+    """Captures what this thread prints; output of other threads passes through."""
 
     def __init__(self, others: TextIO) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Streams of Spark's into tables: started, watched, and stopped with errors of this library.
+"""Spark streams into tables: started, watched, and stopped with errors of this library.
 
-What lives here: :func:`start`, and :class:`TableStream`, Spark's query with the table that it writes to.
+What lives here: :func:`start`, and :class:`TableStream`, a Spark query with the table it writes to.
 What it does not know: how batches get into the table (``stream_sink``, and the command it calls).
 """
 
@@ -32,11 +32,11 @@ _TOO_LATE = "Python worker failed to connect back"
 def start(
     frame: DataFrame, sink: Sink, *, mode: str, trigger: Mapping[str, Any] | None, query_name: str | None
 ) -> TableStream:
-    """Start a query that hands its batches to a sink.
+    """Start a query that passes its batches to a sink.
 
     Raises:
-        CheckpointMismatch: the checkpoint does not go with the table.
-        InvalidArgument: Spark refuses the query: a mode that does not go with its plan, a name that is taken.
+        CheckpointMismatch: the checkpoint does not match the table.
+        InvalidArgument: Spark refuses the query: a mode that does not suit its plan, or a name in use.
     """
     check_checkpoint(sink, frame.sparkSession)
     try:
@@ -56,7 +56,7 @@ def start(
 
 
 def _begun(writer: DataStreamWriter) -> StreamingQuery:
-    """The query; a Connect server whose Python comes too late is asked again, since nothing has begun."""
+    """The started query; retried if a Connect server's Python was too slow, since nothing has begun."""
     for _ in range(MAX_STARTS - 1):
         try:
             return writer.start()
@@ -67,11 +67,11 @@ def _begun(writer: DataStreamWriter) -> StreamingQuery:
 
 
 class TableStream(Displayable):
-    """A stream into a table that is running, or has ended: Spark's ``StreamingQuery`` and a little more.
+    """A stream into a table, running or ended: Spark's ``StreamingQuery`` and a little more.
 
-    It has all that Spark's query has (``id``, ``status``, ``lastProgress``, ``stop()``, …). Where a batch has
-    failed, ``awaitTermination`` and ``processAllAvailable`` raise the error of this library that says why.
-    A notebook shows its :attr:`state`.
+    It has everything Spark's query has (``id``, ``status``, ``lastProgress``, ``stop()``, …). If a batch has
+    failed, ``awaitTermination`` and ``processAllAvailable`` raise its error of this library. A notebook shows
+    its :attr:`state`.
     """
 
     def __init__(self, query: StreamingQuery, sink: Sink) -> None:
@@ -89,9 +89,9 @@ class TableStream(Displayable):
 
     @property
     def state(self) -> upper.StreamState:
-        """How the stream stands: its status, its newest batches, how far behind its sources it is.
+        """The stream's status, its newest batches, and how far it is behind its sources.
 
-        It is a :class:`~deltanb.observe.stream_state.StreamState`, which does not change with the stream.
+        It is an immutable :class:`~deltanb.observe.stream_state.StreamState`.
         """
         query, error = self.query, self.exception()
         return upper.StreamState.of(
@@ -99,17 +99,17 @@ class TableStream(Displayable):
             progress=query.recentProgress, error=error)
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:
-        """Wait until the stream ends, or for ``timeout`` seconds: then whether it has ended.
+        """Wait until the stream ends, or for ``timeout`` seconds; then returns whether it has ended.
 
         Raises:
             DeltaError: a batch could not be written.
             StreamingQueryException: the stream failed elsewhere.
-            KeyboardInterrupt: of Ctrl-C; its note names the version that the table has by then.
+            KeyboardInterrupt: Ctrl-C; its note names the table's version by then.
         """
         return self._translate(lambda: self.query.awaitTermination(timeout))
 
     def processAllAvailable(self) -> None:
-        """Wait until all that there is now is in the table; for tests.
+        """Wait until all rows available now are in the table; for tests.
 
         Raises:
             As :meth:`awaitTermination`.
@@ -117,7 +117,7 @@ class TableStream(Displayable):
         self._translate(self.query.processAllAvailable)
 
     def exception(self) -> DeltaError | StreamingQueryException | None:
-        """Why the stream has failed: the error of a batch, or Spark's; None where it has not."""
+        """The error of a failed stream: of a batch, or Spark's; None if it has not failed."""
         error = self.query.exception()
         return None if error is None else self._failure(error)
 
@@ -137,5 +137,5 @@ class TableStream(Displayable):
             raise
 
     def _failure(self, error: Any) -> Any:
-        """The error of this library behind Spark's, where one is: of a batch, or of a stream's source."""
+        """The error of this library behind Spark's, of a batch or a source; None if there is none."""
         return self._sink.failure if isinstance(self._sink.failure, DeltaError) else error_in(error) or error

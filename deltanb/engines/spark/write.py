@@ -1,10 +1,10 @@
 """A Spark DataFrame as data files of a table, written by Spark's own Parquet writer.
 
-What lives here: the query that checks and shapes the rows, and what becomes of the files. The rows pass
+What lives here: the query that checks and shapes the rows, and the description of the files. The rows pass
 the same enforcement and constraints as rows written in the process (``engines/arrow/``), and the files get
 the same statistics, taken from their footers.
-What it does not know: transactions. A file is part of the table once a commit names it. Where Spark writes,
-and how files come from there to their places, is known to ``folders``.
+What it does not know: transactions; a file is part of the table once a commit names it. Where Spark writes,
+and how files are moved to their places (``folders``).
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def write_files(
 ) -> list[AddFile]:
     """Write the rows of a Spark DataFrame as files of the table and describe them; commit nothing.
 
-    Spark's partitions of ``frame`` become files: one for each, and for each value of the table's
-    partition columns in it. A target in bytes cuts files that would be much larger, by a guess of a row's
-    size. ``spark.sql.files.maxRecordsPerFile`` of the session counts where the write says nothing.
+    Spark's partitions of ``frame`` become files: one for each, and for each value of the table's partition
+    columns in it. A target in bytes splits much larger files, by an estimate of a row's size. The session's
+    ``spark.sql.files.maxRecordsPerFile`` applies if the write has no limit.
 
-    Works on Spark Connect when client and server see the same file system. Into a bucket Spark writes where
-    its session has a file system for it (:mod:`~deltanb.engines.spark.connectors`), else executors do,
-    through Arrow (:mod:`~deltanb.engines.spark.buckets`). Into another store that Spark cannot write to, or
-    where they cannot, rows are written from this process, through Arrow, and must fit into memory.
+    Works on Spark Connect if client and server see the same file system. Into a bucket, Spark writes if its
+    session has a file system for it (:mod:`~deltanb.engines.spark.connectors`), else executors do, through
+    Arrow (:mod:`~deltanb.engines.spark.buckets`). Otherwise rows are written from this process, through
+    Arrow, and must fit into memory.
 
     Other arguments, result and errors: as :func:`deltanb.engines.arrow.write.write_files`.
 
@@ -152,7 +152,7 @@ def write_files(
 
 
 def _folder_for(store: LogStore, session: SparkSession) -> Folder | None:
-    """Where Spark itself can write; None where it has no way to the table."""
+    """The folder for a write by Spark; None if Spark cannot reach the table."""
     if store.local_path("") is not None:
         return LocalFolder(store)
     connector = connector_for(store, session)
@@ -162,7 +162,7 @@ def _folder_for(store: LogStore, session: SparkSession) -> Folder | None:
 
 
 def check_columns(frame: DataFrame, metadata: Metadata, protocol: Protocol) -> None:
-    """Refuse a frame, which may be a stream, by its columns alone; no row is looked at.
+    """Refuse a frame, which may be a stream, by its columns; no row is read.
 
     Raises:
         SchemaMismatch: the columns do not fit; every difference is named.
@@ -172,7 +172,7 @@ def check_columns(frame: DataFrame, metadata: Metadata, protocol: Protocol) -> N
 
 
 def _with_session(file_options: FileOptions, session: SparkSession) -> FileOptions:
-    """The options of a write, with what the session says of the rows in a file where the write does not."""
+    """The options of a write, with the session's limit of rows per file if the write has none."""
     text = session.conf.get(MAX_RECORDS, None)
     if file_options.max_records_per_file is not None or not text or int(text) < 1:
         return file_options
@@ -214,7 +214,7 @@ class _Write:
             writer.parquet(self.folder.uri)
 
     def _in_file_form(self, rows: DataFrame) -> DataFrame:
-        """Physical names and field ids; the keys of partitions last, in a form that keeps every value."""
+        """The rows under physical names with field ids; partition keys last, in a lossless form."""
         schema = spark_schema(self.data_schema, self.mode, ids=True)
         columns = []
         for field, target in zip(self.data_schema.fields, schema.fields, strict=True):
@@ -242,7 +242,7 @@ class _Write:
     # -- our part -------------------------------------------------------------------------------
 
     def adopt(self) -> list[AddFile]:
-        """Describe the files and give them their places; actions in the order of their names."""
+        """Describe the files and move them to their places; returns actions in the order of names."""
         now = options.clock()
         # Spark writes a file without rows where there are none at all, so that it has a schema.
         files = [written for written in self.folder.written_files() if written.footer.num_rows]
@@ -256,7 +256,7 @@ class _Write:
                 for field, key in zip(self.partition_by, self.keys, strict=True)}
 
     def _folder(self, values: dict[str, str | None]) -> str:
-        """Where a file of these partition values goes, as for rows written in the process."""
+        """The folder for these partition values, as for rows written in the process."""
         configuration = self.metadata.configuration
         if self.mode != "none" or properties.get(configuration, "delta.randomizeFilePrefixes"):
             length = int(configuration.get("delta.randomPrefixLength",
@@ -294,7 +294,7 @@ def _without_blanks(source: Column, data_type: T.DataType) -> Column:
 
 
 def _key(source: Column, data_type: DataType) -> Column:
-    """What Spark makes a folder's name of, from which the value comes back whole, in any session zone."""
+    """The key of a folder, from which the value can be restored exactly, in any session time zone."""
     name = str(data_type)
     if name in _AS_TEXTS:
         return source
