@@ -1,1 +1,1 @@
-"""Many tables, Delta and Iceberg: their names in a database, and how they move together."""
+"""Catalogs of Delta and Iceberg tables: their names in a database, and commits of several tables."""

@@ -1,7 +1,7 @@
-"""What a catalog is called with: refused by the argument's name where it is of another type.
+"""Checks of a catalog's arguments; a refusal names the argument.
 
-What lives here: the checks of arguments that are mappings, lists of names, and places of tables.
-What it does not know: which names and places a catalog takes (``names``, ``catalog/store/places``).
+What lives here: the checks of mappings, lists of names, and places of tables.
+What it does not know: which names and places a catalog allows (``names``, ``catalog/store/places``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def as_mapping(value: Any, argument: str) -> dict[str, Any]:
 
 
 def as_list(value: Any, argument: str) -> list[Any]:
-    """The members of a list, or of another iterable. Text is none: its letters are hardly meant.
+    """The members of a list or another iterable, except text: its letters are hardly meant.
 
     >>> as_list("owner", "removals")
     Traceback (most recent call last):

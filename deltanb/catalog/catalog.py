@@ -1,7 +1,7 @@
-"""A catalog as people hold it: namespaces, tables, transactions of several tables.
+"""The handle of a catalog: namespaces, tables, transactions of several tables.
 
 What lives here: :class:`Catalog`, which delegates.
-What it does not know: the database, logs, how a commit of several tables goes.
+What it does not know: the database, logs, how several tables are committed.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ class Catalog(Displayable):
 
     Args:
         url: the database: ``sqlite:///FILE``, or ``postgresql://user@host/database``. PyIceberg's SqlCatalog
-            and Java's JdbcCatalog can share it; they see its Iceberg tables, and what they do to these is in
-            the history here, by "another program".
-        warehouse: the folder below which its tables lie: a path, or a URI in a bucket.
-        name: of the catalog in the database, which can hold several.
-        storage_options: how to get to a warehouse in a bucket, as for :func:`deltanb.open`. The database
-            keeps none of them; PyIceberg is given the same ones for rows of Iceberg tables.
-        limits: what one commit may ask for: ``dn.Limits(tables=100, updates=1000, seconds=30)`` unless given.
+            and Java's JdbcCatalog can share it; they see its Iceberg tables, and their changes are in the
+            history here, by "another program".
+        warehouse: the folder that contains its tables: a path, or a URI in a bucket.
+        name: the catalog's name in the database, which can hold several.
+        storage_options: access to a warehouse in a bucket, as for :func:`deltanb.open`. They are not stored
+        in
+            the database; PyIceberg gets the same ones for rows of Iceberg tables.
+        limits: the limits of one commit, by default ``dn.Limits(tables=100, updates=1000, seconds=30)``.
 
     Raises:
         InvalidArgument: another kind of URL, or limits of another type.
@@ -93,7 +94,7 @@ class Catalog(Displayable):
 
     @classmethod
     def over(cls, store: Any, warehouse: Warehouse, iceberg: IcebergTables) -> Catalog:
-        """The catalog of a store that is open already: of a database, or of one behind a server."""
+        """The catalog of a store that is open already: a database, or a server."""
         catalog = cls.__new__(cls)
         catalog._set(store, warehouse, iceberg)
         return catalog
@@ -121,31 +122,30 @@ class Catalog(Displayable):
     def close(self) -> None:
         """Close the connections to the database; a later use opens new ones.
 
-        The checkpoints that are being written behind commits to its tables are waited for: they ask the
-        catalog, too.
+        Waits for checkpoints that are being written for its tables, since these use the catalog, too.
         """
         self._settle()
         self.store.close()
 
     def _settle(self) -> None:
-        """Wait for what is done in the background for tables of this catalog."""
+        """Wait for background work on tables of this catalog."""
         background.settle(lambda log: getattr(getattr(log, "commits", None), "catalog", None) is self.store)
 
     def serve(self, host: str = "127.0.0.1", port: int = 0,
               tokens: Tokens | str | os.PathLike[str] | None = None, *,
               limits: Limits | None = None) -> Server:
-        """Let other programs in over HTTP, as long as the server runs: a block, or until its ``stop()``.
+        """Serve the catalog over HTTP, for a block or until the server's ``stop()``.
 
-        The catalog itself stays usable meanwhile. For a process of its own there is ``deltanb serve``.
+        The catalog itself stays usable meanwhile. ``deltanb serve`` runs a server in its own process.
 
         Args:
-            port: 0 takes any that is free; ``.url`` of the server says which.
-            tokens: who may do what, or the file that says so; None lets everyone in, on loopback only.
-            limits: what one commit over HTTP may ask for; the catalog's own unless given.
+            port: 0 chooses a free one; the server's ``.url`` has it.
+            tokens: the permissions by token, or a file with them; None allows everyone, on loopback only.
+            limits: the limits of one commit over HTTP, by default the catalog's own.
 
         Raises:
-            InvalidArgument: the catalog is behind a server already, or no tokens and another host.
-            StorageError: the port cannot be had.
+            InvalidArgument: the catalog is behind a server itself, or another host without tokens.
+            StorageError: the port cannot be used.
             MissingDependency: the server is not installed: ``pip install 'deltanb[catalog]'``.
 
         >>> import deltanb as dn
@@ -164,19 +164,19 @@ class Catalog(Displayable):
     # -- namespaces --------------------------------------------------------------------------------
 
     def create_namespace(self, name: Any, properties: Mapping[str, str] | None = None) -> None:
-        """Make a namespace: ``"shop"``, or ``"shop.eu"``, which makes ``"shop"`` as well where it is missing.
+        """Create a namespace: ``"shop"``, or ``"shop.eu"``, which also creates ``"shop"`` if it is missing.
 
         Raises:
-            NamespaceAlreadyExists: there is one.
-            InvalidArgument: a name or properties that no namespace may have.
+            NamespaceAlreadyExists: the namespace exists.
+            InvalidArgument: a name or properties that are not allowed.
         """
         self.store.namespaces.create(name, as_mapping(properties, "properties"))
 
     def drop_namespace(self, name: Any) -> None:
-        """Take out a namespace that is empty.
+        """Drop an empty namespace.
 
         Raises:
-            NamespaceNotFound: it is not there.
+            NamespaceNotFound: there is no such namespace.
             NamespaceNotEmpty: it has tables or namespaces.
         """
         self.store.namespaces.drop(name)
@@ -185,7 +185,7 @@ class Catalog(Displayable):
         """The names of the namespaces directly below one, or of those at the top.
 
         Raises:
-            NamespaceNotFound: the one above them is not there.
+            NamespaceNotFound: there is no such parent namespace.
         """
         children = self.store.namespaces.children
         return [".".join(parts) for parts in _all(lambda token: children(parent or (), token))]
@@ -194,18 +194,18 @@ class Catalog(Displayable):
         """The properties of a namespace.
 
         Raises:
-            NamespaceNotFound: it is not there.
+            NamespaceNotFound: there is no such namespace.
         """
         return self.store.namespaces.properties(name)
 
     def update_namespace_properties(
         self, name: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> None:
-        """Set and remove properties of a namespace, in one step.
+        """Set and remove properties of a namespace in one step.
 
         Raises:
-            NamespaceNotFound: it is not there.
-            InvalidArgument: a property both set and removed, or one that none may have.
+            NamespaceNotFound: there is no such namespace.
+            InvalidArgument: a property that is both set and removed, or is not allowed.
         """
         self.store.namespaces.update(name, as_mapping(updates, "updates"), as_list(removals, "removals"))
 
@@ -221,18 +221,18 @@ class Catalog(Displayable):
 
         Args:
             name: its full name, ``"namespace.table"``.
-            data_or_schema: rows or a schema, as :func:`deltanb.create` takes them.
+            data_or_schema: rows or a schema, as in :func:`deltanb.create`.
             format: ``"delta"`` or ``"iceberg"``.
             partition_by: column names; an Iceberg table is partitioned by their values.
-            properties, description, user_metadata: as :func:`deltanb.create` takes them; an Iceberg table has
-                properties alone, of which ``format-version`` is 1 to 3.
-            location: a folder below the warehouse; one named after the table by default. It is the table's
-                own: it is empty, reached by no link, and neither lies in another table's nor has one in it.
+            properties, description, user_metadata: as in :func:`deltanb.create`; an Iceberg table takes only
+                properties, among them ``format-version``, 1 to 3.
+            location: a folder below the warehouse, by default named after the table. It must be empty, not
+                reached by a link, and neither inside another table's folder nor around one.
 
         Raises:
-            TableAlreadyExists: the name or the location is taken; nothing is left of the attempt.
-            NamespaceNotFound: its namespace is not there.
-            InvalidSchema, InvalidArgument: columns, properties or a location that no table may have.
+            TableAlreadyExists: the name or the location is taken; nothing is left behind.
+            NamespaceNotFound: there is no such namespace.
+            InvalidSchema, InvalidArgument: columns, properties or a location that are not allowed.
         """
         name = TableName.of(name)
         place = None if location is None else as_place(location, "location")
@@ -270,14 +270,14 @@ class Catalog(Displayable):
         return table
 
     def _must_be_free(self, name: TableName) -> None:
-        """Refuse early what the database would refuse after the files are written."""
+        """Refuse a taken name before files are written; the database would refuse it afterwards."""
         self.store.namespaces.properties(name.namespace)
         with suppress(TableNotFound):
             self.store.tables.load(name)
             raise taken(name)
 
     def table(self, name: Any) -> Any:
-        """A table by its full name; it follows the table, as one that was opened by its path does.
+        """A table by its full name; it follows the newest version, like one opened by its path.
 
         Returns:
             A :class:`~deltanb.table.table.DeltaTable`, or an
@@ -290,7 +290,7 @@ class Catalog(Displayable):
         return IcebergTable(self.iceberg, row.name) if row.delta is None else DeltaTable(self.delta.log(row))
 
     def _row(self, name: Any) -> TableRow:
-        """What the catalog has of a table; a name that it does not have is answered with those like it."""
+        """The row of a table; the error for an unknown name suggests similar ones."""
         name = TableName.of(name)
         try:
             row: TableRow = self.store.tables.load(name)
@@ -310,12 +310,12 @@ class Catalog(Displayable):
         return TableNotFound(f"there is no table {name} in the catalog; {hint}", path=str(name))
 
     def register_table(self, name: Any, location: str | os.PathLike[str]) -> DeltaTable | IcebergTable:
-        """Take a table below the warehouse into the catalog: a Delta table by its folder, an Iceberg table by
-        its metadata file.
+        """Register a table below the warehouse: a Delta table by its folder, an Iceberg table by its metadata
+        file.
 
-        From then on a Delta table is read and written through the catalog: one that was open to all by its
-        path gets the table feature ``catalogManaged``, with a commit of its own. One that another catalog has
-        must be dropped there first: its folder does not tell whether one has it still.
+        From then on, a Delta table is read and written through the catalog: a commit adds the table feature
+        ``catalogManaged`` unless the table has it. A table of another catalog must be dropped there first,
+        since its folder does not show whether a catalog still has it.
 
         Raises:
             TableNotFound: there is no table.
@@ -334,34 +334,33 @@ class Catalog(Displayable):
         """The full names of the tables directly in a namespace, of both formats.
 
         Raises:
-            NamespaceNotFound: it is not there.
+            NamespaceNotFound: there is no such namespace.
         """
         return [str(row.name) for row in _all(lambda token: self.page(namespace, token, MAX_PAGE))]
 
     def page(self, namespace: Any, token: str | None = None, size: int = 1000) -> Page[TableRow]:
-        """Some of a namespace's tables as the catalog has them, by name; ``next_token`` gives the next."""
+        """A page of a namespace's tables, by name; ``next_token`` leads to the next page."""
         return self.store.tables.page(namespace, token, size)
 
     def rename_table(self, name: Any, new_name: Any) -> None:
-        """Give a table another name, in this or another namespace; its files stay where they are.
+        """Rename a table, within its namespace or into another one; its files stay where they are.
 
-        A commit under way that knows it by the old name is refused.
+        A concurrent commit under the old name is refused.
 
         Raises:
-            TableNotFound: there is none of the old name.
+            TableNotFound: there is no table of the old name.
             TableAlreadyExists: the new name is taken.
-            NamespaceNotFound: the new namespace is not there.
+            NamespaceNotFound: there is no such new namespace.
         """
         self.store.tables.rename(name, new_name)
 
     def drop_table(self, name: Any, purge: bool = False) -> None:
-        """Take a table out of the catalog. Its files stay, unless ``purge`` has them deleted.
+        """Drop a table from the catalog. Its files stay, unless ``purge`` deletes them.
 
         Raises:
-            TableNotFound: there is none of that name.
-            InvalidTable, StorageError: its newest commits cannot be put into its folder, where they are to
-                stay.
-            MaxCommitRetriesExceeded: others went on to commit to it.
+            TableNotFound: there is no table of that name.
+            InvalidTable, StorageError: its newest commits cannot be published into its folder.
+            MaxCommitRetriesExceeded: others kept committing to it.
         """
         row = self._row(name)
         self._settle()  # nothing is written into a folder while it is deleted
@@ -377,16 +376,16 @@ class Catalog(Displayable):
         return CatalogTransaction(self)
 
     def commit_iceberg(self, *transactions: Any) -> int | None:
-        """Commit transactions of PyIceberg (``table.transaction()``) in one step, each of another table.
+        """Commit transactions of PyIceberg (``table.transaction()``) in one step, each on another table.
 
-        They came from this library, or from PyIceberg's own catalogs on the same database or server.
+        Their tables come from this library, or from PyIceberg's own catalogs on the same database or server.
 
         Returns:
-            The catalog's transaction; None where nothing changed.
+            The number of the catalog's transaction; None if nothing changed.
 
         Raises:
-            CommitFailed: a table is not what a transaction took it for; nothing of any was committed.
-            InvalidArgument: no transactions of PyIceberg, or two of one table.
+            CommitFailed: a table does not meet a transaction's requirements; nothing was committed.
+            InvalidArgument: not transactions of PyIceberg, or two of one table.
         """
         changes = pyiceberg_client.changes_of(transactions)
         done = self.iceberg.commit(changes, options.user_name)
@@ -397,7 +396,7 @@ class Catalog(Displayable):
         """Tables as they are at one instant, now.
 
         Raises:
-            TableNotFound: one of them is not there.
+            TableNotFound: one of them does not exist.
         """
         table_names = as_list(names, "names")
         return CatalogSnapshot(self, self.store.instant(), table_names)
@@ -406,8 +405,8 @@ class Catalog(Displayable):
         """Tables as they were at a time: epoch milliseconds, a datetime, or ISO 8601 text.
 
         Raises:
-            TableNotFound: one of them was not there.
-            InvalidArgument: a time that cannot be understood, or names that are no list.
+            TableNotFound: one of them did not exist.
+            InvalidArgument: an invalid time, or names that are not a list.
         """
         from deltanb.log.history import to_milliseconds
 
@@ -419,7 +418,7 @@ class Catalog(Displayable):
     def history(self, limit: int | None = None) -> CatalogHistory:
         """The catalog's transactions, newest first; at most ``limit`` of them.
 
-        A sequence that does not change; ``.names`` has the names of the tables by their ids.
+        An immutable sequence; ``.names`` has the names of the tables by their ids.
 
         Raises:
             InvalidArgument: a limit below 1.
@@ -440,15 +439,16 @@ class Catalog(Displayable):
         return CatalogHistory(entries[::-1][:limit], self.names_of(ids), self.name, max(newest, len(entries)))
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
-        """The names that tables have now, by id; those that are no more are left out."""
+        """The current names of tables by id; dropped tables are left out."""
         names: dict[str, str] = self.store.names_of(table_ids)
         return names
 
     def timeline(self, start: Any = None, end: Any = None) -> upper.CatalogTimeline:
-        """What happened in the catalog as a picture: a lane a table, commits of one transaction tied.
+        """The catalog's transactions as a picture, with a lane per table and ties between a transaction's
+        tables.
 
         Args:
-            start, end: the first and the last transaction, by number or by time; the newest 400 unless given.
+            start, end: the first and the last transaction, by number or by time; by default the newest 400.
 
         Returns:
             A :class:`~deltanb.observe.catalog_timeline.CatalogTimeline`.
@@ -459,7 +459,7 @@ class Catalog(Displayable):
         return upper.CatalogTimeline.of(self, start, end)
 
     def overview(self, most: int = 20) -> Overview:
-        """What it has at a glance, as its picture shows it: at most ``most`` tables and transactions."""
+        """The catalog at a glance, as its picture shows it: at most ``most`` tables and transactions."""
         overview: Overview = self.store.overview(most)
         return overview
 
@@ -467,7 +467,7 @@ class Catalog(Displayable):
         """A table after a transaction of the catalog: a Delta table's log and snapshot, or an Iceberg table.
 
         Raises:
-            TableNotFound: there is no such table, or there was none then.
+            TableNotFound: the table does not exist, or did not exist then.
         """
         row = self._row(name)
         assert row.table_id is not None
@@ -484,7 +484,7 @@ class Catalog(Displayable):
 
 
 def _all(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
-    """What all pages have."""
+    """The items of all pages."""
     token: str | None = None
     while True:
         items, token = page(token)

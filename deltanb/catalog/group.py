@@ -1,7 +1,7 @@
-"""Who drives a commit of several tables: its steps taken one after the other, and what they ask for done.
+"""The driver of a commit of several tables: it takes the steps and does what they ask for.
 
 What lives here: :class:`GroupDrive`, which stages, ratifies and publishes for
-:func:`~deltanb.transaction.group.group_steps`, and :class:`Participant`, what it asks of each table.
+:func:`~deltanb.transaction.group.group_steps`, and :class:`Participant`, its interface to each table.
 What it does not know: the algorithm, and whether a table is a Delta or an Iceberg table.
 """
 
@@ -47,32 +47,32 @@ class Participant(Protocol):
     table_id: str
 
     def read(self, version: int) -> Any:
-        """The winner at a version, as the table's own steps want it."""
+        """The winner at a version, for the table's own steps."""
 
     def stage(self, version: int, body: bytes) -> Any:
-        """Write what is to be ratified; what the catalog is asked for."""
+        """Write what is to be ratified; returns the proposal for the catalog."""
 
     def discard(self, proposal: Any) -> None:
-        """Delete what was staged and surely not ratified."""
+        """Delete what was staged and certainly not ratified."""
 
     def written(self, proposal: Any) -> list[str]:
-        """Files recorded as garbage that are none any more once the proposal is ratified."""
+        """Files recorded as garbage that the ratification of the proposal takes back."""
 
     def asserted(self, version: int) -> Asserted:
-        """What is asked for a table that was only read: that it stands where it was."""
+        """The assertion for a table that was only read: that it has not moved."""
 
     def refusal(self, latest: object, version: int) -> DeltaError | None:
-        """Why no attempt at a version can succeed; None where it was lost to another commit."""
+        """Why no attempt at a version can succeed; None if it just lost a race."""
 
     def publish(self, version: int) -> None:
-        """Make a ratified version seen by those who do not ask the catalog."""
+        """Make a ratified version visible to readers that do not ask the catalog."""
 
 
 class GroupDrive(drive.Drive):
     """A commit of several tables driven by hand: each :meth:`advance` does what its step asks for.
 
-    Staged files that were surely not ratified are deleted: those of a table that lost and stages again, and
-    all of them where the commit fails. Those whose fate is open stay.
+    Staged files that were certainly not ratified are deleted: those of a table that lost and stages again,
+    and all of them if the commit fails. Those with an unknown outcome stay.
     """
 
     committed: GroupCommitted | None

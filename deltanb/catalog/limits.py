@@ -1,7 +1,7 @@
-"""What one commit to a catalog may ask for, and the time that it may take.
+"""The limits of one commit to a catalog: its size, and its time.
 
-What lives here: :class:`Limits`, the one declaration of them, and :class:`Deadline`, the time that is left of
-a commit that has begun. Whoever waits on its behalf asks for :func:`deadline`.
+What lives here: :class:`Limits`, their only declaration, and :class:`Deadline`, the remaining time of a
+running commit. Code that waits on its behalf uses :func:`deadline`.
 What it does not know: commits, databases.
 """
 
@@ -23,7 +23,7 @@ _SECOND = 1_000_000_000  # in the unit of the timer
 
 @dataclass(frozen=True)
 class Limits:
-    """What one commit to a catalog may ask for.
+    """The limits of one commit to a catalog.
 
     Raises:
         InvalidArgument: a number of tables or updates below 1, or a time below 0.
@@ -48,10 +48,10 @@ class Limits:
 
     @classmethod
     def of(cls, limits: Limits | None) -> Limits:
-        """Those that were given, or the usual ones.
+        """These limits, or the default ones for None.
 
         Raises:
-            InvalidArgument: something else was given.
+            InvalidArgument: a value of another type.
         """
         if limits is None:
             return cls()
@@ -60,10 +60,10 @@ class Limits:
         return limits
 
     def require(self, tables: int, updates: int) -> None:
-        """Refuse a transaction of more tables, or with more updates of one Iceberg table.
+        """Refuse a transaction with more tables, or with more updates of one Iceberg table.
 
         Raises:
-            InvalidArgument: which of the two it is, and how to allow it.
+            InvalidArgument: the limit is exceeded; says how to raise it.
         """
         for name, count, most in (("tables", tables, self.tables), ("updates", updates, self.updates)):
             if count > most:
@@ -74,10 +74,10 @@ class Limits:
 
     @contextmanager
     def began(self, at: int | None = None) -> Iterator[Deadline]:
-        """A commit that begins now, or began ``at`` a time of the timer: what waits for the database within
-        the block waits no longer than that.
+        """A block for a commit that begins now, or began ``at`` a time of the timer; waits for the database
+        within the block end at its deadline.
 
-        One within another one has no more time than that one has left.
+        A nested block has no more time than is left of the outer one.
         """
         start = options.timer() if at is None else at
         around, mine = _current.get(), Deadline(start + int(self.seconds * _SECOND), self.seconds)
@@ -100,20 +100,20 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds that are left, 0 where it is over."""
+        """The remaining seconds, 0 after the deadline."""
         return max(0.0, (self.at - options.timer()) / _SECOND)
 
     def require(self, why: str = "") -> None:
-        """Go on only if there is time left; ``why`` says what took it.
+        """Raise if no time is left; ``why`` says what took it.
 
         Raises:
-            CommitTimedOut: there is none.
+            CommitTimedOut: no time is left.
         """
         if not self.left:
             raise self.over(why)
 
     def over(self, why: str = "") -> CommitTimedOut:
-        """The error of a commit that has no time left."""
+        """The error for a commit that has no time left."""
         return CommitTimedOut(
             f"Transaction failed: it took longer than {self.seconds:g} seconds{f': {why}' if why else ''}; "
             "nothing was changed, try again", seconds=self.seconds)
@@ -123,13 +123,13 @@ _current: ContextVar[Deadline | None] = ContextVar("deltanb_deadline", default=N
 
 
 def deadline() -> Deadline | None:
-    """That of the commit on whose behalf this is run; None where there is none."""
+    """The deadline of the commit that this code runs for; None outside of commits."""
     return _current.get()
 
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """For what has to be known however long a commit took: what became of it."""
+    """A block without a deadline, to find out the outcome however long a commit took."""
     token = _current.set(None)
     try:
         yield

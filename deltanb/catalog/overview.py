@@ -1,8 +1,8 @@
-"""A catalog at a glance: its first tables and its last transactions, and how many there are of each.
+"""A catalog at a glance: its first tables and last transactions, and the numbers of both.
 
-What lives here: the few statements that a picture of a catalog asks of the database, none of which reads
-more rows than are shown, and the names of the tables that a history tells of.
-What it does not know: how any of it is shown.
+What lives here: the few database statements for a picture of a catalog, none of which reads more rows than
+are shown, and the names of the tables in a history.
+What it does not know: how these are shown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_ASKED = 500  # ids in one statement: databases bound the parameters of one
 
 @dataclass(frozen=True)
 class Overview:
-    """What a catalog has; the tuples hold the first ones, the numbers count all."""
+    """The contents of a catalog: tuples with the first ones, and the numbers of all."""
 
     namespaces: tuple[str, ...]
     num_namespaces: int
@@ -62,7 +62,7 @@ def overview(database: Database, catalog: str, most: int) -> Overview:
 
 
 def names_of(database: Database, catalog: str, table_ids: Iterable[str]) -> dict[str, str]:
-    """The names that tables have now, by id; those that the catalog has no more are left out."""
+    """The current names of tables by id; dropped tables are left out."""
     ids = sorted(set(table_ids))
     return database.read(lambda connection: _named(connection, catalog, ids))
 

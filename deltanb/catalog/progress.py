@@ -1,7 +1,7 @@
-"""How far a commit of several tables is: a grid of tables by phases, made anew after each step.
+"""The progress of a commit of several tables: a grid of tables by phases, updated after each step.
 
-What lives here: :class:`GroupCommit`, the grid, and what each step and its reply make of it. It keeps words
-and errors, no bodies and no steps, so that it is as small after a hundred lost races as before the first.
+What lives here: :class:`GroupCommit`, the grid, and how each step and its reply change it. It holds words and
+errors but no bodies or steps, so its size does not grow with lost races.
 What it does not know: who takes the steps (``group``), how the grid is drawn.
 
 >>> from deltanb.transaction.group import GroupCommitted, MemberStep, Ratified, Ratify, Stage
@@ -76,7 +76,7 @@ class GroupRow:
 
     @property
     def conflict(self) -> Any:
-        """The conflict it met, if the commit failed for one."""
+        """The conflict, if the commit failed because of one."""
         return getattr(self.error, "conflict", None)
 
 
@@ -85,8 +85,8 @@ class GroupCommit(Displayable):
     """A commit of several tables after one of its steps: tables by phases.
 
     ``state`` is ``running``, ``committed``, ``failed``, ``abandoned`` (nothing was committed, either) or
-    ``unknown``; ``seq`` the place in the catalog's order once it is committed. ``ratifications`` counts how
-    often the catalog was asked to ratify, ``step`` the steps so far.
+    ``unknown``; ``seq`` is the number of the catalog's transaction once it is committed. ``ratifications``
+    counts the attempts to ratify, ``step`` the steps so far.
     """
 
     txn_id: str
@@ -106,10 +106,10 @@ class GroupCommit(Displayable):
 
 @dataclass(frozen=True)
 class GroupAttempt:
-    """A commit of several tables that has ended, as the catalog object it went through remembers it.
+    """A finished commit of several tables, as its catalog object remembers it.
 
-    ``grid`` has no errors, which hold a table's files; ``reason`` is the code of the one it failed with, and
-    ``run`` the run of :func:`deltanb.retry` that it was part of, if it was part of one.
+    ``grid`` has no errors, since these hold a table's files; ``reason`` is the code of the error it failed
+    with, ``run`` the run of :func:`deltanb.retry` it was part of, if any.
     """
 
     grid: GroupCommit
@@ -120,19 +120,19 @@ class GroupAttempt:
 
     @classmethod
     def of(cls, grid: GroupCommit, read_seq: int, writer: str | None) -> GroupAttempt:
-        """What is to be remembered of a commit."""
+        """The record of a commit."""
         light = replace(grid, error=None, rows=tuple(replace(row, error=None) for row in grid.rows))
         return cls(light, read_seq, writer, getattr(grid.error, "kind", None), running.get())
 
 
 def begun(txn_id: str, operations: Mapping[str, str], pointed: Collection[str] = ()) -> GroupCommit:
-    """The grid before the first step, from what is done to each table; those ``pointed`` are Iceberg's."""
+    """The grid before the first step, from each table's operation; ``pointed`` are the Iceberg tables."""
     return GroupCommit(txn_id, tuple(
         GroupRow(name, what, has_versions=name not in pointed) for name, what in operations.items()))
 
 
 def after(grid: GroupCommit, step: Step | None, before: Step | None = None, reply: Any = None) -> GroupCommit:
-    """The grid after a step, None for the end; ``reply`` is what the step before it was answered."""
+    """The grid after a step, None for the end; ``reply`` answered the step before it."""
     grid = _answered(grid, before, reply)
     if step is None:
         return grid
@@ -161,7 +161,7 @@ def after(grid: GroupCommit, step: Step | None, before: Step | None = None, repl
 
 
 def _answered(grid: GroupCommit, before: Step | None, reply: Any) -> GroupCommit:
-    """What the reply to a step says; an interrupt says nothing."""
+    """The grid after a step's reply; an interrupt changes nothing."""
     if isinstance(reply, BaseException) and not isinstance(reply, Exception):
         return grid
     match before:
@@ -200,7 +200,7 @@ def _verdict(grid: GroupCommit, step: Ratify, reply: Any) -> GroupCommit:
 
 
 def _ratified(row: GroupRow, version: int | None) -> Cell:
-    """A table that is written has a version; one that was only read still stands where it was read."""
+    """The grid after ratification: written tables have a version, tables only read have not moved."""
     if version is None:
         return Cell(DONE, "unchanged")
     return Cell(DONE, f"v{version}" if row.has_versions else "")
@@ -211,7 +211,7 @@ def _at(grid: GroupCommit, name: str, sign: str, version: int) -> Cell:
 
 
 def _begin(grid: GroupCommit, name: str) -> GroupCommit:
-    """A table that has come as far as its put: it was read, and unless it lost a race nothing was checked."""
+    """The grid for a table that reached its put: it was read and, after a lost race, checked."""
     grid = _set(grid, name, READ, Cell(DONE), only_empty=True)
     return _set(grid, name, CHECKED, Cell(NONE), only_empty=True)
 
@@ -239,7 +239,7 @@ def _member(grid: GroupCommit, name: str, step: Step) -> GroupCommit:
 
 
 def _failed(grid: GroupCommit, step: GroupFailed) -> GroupCommit:
-    """The last grid of a commit that failed: what was staged is gone, unless it may have landed."""
+    """The last grid of a failed commit: staged files are gone, unless it may have landed."""
     state = "unknown" if step.may_have_landed else "failed"
     if isinstance(step.error, GivenUp) and not step.may_have_landed:
         state = "abandoned"
@@ -263,7 +263,7 @@ def _failed(grid: GroupCommit, step: GroupFailed) -> GroupCommit:
 
 
 def _where(grid: GroupCommit, name: str) -> GroupCommit:
-    """The grid with a ✕ in the row of the table that failed: in the last phase that it began."""
+    """The grid with a ✕ in the failed table's row, in its last phase."""
     row = grid.row(name)
     if any(cell.sign == FAILED for cell in row.cells):
         return grid

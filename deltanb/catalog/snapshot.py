@@ -1,4 +1,4 @@
-"""Many tables of a catalog at one instant: what ``catalog.snapshot([...])`` and ``catalog.as_of(time)`` give.
+"""Tables of a catalog at one instant: the result of ``catalog.snapshot([...])`` and ``catalog.as_of(time)``.
 
 What lives here: :class:`CatalogSnapshot`.
 What it does not know: how a table is read.
@@ -22,9 +22,9 @@ __all__ = ["CatalogSnapshot"]
 
 
 class CatalogSnapshot(Displayable, Mapping[str, Any]):
-    """The tables of a catalog after one of its transactions, each a table that can be read only.
+    """The tables of a catalog after one of its transactions, all read-only.
 
-    No commit of several tables is seen in part: all tables are those of one instant.
+    A commit of several tables is never seen in part, since all tables are as of one instant.
 
     >>> import deltanb as dn
     >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
@@ -48,7 +48,7 @@ class CatalogSnapshot(Displayable, Mapping[str, Any]):
         """One of the tables, at the instant.
 
         Raises:
-            TableNotFound: there is no such table, or there was none then.
+            TableNotFound: the table does not exist, or did not exist then.
         """
         name = TableName.of(name)
         if name not in self._tables:
@@ -71,11 +71,11 @@ class CatalogSnapshot(Displayable, Mapping[str, Any]):
 
     @property
     def loaded(self) -> dict[str, Any]:
-        """The tables that were asked for so far."""
+        """The tables that were loaded so far."""
         return {str(name): table for name, table in self._tables.items()}
 
     @property
     def versions(self) -> dict[str, int | None]:
-        """The version of each table that was asked for; of an Iceberg table the id of its snapshot."""
+        """The version of each loaded table; for an Iceberg table, the id of its snapshot."""
         return {str(name): table.version if isinstance(table, DeltaTable) else table.snapshot_id
                 for name, table in self._tables.items()}

@@ -1,9 +1,9 @@
-"""Several tables of a catalog, one transaction: what ``catalog.transaction()`` gives.
+"""A transaction over several tables of a catalog: the result of ``catalog.transaction()``.
 
 What lives here: :class:`CatalogTransaction`: the tables as they were at one instant, the statements on them,
 and their one commit.
-What it does not know: what a statement does (``table/staged``), the algorithm (``transaction/group``),
-who answers its steps (``group``).
+What it does not know: what a statement does (``table/staged``), the algorithm (``transaction/group``), the
+driver of its steps (``group``).
 """
 
 from __future__ import annotations
@@ -87,17 +87,17 @@ class _IcebergPart:
         return self.participant.member(name)
 
     def landed(self, version: int, follows: bool = True) -> None:
-        """Nothing follows: readers follow the catalog's pointer."""
+        """Do nothing: readers follow the catalog's pointer."""
 
     def failed(self) -> None:
-        """Its files go with those of the table."""
+        """Do nothing: its files are deleted with those of the table."""
 
     has_surely_not_landed = True
 
 
 @dataclass
 class _DeltaPart:
-    """A Delta table's part in the commit: its one transaction, and what that does."""
+    """A Delta table's part in the commit: its transaction, actions and operation."""
 
     table: StagedChanges
     transaction: OptimisticTransaction
@@ -135,7 +135,7 @@ class _DeltaPart:
             standing(txn), max_attempts=options.max_commit_attempts, clock=stopwatch))
 
     def landed(self, version: int, follows: bool = True) -> None:
-        """The hooks, unless they are not to follow, and files that came and went."""
+        """Run the hooks, unless they are switched off, and delete files that no version names."""
         try:
             if follows:
                 self.transaction.run_post_commit_hooks()
@@ -145,7 +145,7 @@ class _DeltaPart:
                               self.actions if committed is None else list(committed.actions))
 
     def failed(self) -> None:
-        """Delete what it wrote for the commit itself."""
+        """Delete the files written for the commit itself."""
         self.table.discard(self.transaction)
 
 
@@ -155,10 +155,10 @@ _Part = _DeltaPart | _IcebergPart
 class CatalogTransaction(Displayable):
     """Changes to several tables of a catalog, committed together or not at all.
 
-    All tables are read as they were when the transaction began; a statement sees what those before it have
-    done; nobody else sees any of it before the block ends, which commits all of it in one step. An exception
-    that leaves the block gives all of it up. What is read counts, in tables that are not written, too:
-    another commit that changes it is a conflict.
+    All tables are read as they were when the transaction began; a statement sees the effects of those before
+    it; nobody else sees them before the end of the block, which commits all of them in one step. An exception
+    that leaves the block discards them. Reads count, also of tables that are not written: another commit that
+    changes what was read is a conflict.
 
     >>> import deltanb as dn
     >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
@@ -198,13 +198,13 @@ class CatalogTransaction(Displayable):
     # -- tables ------------------------------------------------------------------------------------
 
     def table(self, name: Any) -> Any:
-        """A table, as it was when the transaction began and with what was done to it since.
+        """A table as it was when the transaction began, with the changes made to it since.
 
         Returns:
             A Delta table with a table's methods, or an :class:`~deltanb.catalog.iceberg.table.IcebergTable`.
 
         Raises:
-            TableNotFound: there is none of that name, or there was none then.
+            TableNotFound: the table does not exist, or did not exist then.
             IllegalStateError: the transaction has ended.
         """
         self._must_be_open("table")
@@ -219,12 +219,12 @@ class CatalogTransaction(Displayable):
 
     @property
     def tables(self) -> Mapping[str, StagedChanges | StagedIcebergTable]:
-        """The tables that were asked for so far, by name."""
+        """The tables used so far, by name."""
         return {str(name): table for name, table in self._tables.items()}
 
     @property
     def group(self) -> GroupCommit | None:
-        """How far its commit is, or was: tables by phases; None before the commit has begun."""
+        """The progress of its commit, tables by phases; None before the commit has begun."""
         return None if self.drive is None else self.drive.progress
 
     @property
@@ -247,15 +247,15 @@ class CatalogTransaction(Displayable):
             self.commit()
 
     def commit(self) -> GroupCommitted | None:
-        """Commit what was done to all tables in one step; the block does it at its end.
+        """Commit the changes of all tables in one step; the end of the block calls it.
 
         Returns:
-            The commit, or None where no statement changed anything.
+            The commit, or None if no statement changed anything.
 
         Raises:
-            DeltaConcurrentModificationException: another commit contradicts what was read or done here; see
-                ``.conflict``. Nothing of any table was committed, and the files are deleted.
-            CommitOutcomeUnknown: the catalog does not say what became of it; the files were kept.
+            DeltaConcurrentModificationException: another commit conflicts with what was read or changed here;
+                see ``.conflict``. Nothing of any table was committed, and the files are deleted.
+            CommitOutcomeUnknown: the catalog does not know the outcome; the files are retained.
             TableNotFound: a table was dropped or renamed meanwhile.
             IllegalStateError: it has ended already.
         """
@@ -270,13 +270,13 @@ class CatalogTransaction(Displayable):
         return self.ended()
 
     def begin(self) -> GroupDrive | None:
-        """The commit at its first step, for who takes the steps one by one and says :meth:`ended` after the
-        last; None where there is nothing to commit.
+        """The commit at its first step, for callers that take the steps one by one and call :meth:`ended`
+        after the last; None if there is nothing to commit.
 
         Raises:
             IllegalStateError: it has ended already.
             InvalidArgument: it has more tables, or updates of one, than the catalog's limits allow.
-            DeltaError: what a table refuses before anything is staged.
+            DeltaError: a table refuses the commit before anything is staged.
         """
         self._must_be_open("commit")
         self._end("has ended without a statement that changed anything", "abandoned")
@@ -317,7 +317,7 @@ class CatalogTransaction(Displayable):
         actions.extend(table.feed(txn))
 
     def stepper(self) -> upper.GroupStepper:
-        """Step through the commit by hand instead of :meth:`commit`: the real one, on the real catalog.
+        """Step through the real commit by hand, instead of :meth:`commit`.
 
         Raises:
             IllegalStateError: it has ended, or nothing was done.
@@ -328,13 +328,12 @@ class CatalogTransaction(Displayable):
         return upper.GroupStepper(self)
 
     def transaction_of(self, name: str) -> OptimisticTransaction | None:
-        """What a Delta table does in the commit as a transaction of its own, once that has begun; None for
-        another table."""
+        """A Delta table's own transaction within the commit, once that has begun; None for other tables."""
         part = self._parts.get(name)
         return part.transaction if isinstance(part, _DeltaPart) else None
 
     def _note_reads_elsewhere(self) -> None:
-        """What is added to one table may depend on what was read of another.
+        """Note that what is added to one table may depend on reads of another.
 
         Otherwise two transactions that each read a table and append to the other's would both be committed
         (write skew), since a table may be read across blind appends.
@@ -345,8 +344,8 @@ class CatalogTransaction(Displayable):
                 part.transaction._reads.elsewhere = bool(readers - {name})
 
     def ended(self, error: BaseException | None = None) -> GroupCommitted | None:
-        """What follows the last step: hooks, or files that are deleted. Where it was committed it stands,
-        whatever follows.
+        """Finish after the last step: run hooks, or delete files. A committed transaction stays committed,
+        whatever fails here.
 
         Returns:
             The commit, if it landed.
@@ -397,7 +396,7 @@ class CatalogTransaction(Displayable):
             raise interrupt
 
     def give_up(self) -> None:
-        """Do none of it: the files that were written are deleted. Nothing happens where it has ended."""
+        """Discard the statements and delete the files they wrote; does nothing after the end."""
         if self.status == "open":
             self._end("was given up", "abandoned")
             for table in self._tables.values():

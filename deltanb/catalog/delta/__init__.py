@@ -1,1 +1,1 @@
-"""Delta tables of a catalog: where they are, their logs, and where their commits go."""
+"""Delta tables of a catalog: their places, logs and commits."""

@@ -1,14 +1,13 @@
-"""The commits of a Delta table that a catalog manages: its folder's, and behind them those ratified since.
+"""The commits of a Delta table that a catalog manages: those in its folder, and those ratified since.
 
 What lives here: :class:`CatalogCommits`, an implementation of :class:`~deltanb.log.commits.Commits`. The
-catalog is asked which versions there are. Of a version that it still holds its commit counts, whatever file
-has that version's name; above its latest version nothing does (PROTOCOL.md, "Catalog-managed tables").
-What it does not know: how commits come to be (``managed``), what is in them.
+catalog decides which versions exist. For a version that it still holds, its commit counts, whatever file has
+that version's name; above its latest version, no file counts (PROTOCOL.md, "Catalog-managed tables").
+What it does not know: how commits are made (``managed``), their content.
 
-Invariant: a version that the catalog once named never changes, and goes only one way, from the catalog's
-hands into the folder. So what was asked once answers for all versions up to its latest, and the catalog is
-asked again only for a later version, or where a staged file is gone because its version was published
-meanwhile.
+Invariant: a version that the catalog has named never changes, and moves only from the catalog into the
+folder. So one answer of the catalog is valid for all versions up to its latest, and the catalog is asked
+again only for a later version, or if a staged file is gone because its version was published meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CatalogCommits", "Tails", "UnregisteredCommits", "staged_name"]
 
 class Tails(Protocol):
-    """What is asked of a catalog: of a :class:`~deltanb.catalog.store.store.CatalogStore` or a server."""
+    """The interface of a catalog: a :class:`~deltanb.catalog.store.store.CatalogStore` or a server."""
 
     def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
         """Tables with their commits that are not published."""
@@ -37,7 +36,7 @@ class Tails(Protocol):
 
 
 def staged_name(file_name: str) -> str:
-    """Where a staged commit is.
+    """The path of a staged commit.
 
     >>> staged_name("00000000000000000007.4a1f.json")
     '_delta_log/_staged_commits/00000000000000000007.4a1f.json'
@@ -46,7 +45,7 @@ def staged_name(file_name: str) -> str:
 
 
 class UnregisteredCommits(FolderCommits):
-    """The commits of a table that a catalog is about to manage: all of them are files as yet."""
+    """The commits of a table that a catalog is about to manage, all of which are still files."""
 
     is_managed = True
 
@@ -55,8 +54,8 @@ class CatalogCommits:
     """The commits of the table with an id, whose folder is ``store``.
 
     Raises (each method):
-        TableNotFound: the catalog has no such table any more.
-        StorageError: the catalog, or the folder, cannot be asked.
+        TableNotFound: the catalog no longer has the table.
+        StorageError: the catalog, or the folder, cannot be read.
     """
 
     is_managed = True
@@ -70,18 +69,18 @@ class CatalogCommits:
         return self.take(self.catalog.tails([self.table_id])[self.table_id])
 
     def take(self, tail: Tail) -> Tail:
-        """Remember what the catalog said, unless something later is known; returns what is known."""
+        """Remember the catalog's answer, unless a later one is known; returns the latest one."""
         known = self._known
         if known is None or (tail.latest, tail.published) >= (known.latest, known.published):
             self._known = known = tail
         return known
 
     def is_published(self, version: int) -> bool:
-        """Whether a version is known to be in the folder; nobody is asked."""
+        """Whether a version is known to be in the folder, without asking the catalog."""
         return self._known is not None and version <= self._known.published
 
     def note_published(self, version: int) -> None:
-        """All versions up to one that is ratified are in the folder, and the catalog knows."""
+        """Note that all versions up to a ratified one are in the folder, and that the catalog knows."""
         known = self._known
         if known is not None and version > known.published:
             self._known = replace(
@@ -89,7 +88,7 @@ class CatalogCommits:
                 commits=tuple(commit for commit in known.commits if commit.version > version))
 
     def _reaching(self, version: int) -> Tail:
-        """What is known where that goes up to a version, and else what the catalog says now."""
+        """The known answer if it covers a version, else the catalog's current one."""
         known = self._known
         return known if known is not None and version <= known.latest else self.look()
 
@@ -98,7 +97,7 @@ class CatalogCommits:
         return self.look().latest
 
     def published(self, version: int) -> int:
-        """As the catalog was told of it."""
+        """The version that the catalog has as published."""
         known = self._known
         if known is None or version > known.published:
             known = self.look()
@@ -111,13 +110,13 @@ class CatalogCommits:
         return names | {commit.version: _name_of(commit) for commit in tail.commits}
 
     def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
-        """As :meth:`names`, with what is known of each."""
+        """Like :meth:`names`, with the status of each."""
         tail = self.look()
         files = [(v, status) for v, status in self.folder.listed(first) if v <= tail.published]
         return files + [(c.version, _status_of(c)) for c in tail.commits if c.version >= first]
 
     def status(self, version: int) -> FileStatus | None:
-        """What is known of one; its name changes when it is published."""
+        """The status of one commit; its name changes when it is published."""
         tail = self._reaching(version)
         if version > tail.latest:
             return None
@@ -125,15 +124,15 @@ class CatalogCommits:
         return self.folder.status(version) if commit is None else _status_of(commit)
 
     def identity(self, version: int) -> object:
-        """The table's id and the version: a version that is ratified is what it is for good."""
+        """The table's id and the version, since a ratified version never changes."""
         return (self.table_id, version) if 0 <= version <= self._reaching(version).latest else None
 
     def read(self, version: int) -> bytes:
         """The lines of one commit.
 
         Raises:
-            FileNotFoundError: it is not ratified, or was cleaned up.
-            InvalidTable: it is ratified, and its staged file is gone.
+            FileNotFoundError: the version is not ratified, or was cleaned up.
+            InvalidTable: the version is ratified, but its staged file is gone.
         """
         tail = self._reaching(version)
         if version > tail.latest:
@@ -152,7 +151,7 @@ class CatalogCommits:
             "from a backup; no later version can be read without it", path=root, file=name, version=version)
 
     def read_many(self, names: Mapping[int, str]) -> Iterator[bytes | None]:
-        """First those that are files of the folder, as it reads them, then the catalog's own."""
+        """The contents of commits in the folder, then of the catalog's own."""
         files = {v: name for v, name in names.items() if name == commit_name(v) and self._is_in_folder(v)}
         yield from self.folder.read_many(files)
         for version in names:
@@ -166,7 +165,7 @@ class CatalogCommits:
         return version <= self._reaching(version).published
 
     def _content(self, commit: Commit) -> bytes | None:
-        """What the catalog, or the staged file, holds; None where neither does."""
+        """The content from the catalog or the staged file; None if neither has it."""
         try:
             if commit.file_name is None:
                 return self.catalog.content(self.table_id, commit.version)

@@ -1,18 +1,18 @@
-"""Where the commits of a table go that a catalog manages: staged, ratified, published.
+"""The committer of tables that a catalog manages: commits are staged, ratified, published.
 
 What lives here: :class:`ManagedCommitter`. A commit is written to ``_delta_log/_staged_commits``, where it
-counts for nothing; it is the table's next version once the catalog has ratified it, and is copied into the
-log's folder after that, for those who read the folder (PROTOCOL.md, "Catalog-managed tables").
+has no effect; it becomes the table's next version when the catalog ratifies it, and is then copied into the
+log's folder for readers of the folder (PROTOCOL.md, "Catalog-managed tables").
 What it does not know: the commit algorithm, the database, and that several tables may be ratified together
 (``group``), which uses the same parts.
 
 ==========================  ====================================================================
-where it is cut off         what is left, and who mends it
+interruption                what is left, and who repairs it
 ==========================  ====================================================================
-while staging               a staged file that nobody ratifies: swept
+while staging               a staged file that nobody ratifies: a sweep deletes it
 before the COMMIT           the same
 COMMIT without an answer    either of the two; the catalog is asked before anything else is done
-after it                    a version that is not published: the next commit, or anybody, does it
+after it                    a version that is not published: the next commit or a sweep publishes it
 ==========================  ====================================================================
 """
 
@@ -53,8 +53,7 @@ logger = get_logger("deltanb.catalog")
 
 
 class Ratifier(Tails, Protocol):
-    """What a committer asks of a catalog: :class:`~deltanb.catalog.store.store.CatalogStore`, or one behind a
-    server."""
+    """The catalog as a committer uses it: :class:`~deltanb.catalog.store.store.CatalogStore`, or a server."""
 
     def ratify(self, txn_id: str, principal: str | None, proposals: Sequence[Any],
                assertions: Sequence[Any] = (), *, written: Iterable[str] = (),
@@ -65,11 +64,11 @@ class Ratifier(Tails, Protocol):
         """Whether a transaction has landed."""
 
     def set_published(self, table_id: str, version: int) -> None:
-        """Say that all versions up to one are in the folder."""
+        """Record that all versions up to one are in the folder."""
 
 
 class _Staged(NamedTuple):
-    """A staged commit: its version, its file, and what is in it."""
+    """A staged commit: its version, file and content."""
 
     version: int
     name: str
@@ -118,20 +117,20 @@ class ManagedCommitter(FolderCommitter):
         return self.refusal(verdict.latest[self.table_id], version) or False
 
     def read(self, version: int) -> Winner | None:
-        """The commit at a version, once no ratification of this transaction is under way any more."""
+        """The commit at a version, after any pending ratification of this transaction has ended."""
         if self._open is not None:
             self._settled(self.catalog.outcome(self._open[0]) is not None)
         return super().read(version)
 
     def _settled(self, has_landed: bool) -> None:
-        """What was staged is a version's, or nobody's."""
+        """Settle whether the staged commit was ratified."""
         _, proposals = self._open or ("", [])
         self._open = None
         for proposal in () if has_landed else proposals:
             self.discard(proposal)
 
     def stage(self, version: int, body: bytes) -> DeltaCommit:
-        """Write a commit where it does not count; what the catalog is asked to ratify.
+        """Write a staged commit; returns the proposal for the catalog.
 
         Raises:
             StorageError: it cannot be written.
@@ -156,7 +155,7 @@ class ManagedCommitter(FolderCommitter):
             mtime=options.clock(), ict=time, **retained_of(body, version))
 
     def discard(self, proposal: DeltaCommit) -> None:
-        """Delete a staged file that was surely not ratified; what cannot be deleted now is swept later."""
+        """Delete a staged file that was certainly not ratified; if that fails, a sweep deletes it later."""
         if proposal.file_name is not None:
             self._delete(proposal.file_name)
 
@@ -171,15 +170,15 @@ class ManagedCommitter(FolderCommitter):
                 raise
 
     def written(self, proposal: DeltaCommit) -> list[str]:
-        """None: what is staged and not ratified is found by its place."""
+        """No files: staged ones that are not ratified are found by their place."""
         return []
 
     def asserted(self, version: int) -> Asserted:
-        """That a version is the latest one."""
+        """The assertion that a version is the latest one."""
         return Asserted(self.table_id, self.name, version)
 
     def refusal(self, latest: object, version: int) -> DeltaError | None:
-        """Why no attempt at a version can succeed, where the catalog has ``latest``; None: it was lost."""
+        """Why no attempt at a version can succeed if the catalog has ``latest``; None after a lost race."""
         if latest is None:
             return TableNotFound(
                 f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
@@ -192,10 +191,10 @@ class ManagedCommitter(FolderCommitter):
         return None
 
     def publish(self, version: int) -> None:
-        """Copy what is ratified into the folder, up to a version and in order, and tell the catalog.
+        """Copy ratified commits into the folder, in order up to a version, and notify the catalog.
 
         Raises:
-            InvalidTable: a file of that name has other content: somebody wrote it past the catalog.
+            InvalidTable: a file of that name has other content, written without the catalog.
             StorageError: it cannot be written.
         """
         commits, last = self.log.commits, None
@@ -217,7 +216,7 @@ class ManagedCommitter(FolderCommitter):
             commits.note_published(last)
 
     def _put_into_folder(self, version: int, body: bytes, staged: str | None = None) -> None:
-        """Give a commit its name in the folder: the staged file's second one, where that can be had."""
+        """Publish a commit in the folder, as a hard link of the staged file if possible."""
         store, name = self.log.store, commit_name(version)
         link = getattr(store, "link_if_absent", None)
         is_new = None if staged is None or link is None else link(staged, name)
@@ -231,7 +230,7 @@ class ManagedCommitter(FolderCommitter):
 
 
 def summary_of(operations: dict[str, Any]) -> str:
-    """What a transaction did, by table, as the catalog's history keeps it.
+    """What a transaction did, by table, as the catalog's history records it.
 
     >>> summary_of({"sales.orders": "WRITE"})
     '{"sales.orders": "WRITE"}'
@@ -252,9 +251,9 @@ _RETAINED = re.compile(rb'^\{"(protocol|metaData)":', re.MULTILINE)
 
 
 def retained_of(body: bytes, version: int) -> dict[str, Any]:
-    """What the catalog keeps of a table beside its version, where the commit sets it anew.
+    """The protocol and metadata that the catalog stores with a version, if the commit changes them.
 
-    The tag says when that was last so: it begins with the version and its time.
+    The tag identifies the last change: it begins with the version and its time.
     """
     retained = {}
     for match in _RETAINED.finditer(body):

@@ -1,11 +1,11 @@
-"""Delta tables of a catalog: where they are, how they come under it, and their logs.
+"""Delta tables of a catalog: their places, creation, registration, and logs.
 
-What lives here: :class:`DeltaTables`: a new table's folder and first version, a table taken over, the logs of
-tables (one each, apart from those by path), and what is deleted where a refused command has written already.
+What lives here: :class:`DeltaTables`: a new table's folder and first version, registering an existing table,
+the logs of tables (one each, separate from those opened by path), and cleaning up after refused commands.
 What it does not know: the database, transactions of several tables.
 
-Version 0 is written straight into the log and registered after that; a table that is taken over gets the
-feature ``catalogManaged`` by a commit of its folder, from which on nobody writes it by path (PROTOCOL.md,
+Version 0 is written directly into the log and then registered. An existing table gets the feature
+``catalogManaged`` by a commit in its folder; from then on it is not written by path (PROTOCOL.md,
 "Catalog-managed tables").
 """
 
@@ -61,8 +61,7 @@ MANAGED = {FEATURE_PREFIX + CATALOG_MANAGED: "supported", "delta.enableInCommitT
 
 
 class DeltaTables:
-    """The Delta tables of the catalog ``catalog``: a store, or one behind a server; ``owner`` is what people
-    hold of it."""
+    """The Delta tables of ``catalog``, a store or a server; ``owner`` is its handle."""
 
     def __init__(self, catalog: Any, warehouse: Warehouse, owner: Any = None) -> None:
         self.catalog, self.warehouse, self.owner = catalog, warehouse, owner
@@ -70,7 +69,7 @@ class DeltaTables:
         self._lock = threading.Lock()
 
     def log(self, row: TableRow) -> DeltaLog:
-        """The log of a table; the same object for the same table as long as it has its name.
+        """The log of a table; the same object as long as the table has this name.
 
         Raises:
             InvalidArgument: it is not a Delta table.
@@ -93,7 +92,7 @@ class DeltaTables:
             return log
 
     def create(self, name: TableName, data_or_schema: Any, location: str | None, **settings: Any) -> TableRow:
-        """Make a table and register it; where that is refused, nothing of it is left.
+        """Create a table and register it; if that is refused, nothing of it is left.
 
         Raises:
             TableAlreadyExists: the name is taken, or there is a table at the location.
@@ -124,7 +123,7 @@ class DeltaTables:
             raise
 
     def _refuse_around(self, store: LogStore) -> None:
-        """A folder in that of a table, though no catalog has it, is not another one's."""
+        """Refuse a folder inside that of a table, even one that no catalog has."""
         name = self.warehouse.name_of(store.root, "location")
         around = table_around(self.warehouse.store, name)
         if around is not None:
@@ -133,7 +132,7 @@ class DeltaTables:
                 "location of its own", path=store.root)
 
     def _is_registered(self, table_id: str, name: TableName, interrupt: BaseException) -> bool:
-        """Whether a table was made after all, or may have been: what was interrupted says so."""
+        """Whether an interrupted creation succeeded or may have; adds a note to the interrupt."""
         try:
             was_registered = self.catalog.tables.is_registered(table_id)
         except DeltaError as error:
@@ -144,7 +143,7 @@ class DeltaTables:
         return was_registered
 
     def _take_away(self, store: LogStore, place: str, deletes: bool, is_new: bool = False) -> None:
-        """Delete what was written of a table that is none; what stays is left to a sweep."""
+        """Delete the files of a table that was not created; leftovers are for a sweep."""
         with suppress(OSError, DeltaError):
             if deletes:
                 self.warehouse.table_location(place, "location")  # no link leads elsewhere by now
@@ -155,7 +154,7 @@ class DeltaTables:
                 self.catalog.tables.forget_folder(place)
 
     def drop(self, name: TableName, purge: bool) -> None:
-        """Take a table out of the catalog; see :meth:`Catalog.drop_table`."""
+        """Drop a table; see :meth:`Catalog.drop_table`."""
         tables, who = self.catalog.tables, options.user_name
         if purge:
             self._purge(tables.drop(name, who, purged_from=options.clock()))
@@ -171,7 +170,7 @@ class DeltaTables:
             "writers, and drop it again", attempts=MAX_DROPS)
 
     def _purge(self, row: TableRow) -> None:
-        """Delete the files of a table that was dropped and noted as garbage."""
+        """Delete the files of a dropped table whose folder is recorded as garbage."""
         assert row.delta is not None
         try:
             self._take_away(self.warehouse.store_at(row.delta.location), row.delta.location, deletes=True)
@@ -181,7 +180,7 @@ class DeltaTables:
             raise
 
     def take_over(self, name: TableName, location: str) -> TableRow:
-        """Register a table that is there; one that no catalog managed gets what makes it managed.
+        """Register an existing table, and make it catalog-managed unless it is.
 
         Raises:
             TableNotFound: there is no table at the location.
@@ -220,7 +219,7 @@ class DeltaTables:
 
 
 def _whole(location: str) -> str:
-    """A location as a person gives it: a path may be relative to the folder they are in."""
+    """A user's location, with a relative path resolved against the current folder."""
     return location if "://" in location else os.path.abspath(location)
 
 
