@@ -53,12 +53,7 @@ def random_id() -> str:
     >>> random_id() == random_id()
     False
     """
-    # As str(uuid4()), which makes a number of the bytes in between: a commit draws up to three.
-    random = bytearray(os.urandom(16))
-    random[6] = random[6] & 0x0F | 0x40
-    random[8] = random[8] & 0x3F | 0x80
-    text = random.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return str(uuid.uuid4())
 
 
 _OURS = (_now, random_id, time.perf_counter_ns)

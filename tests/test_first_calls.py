@@ -96,7 +96,7 @@ def test_a_first_call_loads_only_what_it_needs(call: str, table: Path, tmp_path:
 
 
 def test_opening_a_table_loads_none_of_arrows_functions(table: Path) -> None:
-    """They take a sixth of the time of a first open."""
+    """They would take a third of the time of a first open."""
     program = ("import sys, deltanb; table = deltanb.open(sys.argv[1]); table.version, table.schema; "
                "print('deltanb.log.file_set' in sys.modules, 'pyarrow.compute' in sys.modules)")
     result = subprocess.run([sys.executable, "-c", program, str(table)],
