@@ -35,7 +35,7 @@ from deltanb.transaction.drive import GivenUp, watcher
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
 from deltanb.transaction.ids import deciding_id
-from deltanb.transaction.staging import READ_ONLY, standing
+from deltanb.transaction.staging import READ_ONLY, as_read_only_commit
 from deltanb.transaction.writing import stopwatch
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class _DeltaPart:
         if not self.is_read_only:
             return Member(name, table_id, txn.commit_steps(self.actions, self.operation))
         return Member(name, table_id, stand_steps(
-            standing(txn), max_attempts=options.max_commit_attempts, clock=stopwatch))
+            as_read_only_commit(txn), max_attempts=options.max_commit_attempts, clock=stopwatch))
 
     def landed(self, version: int, follows: bool = True) -> None:
         """Run the hooks, unless they are switched off, and delete files that no version names."""

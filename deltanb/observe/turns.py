@@ -375,8 +375,8 @@ class Runner:
         finally:
             self._waiter = None
             is_granted = waiter.result is not None and waiter.result.is_held
-            self.waits.append(LockWait(self.name, label(lock), MODE_NAMES[waiter.wanted], start, self._now(),
-                                       is_granted))
+            self.waits.append(LockWait(self.name, label(lock), MODE_NAMES[waiter.requested], start,
+                                       self._now(), is_granted))
 
     def _give_the_turn_on(self) -> None:
         if not self._is_stopped:

@@ -33,8 +33,8 @@ _thread = threading.local()
 
 def get() -> OptimisticTransaction | None:
     """The transaction that is active in this thread."""
-    found: OptimisticTransaction | None = getattr(_thread, "active", None)
-    return found
+    active: OptimisticTransaction | None = getattr(_thread, "active", None)
+    return active
 
 
 def set_(txn: OptimisticTransaction) -> None:

@@ -48,11 +48,11 @@ def verify(metadata: Metadata, before: Metadata | None = None) -> None:
 
 
 def _no_nested(schema: StructType, before: StructType) -> None:
-    kept = {(path[-1], key, repr(field.metadata[key]))
+    before_keys = {(path[-1], key, repr(field.metadata[key]))
             for path, field in walk(before) if len(path) > 1 for key in KEYS if key in field.metadata}
     for path, field in walk(schema):
         key = next((k for k in KEYS if k in field.metadata), None)
-        if len(path) < 2 or key is None or (path[-1], key, repr(field.metadata[key])) in kept:
+        if len(path) < 2 or key is None or (path[-1], key, repr(field.metadata[key])) in before_keys:
             continue
         name = ".".join(path)
         raise InvalidSchema(
@@ -76,17 +76,17 @@ def _verify_generated(field: StructField, schema: StructType) -> None:
     from deltanb.sql.row_expressions import ROW_FUNCTIONS
 
     sql = field.metadata[GENERATION]
-    found = _inspected(field, sql, schema, ROW_FUNCTIONS)
-    for name in sorted({path[0] for path in found.columns}):
+    expression = _inspected(field, sql, schema, ROW_FUNCTIONS)
+    for name in sorted({path[0] for path in expression.columns}):
         if name == field.name or GENERATION in schema.field(name).metadata:
             raise _invalid(field, f"is generated as {sql!r} from {name!r}, which is generated too. Use "
                                   "columns that come with the data")
-    wanted = arrow_type(field.type, field.name)
+    column_type = arrow_type(field.type, field.name)
     if str(field.type) == "variant":
         raise _invalid(field, "is generated and of type variant, whose values cannot be compared")
-    if found.type is not None and found.type != wanted:
-        raise _invalid(field, f"is {spark_name(wanted)} and generated as {sql!r}, which is "
-                              f"{spark_name(found.type)}. Give both one type, with a CAST")
+    if expression.type is not None and expression.type != column_type:
+        raise _invalid(field, f"is {spark_name(column_type)} and generated as {sql!r}, which is "
+                              f"{spark_name(expression.type)}. Give both one type, with a CAST")
 
 
 def _verify_default(field: StructField) -> None:

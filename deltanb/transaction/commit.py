@@ -168,14 +168,14 @@ def _attempts(
         run.has_failed |= reply is None or (isinstance(reply, OSError) and not _ends(reply))
         if _ends(reply) and not (run.may_have_landed and isinstance(reply, DeltaError)):
             raise reply
-        found = yield run.at(ReadWinner(run.version))
-        if isinstance(found, BaseException) and not isinstance(found, OSError):
-            raise found
-        winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
+        answer = yield run.at(ReadWinner(run.version))
+        if isinstance(answer, BaseException) and not isinstance(answer, OSError):
+            raise answer
+        winner = None if isinstance(answer, OSError) else Winner.of(run.version, answer)
         if winner is None:
             run.silent += 1
             if run.silent >= MAX_UNKNOWN_PUTS:
-                raise _unknown(run, reply, found) from _cause(reply, found)
+                raise _unknown(run, reply, answer) from _cause(reply, answer)
             yield from _pause(run, backoff)
             continue
         if run.may_be(winner):
@@ -229,11 +229,11 @@ def rebase_steps(
         yield run.at(Checked(run.version, run.attempt, winner, verdict.checks, None, elapsed))
         run.current = verdict.transaction
         run.version += 1
-        found = yield run.at(ReadWinner(run.version))
-        if isinstance(found, BaseException) and not isinstance(found, OSError):
-            raise found
+        answer = yield run.at(ReadWinner(run.version))
+        if isinstance(answer, BaseException) and not isinstance(answer, OSError):
+            raise answer
         # What cannot be read may be free: the put tells.
-        winner = None if isinstance(found, OSError) else Winner.of(run.version, found)
+        winner = None if isinstance(answer, OSError) else Winner.of(run.version, answer)
         if winner is not None and run.may_be(winner):
             return True
     yield run.at(Rebased(first, run.version, run.attempt, elapsed))
@@ -244,16 +244,16 @@ def _end(run: Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
     """Raise the error; one that came from outside, after asking what became of an unanswered put."""
     if run.may_have_landed and not isinstance(error, DeltaError):
         try:
-            found = yield run.at(ReadWinner(run.version))
-            winner = None if isinstance(found, BaseException) else Winner.of(run.version, found)
+            answer = yield run.at(ReadWinner(run.version))
+            winner = None if isinstance(answer, BaseException) else Winner.of(run.version, answer)
         except GeneratorExit:
             raise
         except BaseException as again:  # a second interrupt: it is not asked a second time
-            found, winner = again, None
+            answer, winner = again, None
         if winner is not None and run.current.is_mine(winner):
             yield run.at(Recognised(run.version, run.attempt))
             yield run.at(run.land())
-        is_absent = found is None and run.is_final and not run.has_failed
+        is_absent = answer is None and run.is_final and not run.has_failed
         run.may_have_landed = winner is None and not is_absent
     run.note_outcome(error)
     if run.landed is None:
@@ -261,23 +261,23 @@ def _end(run: Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
     raise error
 
 
-def _cause(reply: object, found: object) -> BaseException | None:
+def _cause(reply: object, answer: object) -> BaseException | None:
     """What the store said last."""
-    return next((e for e in (found, reply) if isinstance(e, BaseException)), None)
+    return next((e for e in (answer, reply) if isinstance(e, BaseException)), None)
 
 
-def _unknown(run: Run, reply: object, found: object) -> DeltaError:
+def _unknown(run: Run, reply: object, answer: object) -> DeltaError:
     """The store shows nothing however often it is tried."""
     table, version, txn_id = run.current.table, run.version, run.current.txn_id
     if not run.may_have_landed:
         return StorageError(
             f"table {table}: version {version} is there and cannot be read after {run.silent} tries "
-            f"({found}), so it is unknown whether it conflicts with this commit. Nothing was written; fix "
+            f"({answer}), so it is unknown whether it conflicts with this commit. Nothing was written; fix "
             "the store and run the operation again",
-            version=version, errno=getattr(found, "errno", None))
-    error = found if isinstance(found, OSError) else reply
+            version=version, errno=getattr(answer, "errno", None))
+    error = answer if isinstance(answer, OSError) else reply
     reason = f" ({error})" if isinstance(error, Exception) else ""
-    state = "cannot be read" if isinstance(found, OSError) else "is not there to be read"
+    state = "cannot be read" if isinstance(answer, OSError) else "is not there to be read"
     return CommitOutcomeUnknown(
         f"table {table}: version {version} could not be written and {state} "
         f"after {run.silent} tries{reason}. Fix the store, then check whether version {version} "

@@ -142,8 +142,8 @@ class FolderCommitter:
         """
         read = self.snapshot
         try:
-            found = self.log.commits.identity(before)
-            if found is not None and (before > read.version or found == read.commit_identity):
+            identity = self.log.commits.identity(before)
+            if identity is not None and (before > read.version or identity == read.commit_identity):
                 return
             now = self.log.update()
         except StorageError:

@@ -134,9 +134,9 @@ class DeltaLog(LogReader, Displayable):
         """
         with _logs_lock:
             logs = list(_logs.values())
-        found = [log for log in logs if log._held is not None and log._held[0].version >= 0
+        same = [log for log in logs if log._held is not None and log._held[0].version >= 0
                  and log._held[0].metadata.id == table_id]
-        return found[0] if len(found) == 1 else None
+        return same[0] if len(same) == 1 else None
 
     @staticmethod
     def clear_cache() -> None:

@@ -294,14 +294,14 @@ def _drive(group: _Group, name: str, reply: Any) -> Generator[Step, Any, None]:
         except BaseException as error:  # the member says what that means for it
             reply, tell = error, steps.throw
     if isinstance(step, PutIfAbsent):
-        found = yield Stage(name, step.version, step.body)
-        if found is None or isinstance(found, BaseException):
-            if isinstance(found, DeltaError) or not isinstance(found, Exception | None):
-                raise found
+        proposal = yield Stage(name, step.version, step.body)
+        if proposal is None or isinstance(proposal, BaseException):
+            if isinstance(proposal, DeltaError) or not isinstance(proposal, Exception | None):
+                raise proposal
             raise StorageError(
-                f"table {name}: version {step.version} could not be staged ({found}); nothing was committed",
-                version=step.version, errno=getattr(found, "errno", None)) from found
-        group.staged[name] = found
+                f"table {name}: version {step.version} could not be staged ({proposal}); nothing was "
+                "committed", version=step.version, errno=getattr(proposal, "errno", None)) from proposal
+        group.staged[name] = proposal
 
 
 def _ratify(
@@ -323,10 +323,10 @@ def _ratify(
             return reply, None
         if isinstance(reply, DeltaError):
             raise reply
-        found = yield from _outcome(group, txn_id, reply)
+        outcome = yield from _outcome(group, txn_id, reply)
         interrupt = reply if isinstance(reply, BaseException) and not isinstance(reply, Exception) else None
-        if found is not None:
-            return found, interrupt
+        if outcome is not None:
+            return outcome, interrupt
         if interrupt is not None:
             raise interrupt
     raise StorageError(
@@ -343,15 +343,15 @@ def _outcome(
     Raises:
         CommitOutcomeUnknown: that cannot be learnt.
     """
-    found: Any = None
+    answer: Any = None
     for _ in range(MAX_UNKNOWN_PUTS):
-        found = yield AskOutcome(txn_id)
-        if found is False or isinstance(found, Ratified):
-            group.may_have_landed = found is not False
-            return found or None
-        if isinstance(found, BaseException) and not isinstance(found, Exception):
-            raise found
-    return _unknown(txn_id, next((e for e in (found, reply) if isinstance(e, BaseException)), None))
+        answer = yield AskOutcome(txn_id)
+        if answer is False or isinstance(answer, Ratified):
+            group.may_have_landed = answer is not False
+            return answer or None
+        if isinstance(answer, BaseException) and not isinstance(answer, Exception):
+            raise answer
+    return _unknown(txn_id, next((e for e in (answer, reply) if isinstance(e, BaseException)), None))
 
 
 def _unknown(txn_id: str, cause: BaseException | None = None) -> NoReturn:
@@ -375,14 +375,14 @@ def _abandon(
     for name in list(group.waits):
         steps, wait = group.members[name].steps, group.waits.pop(name)
         leaves_open = group.may_have_landed and isinstance(wait, PutIfAbsent)
-        tell, said = (steps.send, OSError(str(error))) if leaves_open else (steps.throw, why)
+        tell, reply = (steps.send, OSError(str(error))) if leaves_open else (steps.throw, why)
         try:
             while True:
-                step = tell(said)
+                step = tell(reply)
                 if leaves_open and isinstance(step, PutIfAbsent | ReadWinner):
-                    tell, said = steps.send, OSError(str(error))
+                    tell, reply = steps.send, OSError(str(error))
                 else:
-                    tell, said = steps.send, (yield MemberStep(name, step))
+                    tell, reply = steps.send, (yield MemberStep(name, step))
         except StopIteration:
             pass
         except BaseException as ended:

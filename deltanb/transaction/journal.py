@@ -96,11 +96,11 @@ class Attempt:
         """How much it holds, counted in files."""
         if not self.scans and self.prepared is None:
             return 0
-        found = sum(1 + len(scan.partitions or ()) + len(text) // TEXT_OF_A_FILE
+        weight = sum(1 + len(scan.partitions or ()) + len(text) // TEXT_OF_A_FILE
                     for scan, text in zip(self.scans, self.reads, strict=False))
         if self.prepared is not None:
-            found += len(self.prepared.actions) + sum(t.num_rows for t in self.prepared.reads.files)
-        return found
+            weight += len(self.prepared.actions) + sum(t.num_rows for t in self.prepared.reads.files)
+        return weight
 
 
 class Journal(deque[Attempt]):
@@ -209,8 +209,8 @@ _journals: WeakKeyDictionary[LogReader, Journal] = WeakKeyDictionary()
 
 def journal_of(log: LogReader) -> Journal:
     """The journal of a table; empty at first, gone with the log."""
-    found = _journals.get(log)
-    return _journals.setdefault(log, Journal()) if found is None else found
+    journal = _journals.get(log)
+    return _journals.setdefault(log, Journal()) if journal is None else journal
 
 
 def _race(step: Lost) -> LostRace:

@@ -95,15 +95,15 @@ def _expressions_of_properties(
     metadata: Metadata, schema: StructType, table: str, before: Metadata | None
 ) -> None:
     """Constraints and columns for statistics, as far as they are new or the columns are."""
-    kept = before.configuration if before is not None and (
+    unchanged = before.configuration if before is not None and (
         before.schema_string == metadata.schema_string) else {}
     for key, text in metadata.configuration.items():
-        if kept.get(key) == text:
+        if unchanged.get(key) == text:
             continue
         if key.lower().startswith(CONSTRAINTS):
             _constraint(key, text, schema, table)
     indexed = properties.get(metadata.configuration, STATS_COLUMNS)
-    if indexed is not None and properties.get(kept, STATS_COLUMNS) != indexed:
+    if indexed is not None and properties.get(unchanged, STATS_COLUMNS) != indexed:
         for name in indexed:
             try:
                 find(schema, parse_path(name), table)
@@ -118,19 +118,19 @@ def _constraint(key: str, text: str, schema: StructType, table: str) -> None:
     from deltanb.sql.row_expressions import inspect, refuse_changing
 
     try:
-        found = inspect(text, schema, None)
+        expression = inspect(text, schema, None)
         refuse_changing(text)
     except InvalidPredicate as error:
         raise InvalidArgument(
             f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) cannot be checked: "
             f"{error.message}", property=key) from None
-    if found.type is not None and str(found.type) not in ("bool", "null"):
+    if expression.type is not None and str(expression.type) not in ("bool", "null"):
         raise InvalidArgument(
             f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) is "
-            f"{spark_name(found.type)}, not a condition; compare it with something", property=key)
+            f"{spark_name(expression.type)}, not a condition; compare it with something", property=key)
 
 
-def verify_feed_kept(new: Metadata, old: Metadata, table: str) -> None:
+def verify_feed_columns(new: Metadata, old: Metadata, table: str) -> None:
     """Check metadata that is committed together with data files on a table with a change data feed.
 
     Columns that column mapping renames or drops must keep their old names in the feed of the commit that

@@ -38,21 +38,21 @@ def changes(current: CurrentTransaction, winner: Winner) -> tuple[FieldChange, .
         return ()
     in_schema = _schema_changes(current, winner, old, new) if old.schema_string != new.schema_string else []
     renamed = {change.before: change.after for change in in_schema if change.renamed}
-    found: list[FieldChange] = []
+    changed: list[FieldChange] = []
     for name in ("id", "name", "description", "format", "partition_columns", "created_time"):
         before, after = getattr(old, name), getattr(new, name)
         if name == "partition_columns" and renamed:  # the change of the column's name says it
             before = type(after)(renamed.get(column, column) for column in before)
         if before != after:
-            found.append(FieldChange(name, getattr(old, name), after))
-    found += _configuration_changes(current, winner, old, new)
-    return (*found, *in_schema)
+            changed.append(FieldChange(name, getattr(old, name), after))
+    changed += _configuration_changes(current, winner, old, new)
+    return (*changed, *in_schema)
 
 
 def _configuration_changes(
     current: CurrentTransaction, winner: Winner, old: Metadata, new: Metadata
 ) -> list[FieldChange]:
-    found = []
+    changed = []
     for key in sorted({*old.configuration, *new.configuration}):
         before, after = old.configuration.get(key), new.configuration.get(key)
         if before == after:
@@ -60,8 +60,8 @@ def _configuration_changes(
         rule = _ALLOWED.get(key)
         allowed = after is not None and rule is not None and rule(_Change(
             before, after, old, new, current, winner))
-        found.append(FieldChange(key, before, after, allowed))
-    return found
+        changed.append(FieldChange(key, before, after, allowed))
+    return changed
 
 
 class _Change:
@@ -129,22 +129,22 @@ def _schema_changes(
         return [FieldChange("schemaString", old.schema_string, new.schema_string)]
     mapping = _mapping_begins(old, new)
     same_shape = before.names == after.names
-    found = []
+    changed = []
     for one, two in _paired(before, after):
         if one is not None and two is not None:
             renamed = list(_renames(one, two, ()))
-            found += [FieldChange(f"column {old_name}", old_name, new_name, renamed=True)
+            changed += [FieldChange(f"column {old_name}", old_name, new_name, renamed=True)
                       for old_name, new_name in renamed]
             if _same(_physical(one) if renamed else one, _physical(two) if renamed else two):
                 continue
         allowed = bool(mapping and same_shape and one and two and _only_mapping_differs(one, two))
         field = two or one
         assert field is not None
-        found.append(FieldChange(f"column {field.name}", _shown(one), _shown(two), allowed))
-    if not found:
-        found.append(FieldChange("column order", ", ".join(before.names), ", ".join(after.names),
+        changed.append(FieldChange(f"column {field.name}", _shown(one), _shown(two), allowed))
+    if not changed:
+        changed.append(FieldChange("column order", ", ".join(before.names), ", ".join(after.names),
                                  before.names == after.names))
-    return found
+    return changed
 
 
 def _paired(

@@ -42,8 +42,9 @@ def with_defaults(configuration: Mapping[str, str]) -> dict[str, str]:
     defaults = options.default_table_properties
     if not defaults:
         return dict(configuration)
-    given = {name.lower() for name in configuration}
-    return {**{name: text for name, text in defaults.items() if name.lower() not in given}, **configuration}
+    set_here = {name.lower() for name in configuration}
+    unset = {name: text for name, text in defaults.items() if name.lower() not in set_here}
+    return {**unset, **configuration}
 
 
 def _mapped(metadata: Metadata) -> Metadata:

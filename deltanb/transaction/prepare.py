@@ -43,7 +43,7 @@ from deltanb.transaction.current import (
     CurrentTransaction,
 )
 from deltanb.transaction.metadata_check import (
-    verify_feed_kept,
+    verify_feed_columns,
     verify_new_metadata,
 )
 from deltanb.transaction.operations import (
@@ -115,45 +115,45 @@ def prepare(
         UnsupportedProtocol: the table, as it would be, is not one this library writes.
         InvalidSchema: the new metadata is not one a table may have.
     """
-    given = dedup_transactions(_only_actions(actions), table)
-    metadata = _one(Metadata, new_metadata, given, TWO_METADATA)
-    protocol = _one(Protocol, new_protocol, given, TWO_PROTOCOLS)
-    others = [a for a in given if not isinstance(a, Metadata | Protocol | CommitInfo)]
+    listed = dedup_transactions(_only_actions(actions), table)
+    metadata = _one(Metadata, new_metadata, listed, TWO_METADATA)
+    protocol = _one(Protocol, new_protocol, listed, TWO_PROTOCOLS)
+    others = [a for a in listed if not isinstance(a, Metadata | Protocol | CommitInfo)]
     if metadata is None and read_metadata is None:
         raise MetadataAbsent(
             f"table {table}: couldn't find Metadata while committing the first version of the Delta "
             "table. Create it with dn.create(...), or put a Metadata action into the first commit")
-    standing = metadata if metadata is not None else read_metadata
-    assert standing is not None
+    effective = metadata if metadata is not None else read_metadata
+    assert effective is not None
     metadata, protocol = _required_protocol(
-        table, metadata, protocol, standing, read_protocol, read_version)
+        table, metadata, protocol, effective, read_protocol, read_version)
     final_protocol = protocol or read_protocol
     assert final_protocol is not None
     if features.supports(final_protocol, "columnMappingUsageTracking"):
         from deltanb.schema.column_mapping import with_usage  # late: most tables do without
 
-        tracked = with_usage(metadata or standing, final_protocol, read_metadata, read_protocol)
-        metadata = tracked if tracked is not standing else metadata
+        tracked = with_usage(metadata or effective, final_protocol, read_metadata, read_protocol)
+        metadata = tracked if tracked is not effective else metadata
     if metadata is not None:
         if metadata is not new_metadata:
             verify_new_metadata(metadata, table, read_metadata)
-        _partitioning_kept(metadata, read_metadata, operation, table)
+        _verify_partitioning(metadata, read_metadata, operation, table)
         if read_metadata is not None and any(isinstance(a, FileAction) for a in others):
-            verify_feed_kept(metadata, read_metadata, table)
-        standing = metadata
+            verify_feed_columns(metadata, read_metadata, table)
+        effective = metadata
     _no_downgrade(read_protocol, protocol, operation, table)
     if not is_managed:
         features.check_by_path(final_protocol, table, read_protocol)
     elif metadata is not None and features.supports(final_protocol, features.CATALOG_MANAGED):
         features.check_managed(metadata, read_metadata, table)
     features.check_writable(
-        final_protocol, standing, table,
+        final_protocol, effective, table,
         writes_data=any(isinstance(a, AddFile) and a.data_change for a in others))
-    _check_files(others, standing, read_metadata or standing, final_protocol, operation, table)
+    _check_files(others, effective, read_metadata or effective, final_protocol, operation, table)
     _check_domains(others, final_protocol, table)
     final: list[Action] = [a for a in (metadata, protocol) if a is not None] + others
-    isolation = isolation_of(final, standing, operation) if checked else SERIALIZABLE
-    if not rebase.row_ids_suspended(standing):
+    isolation = isolation_of(final, effective, operation) if checked else SERIALIZABLE
+    if not rebase.row_ids_suspended(effective):
         final = _track_rows(
             final, final_protocol, read_row_id_mark, read_version + 1, operation, table, gives_row_ids)
     blind = checked and is_blind_append(final, reads)
@@ -163,8 +163,8 @@ def prepare(
     )
     current = CurrentTransaction(
         txn_id=txn_id, table=table, read_version=read_version,
-        read_metadata=read_metadata or standing, read_protocol=read_protocol or final_protocol,
-        metadata=standing, protocol=final_protocol, actions=tuple(final), reads=reads,
+        read_metadata=read_metadata or effective, read_protocol=read_protocol or final_protocol,
+        metadata=effective, protocol=final_protocol, actions=tuple(final), reads=reads,
         operation=operation, isolation=isolation, is_blind_append=blind, commit_info=info,
         row_id_high_water_mark=read_row_id_mark, records_commit_info=records_commit_info,
     )
@@ -174,11 +174,11 @@ def prepare(
 def _only_actions(actions: Iterable[Action]) -> list[Action]:
     if not isinstance(actions, Iterable):
         raise InvalidAction(f"a commit takes a list of actions, found {type(actions).__name__}")
-    given = list(actions)
-    for action in given:
+    listed = list(actions)
+    for action in listed:
         if not isinstance(action, Action):
             raise InvalidAction(f"a commit takes actions, found {type(action).__name__}: {action!r:.60}")
-    return given
+    return listed
 
 
 def dedup_transactions(actions: Sequence[Action], table: str) -> list[Action]:
@@ -188,7 +188,7 @@ def dedup_transactions(actions: Sequence[Action], table: str) -> list[Action]:
         InvalidTransaction: one application id with two versions.
     """
     seen: dict[str, int] = {}
-    kept = []
+    unique = []
     for action in actions:
         if isinstance(action, SetTransaction):
             version = seen.get(action.app_id)
@@ -201,19 +201,19 @@ def dedup_transactions(actions: Sequence[Action], table: str) -> list[Action]:
             if version is not None:
                 continue
             seen[action.app_id] = action.version
-        kept.append(action)
-    return kept
+        unique.append(action)
+    return unique
 
 
-def _one(kind: type[_A], registered: _A | None, given: Sequence[Action], message: str) -> _A | None:
-    changes = [c for c in [registered, *given] if isinstance(c, kind)]
+def _one(kind: type[_A], registered: _A | None, listed: Sequence[Action], message: str) -> _A | None:
+    changes = [c for c in [registered, *listed] if isinstance(c, kind)]
     if len(changes) > 1:
         raise InvalidTransaction(message)
     return changes[0] if changes else None
 
 
 def _required_protocol(
-    table: str, metadata: Metadata | None, protocol: Protocol | None, standing: Metadata,
+    table: str, metadata: Metadata | None, protocol: Protocol | None, effective: Metadata,
     read_protocol: Protocol | None, read_version: int,
 ) -> tuple[Metadata | None, Protocol | None]:
     """The protocol with what the metadata asks for; properties that only steer it are taken out."""
@@ -222,9 +222,9 @@ def _required_protocol(
         needed = base
     else:
         needed = features.upgraded(base, metadata)
-        kept = features.without_protocol_properties(metadata.configuration)
-        if kept != metadata.configuration:
-            metadata = metadata.replace(configuration=kept)
+        configuration = features.without_protocol_properties(metadata.configuration)
+        if configuration != metadata.configuration:
+            metadata = metadata.replace(configuration=configuration)
     if needed is not base or read_version < 0:
         return metadata, needed
     return metadata, protocol
@@ -249,7 +249,7 @@ def _no_downgrade(
             f"({what}). Drop a feature by its own operation ({DROP_FEATURE})", features=tuple(lost))
 
 
-def _partitioning_kept(
+def _verify_partitioning(
     new: Metadata, old: Metadata | None, operation: Operation, table: str
 ) -> None:
     if old is None or new.partition_columns == old.partition_columns:

@@ -104,19 +104,19 @@ class Reads:
 
     def read_among(self, paths: Iterable[str]) -> set[str]:
         """Which of the paths are files this transaction read."""
-        wanted = [p for p in dict.fromkeys(paths) if p not in self.forgotten]
-        if not wanted:
+        asked = [p for p in dict.fromkeys(paths) if p not in self.forgotten]
+        if not asked:
             return set()
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found: set[str] = set()
-        candidates = pa.array(wanted, pa.string())
+        read: set[str] = set()
+        candidates = pa.array(asked, pa.string())
         for table in self.files:
             if table.num_rows:
                 hits = pc.is_in(table["path"], value_set=candidates)
-                found.update(table["path"].filter(hits).to_pylist())
-        return found
+                read.update(table["path"].filter(hits).to_pylist())
+        return read
 
     def partition_values_of(self, path: str) -> dict[str, str | None] | None:
         """The partition values of a file that was read."""

@@ -74,11 +74,11 @@ def _merge_backfill(current: CurrentTransaction, winner: Winner) -> CurrentTrans
     if current.operation.name == BACKFILL:
         current = _without_files(current, touched, [])
     if winner.is_backfill:
-        given = {a.path: a for a in winner.adds}
+        backfilled = {a.path: a for a in winner.adds}
         current = current.with_actions([
-            a.replace(base_row_id=given[a.path].base_row_id,
-                      default_row_commit_version=given[a.path].default_row_commit_version)
-            if isinstance(a, AddFile | RemoveFile) and a.path in given else a
+            a.replace(base_row_id=backfilled[a.path].base_row_id,
+                      default_row_commit_version=backfilled[a.path].default_row_commit_version)
+            if isinstance(a, AddFile | RemoveFile) and a.path in backfilled else a
             for a in current.actions
         ])
     return current
@@ -88,9 +88,9 @@ def _without_files(
     current: CurrentTransaction, paths: set[str], more: Sequence[Action]
 ) -> CurrentTransaction:
     """Leave out files that the winner committed again or removed: they are not to be resurrected."""
-    kept = [a for a in current.actions if not (isinstance(a, AddFile) and a.path in paths)]
+    remaining = [a for a in current.actions if not (isinstance(a, AddFile) and a.path in paths)]
     reads = replace(current.reads, forgotten=current.reads.forgotten | frozenset(paths))
-    return current.with_actions([*kept, *more]).replace(reads=reads)
+    return current.with_actions([*remaining, *more]).replace(reads=reads)
 
 
 def row_ids_suspended(metadata: Metadata) -> bool:

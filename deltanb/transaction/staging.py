@@ -42,7 +42,7 @@ from deltanb.schema.protocol import is_active, supports
 from deltanb.store.base import FileStatus
 from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.delta_log import DeltaLog
-from deltanb.transaction.metadata_check import verify_feed_kept
+from deltanb.transaction.metadata_check import verify_feed_columns
 from deltanb.transaction.operations import PRESERVED, TRANSACTION, Operation
 from deltanb.transaction.rules import check
 from deltanb.transaction.steps import Committed, Step, Winner
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.current import CurrentTransaction
 
-__all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "check_commits", "standing"]
+__all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "check_commits", "as_read_only_commit"]
 
 READ_ONLY = "READ"
 """What a table did that was only read."""
@@ -86,13 +86,13 @@ class StagedCommits:
 
     def names(self, listed: Iterable[str] | None = None) -> dict[int, str]:
         """Those of the other log, then one for each staged commit."""
-        found = {v: name for v, name in self.below.names(listed).items() if v <= self.base}
-        return {**found, **{v: self._name(v) for v in self._staged()}}
+        below = {v: name for v, name in self.below.names(listed).items() if v <= self.base}
+        return {**below, **{v: self._name(v) for v in self._staged()}}
 
     def listed(self, first: int = 0) -> list[tuple[int, FileStatus]]:
         """Those of the other log, then the staged ones."""
-        found = [(v, status) for v, status in self.below.listed(first) if v <= self.base]
-        return found + [(v, self._status(v)) for v in self._staged() if v >= first]
+        below = [(v, status) for v, status in self.below.listed(first) if v <= self.base]
+        return below + [(v, self._status(v)) for v in self._staged() if v >= first]
 
     def status(self, version: int) -> FileStatus | None:
         """Of the other log's commit, or of the staged one."""
@@ -134,15 +134,15 @@ class StagedCommits:
 class _Body:
     """A commit that is staged."""
 
-    def __init__(self, given: bytes | Callable[[], bytes]) -> None:
-        self._given = given
+    def __init__(self, body: bytes | Callable[[], bytes]) -> None:
+        self._body = body
 
     @property
     def lines(self) -> bytes:
         """Its lines; most are never read."""
-        if callable(self._given):
-            self._given = self._given()
-        return self._given
+        if callable(self._body):
+            self._body = self._body()
+        return self._body
 
 
 class StagingCommitter(FolderCommitter):
@@ -191,7 +191,7 @@ class StagedTransaction(OptimisticTransaction):
         current = super().prepare(actions, operation, checked=checked)
         if any(isinstance(action, FileAction) for action in current.actions) or any(
                 each.of(FileAction) for each in self.log.statements):
-            verify_feed_kept(current.metadata, self.log.base.metadata, self.table)
+            verify_feed_columns(current.metadata, self.log.base.metadata, self.table)
         return current
 
     @property
@@ -308,7 +308,7 @@ class StagedLog(DeltaLog):
             return False  # two changes of one metadata: the commit knows which of them go together
         if self.begun:
             txn, actions, operation = self.together()
-            current = txn.prepare(actions, operation) if self.statements else standing(txn)
+            current = txn.prepare(actions, operation) if self.statements else as_read_only_commit(txn)
             check_commits(self.below, current, newest.version)
         ahead = newest.version - self.base.version
         self.base = newest
@@ -415,7 +415,7 @@ class _Net:
 
     def _is_in_base(self, file: RemoveFile) -> bool:
         """Whether the table had a file before: it can have been added once more, with new statistics."""
-        return any(found.file_key == file.file_key for found in _files_at(self.base, {file.path}))
+        return any(live.file_key == file.file_key for live in _files_at(self.base, {file.path}))
 
     def actions(self, written: Collection[str]) -> Sequence[Action]:
         """All of it. A file that was not ``written`` here is the table's, and has the row ids that it has by
@@ -424,14 +424,14 @@ class _Net:
         bare = {file.path for file in net if file.base_row_id is None}.difference(written)
         if not bare or not supports(self.base.protocol, "rowTracking"):
             return net
-        found = {file.path: file for file in _files_at(self.base, bare)}
-        return [file if file.path not in found else file.replace(
-                    base_row_id=found[file.path].base_row_id,
-                    default_row_commit_version=found[file.path].default_row_commit_version)
+        live = {file.path: file for file in _files_at(self.base, bare)}
+        return [file if file.path not in live else file.replace(
+                    base_row_id=live[file.path].base_row_id,
+                    default_row_commit_version=live[file.path].default_row_commit_version)
                 for file in net]
 
 
-def standing(txn: OptimisticTransaction) -> CurrentTransaction:
+def as_read_only_commit(txn: OptimisticTransaction) -> CurrentTransaction:
     """What a transaction that has only read comes to, for the rules: what it read decided what is written
     elsewhere, so it counts as one that changes data."""
     read = txn.prepare([], Operation(READ_ONLY, changes_data=True))

@@ -62,17 +62,17 @@ class Winner:
     @cached_property
     def _by_kind(self) -> dict[type[Action], list[Any]]:
         """The actions by kind: a writer among many holds the rules against dozens of winners a commit."""
-        found: dict[type[Action], list[Any]] = {}
+        by_kind: dict[type[Action], list[Any]] = {}
         for action in self.actions:
-            found.setdefault(type(action), []).append(action)
-        return found
+            by_kind.setdefault(type(action), []).append(action)
+        return by_kind
 
     def _all(self, kind: type[Any]) -> Sequence[Any]:
         return self._by_kind.get(kind, ())
 
     def _first(self, kind: type[Any]) -> Any:
-        found = self._by_kind.get(kind)
-        return found[0] if found else None
+        actions = self._by_kind.get(kind)
+        return actions[0] if actions else None
 
     @property
     def commit_info(self) -> CommitInfo:
@@ -83,14 +83,14 @@ class Winner:
     @property
     def protocol(self) -> Protocol | None:
         """Its protocol action."""
-        found: Protocol | None = self._first(Protocol)
-        return found
+        action: Protocol | None = self._first(Protocol)
+        return action
 
     @property
     def metadata(self) -> Metadata | None:
         """Its metaData action."""
-        found: Metadata | None = self._first(Metadata)
-        return found
+        action: Metadata | None = self._first(Metadata)
+        return action
 
     @property
     def adds(self) -> tuple[AddFile, ...]:

@@ -157,12 +157,12 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         The partitions are remembered as a predicate; the files are not, as nobody looked into them.
         """
         self._must_be_open()
-        wanted = frozenset(map(partition_of, files if isinstance(files, Iterable) else [files]))
+        partitions = frozenset(map(partition_of, files if isinstance(files, Iterable) else [files]))
         table = self.snapshot.files
         keys = [partition_key(dict(v) if v is not None else None)
                 for v in table["partition_values"].to_pylist()]
-        rows = [i for i, key in enumerate(keys) if key in wanted]
-        self._reads.scans.append(Scan(partitions=wanted))
+        rows = [i for i, key in enumerate(keys) if key in partitions]
+        self._reads.scans.append(Scan(partitions=partitions))
         import pyarrow as pa
 
         return FileScan(table.take(pa.array(rows, pa.int64())))
@@ -495,8 +495,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     def _commit_lock(self) -> AbstractContextManager[Any]:
         """The table's lock in this process, where a reader could see a commit half written."""
         visible = self.log.store.is_partial_write_visible
-        wanted = visible if options.commit_lock is None else options.commit_lock
-        return self.log.commit_lock if wanted else nullcontext()
+        is_locked = visible if options.commit_lock is None else options.commit_lock
+        return self.log.commit_lock if is_locked else nullcontext()
 
     # -- what became of it -----------------------------------------------------------------------
 

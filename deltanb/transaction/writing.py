@@ -53,8 +53,8 @@ def clustering_columns(snapshot: Snapshot) -> list[tuple[str, ...]]:
     []
     """
     domain = snapshot.domain_metadata.get(CLUSTERING_DOMAIN)
-    found = json.loads(domain.configuration).get("clusteringColumns") if domain else None
-    return [(path,) if isinstance(path, str) else tuple(path) for path in found or ()]
+    paths = json.loads(domain.configuration).get("clusteringColumns") if domain else None
+    return [(path,) if isinstance(path, str) else tuple(path) for path in paths or ()]
 
 
 def delete_files(store: LogStore, files: Iterable[AddFile]) -> None:

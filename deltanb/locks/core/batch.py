@@ -15,12 +15,12 @@ from deltanb.errors import InvalidArgument
 from deltanb.locks.core.keys import parents
 from deltanb.locks.core.lock_table import Lock, LockTable, Waiter
 from deltanb.locks.core.modes import (
-    ANNOUNCED,
     EXCLUSIVE,
     JOINED,
     MAX_ID,
     MODES,
     NONE,
+    PARENT_INTENTION,
     SHARED,
     LockResult,
     Name,
@@ -50,7 +50,7 @@ def tree_of(index_id: int, wants: Sequence[tuple[bytes, int]]) -> list[tuple[Nam
             raise InvalidArgument(f"not a mode of a lock: {shown(mode)}; "
                                   "deltanb.locks.core.modes.MODES has all")
         for ancestor in parents(key):
-            modes[ancestor] = JOINED[modes.get(ancestor, NONE)][ANNOUNCED[mode]]
+            modes[ancestor] = JOINED[modes.get(ancestor, NONE)][PARENT_INTENTION[mode]]
         modes[key] = JOINED[modes.get(key, NONE)][mode]
     return [((index_id, key), modes[key]) for key in sorted(modes)]
 
@@ -66,7 +66,7 @@ class Batches:
         self._refused = refused
         """Why no lock is granted now, under the mutex; it raises where another thread is in a call."""
 
-    def lock_all(self, locker: Locker, names: list[Any], wanted: int,
+    def lock_all(self, locker: Locker, names: list[Any], requested: int,
                  timeout: float) -> dict[Name, LockResult]:
         """Lock several in one mode; where one fails, all are given back.
 
@@ -74,12 +74,13 @@ class Batches:
             LockFailure: of the first that was not granted.
             InvalidArgument: something that is no name of a lock.
         """
-        taken = self._take_free(locker, names, wanted)
+        taken = self._take_free(locker, names, requested)
         if taken is not None:
             return taken
-        found = self.lock_each(locker, [(name, wanted) for name in sorted(set(map(_named, names)))], timeout)
-        assert isinstance(found, dict)
-        return found
+        requests = [(name, requested) for name in sorted(set(map(_named, names)))]
+        results = self.lock_each(locker, requests, timeout)
+        assert isinstance(results, dict)
+        return results
 
     def lock_each(self, locker: Locker, requests: Requests, timeout: float,
                   is_try: bool = False) -> dict[Name, LockResult] | LockResult:
@@ -98,15 +99,15 @@ class Batches:
         try:
             while len(results) < len(requests):
                 left = timeout if end is None else max(0.0, (end - self._clock()) / 1e9)
-                found = self._lock_on(locker, requests, left, is_try, results, before)
-                if found is None:
+                answer = self._lock_on(locker, requests, left, is_try, results, before)
+                if answer is None:
                     break
-                name, wanted = requests[len(results)]
-                ended = self._waits.wait(found, left) if isinstance(found, Waiter) else found
+                name, requested = requests[len(results)]
+                ended = self._waits.wait(answer, left) if isinstance(answer, Waiter) else answer
                 if isinstance(ended, Refusal):
-                    answer = ended.answer(*name, wanted, is_try)
+                    result = ended.answer(*name, requested, is_try)
                     self._give_back(locker, height, before)
-                    return answer
+                    return result
                 results[name] = locker.note(ended)
         except BaseException:
             self._waits.abandon(locker, locker.call)
@@ -114,7 +115,7 @@ class Batches:
             raise
         return results
 
-    def _take_free(self, locker: Locker, names: list[Any], wanted: int) -> dict[Name, LockResult] | None:
+    def _take_free(self, locker: Locker, names: list[Any], requested: int) -> dict[Name, LockResult] | None:
         """Lock several that nobody holds, quickly; None, and nothing is locked, where somebody holds one of
         them, or where one of them is to be looked at more closely.
         """
@@ -124,9 +125,9 @@ class Batches:
             return None
         if set(map(type, names)) != {tuple}:  # nothing foreign runs under the mutex
             return None
-        table, is_exclusive = self._table, wanted == EXCLUSIVE
-        owner: Locker | None = None if wanted == SHARED else locker
-        sharers: tuple[Locker, ...] = (locker,) if wanted == SHARED else ()
+        table, is_exclusive = self._table, requested == EXCLUSIVE
+        owner: Locker | None = None if requested == SHARED else locker
+        sharers: tuple[Locker, ...] = (locker,) if requested == SHARED else ()
         with self._waits.mutex:
             if table.quick is None or self._refused(locker) is not None:
                 return None
@@ -152,9 +153,9 @@ class Batches:
             except ValueError:  # not a pair
                 pass
             except BaseException:  # a Ctrl-C: the lock may be there and not yet on the stack
-                found = None if lock is None else table.locks.get(lock.name)
-                if found is not None and found is lock and locker.last is not lock:
-                    entries.append(found)
+                known = None if lock is None else table.locks.get(lock.name)
+                if known is not None and known is lock and locker.last is not lock:
+                    entries.append(known)
                 self._lower_to(locker, height)
                 raise
             self._lower_to(locker, height)
@@ -172,12 +173,12 @@ class Batches:
         with self._waits.mutex:
             refusal = self._refused(locker)
             locker.thread = here.token
-            for name, wanted in requests[len(results):]:
+            for name, requested in requests[len(results):]:
                 if refusal is not None:
                     return refusal
                 lock = table.locks.get(name)
                 before.append((name, NONE if lock is None else lock.held_by(locker)))
-                result = table.ask(locker, name, wanted)
+                result = table.ask(locker, name, requested)
                 if result is ILLEGAL:
                     return Refusal(ILLEGAL, holders=holders_of(table.locks[name]))
                 if isinstance(result, Waiter):

@@ -153,13 +153,13 @@ class Buffer:
             Exception: what the first commit failed with that has no callback to be told, now or since the
                 last flush; its notes name others.
         """
-        def is_wanted(pending: Pending) -> bool:
+        def is_due(pending: Pending) -> bool:
             return txn is None or pending.txn is txn
 
         with self._turn:
-            self._publish(is_wanted)
-            failed = [(p, error) for p, error in self._failed if is_wanted(p)]
-            self._failed = [(p, error) for p, error in self._failed if not is_wanted(p)]
+            self._publish(is_due)
+            failed = [(p, error) for p, error in self._failed if is_due(p)]
+            self._failed = [(p, error) for p, error in self._failed if not is_due(p)]
         if failed:
             for pending, error in failed[1:]:
                 add_note(failed[0][1], f"transaction {pending.txn_id} has failed, too: "
@@ -182,15 +182,15 @@ class Buffer:
 
     # -- how it is done ------------------------------------------------------------------------
 
-    def _publish(self, is_wanted: Callable[[Pending], bool]) -> None:
-        while (found := next(filter(is_wanted, list(self._commits)), None)) is not None:
-            error = found.finish()
-            self._take_out(found)
-            found.notify_finished(error)
+    def _publish(self, is_due: Callable[[Pending], bool]) -> None:
+        while (pending := next(filter(is_due, list(self._commits)), None)) is not None:
+            error = pending.finish()
+            self._take_out(pending)
+            pending.notify_finished(error)
             if error is not None and not isinstance(error, Exception):
                 raise error  # an interrupt: the others wait on
-            if error is not None and found.callback is None:
-                self._failed.append((found, error))
+            if error is not None and pending.callback is None:
+                self._failed.append((pending, error))
 
     def _take_out(self, pending: Pending) -> None:
         self._release(pending.keeper)

@@ -101,15 +101,15 @@ def size_of(changes: Changes) -> int:
 
 def described(changes: Sequence[tuple[Participant, Any]]) -> list[str]:
     """Changes in words, in their order, as far as their participants have some; what fails is said."""
-    said: list[str] = []
+    words: list[str] = []
     for _, some in groupby(changes, key=lambda pair: id(pair[0])):
         pairs = list(some)
         participant, theirs = pairs[0][0], [change for _, change in pairs]
         describe = getattr(participant, "describe", None)
         try:
-            said += [f"{len(theirs)} of a {type(participant).__name__}"] if describe is None else [
+            words += [f"{len(theirs)} of a {type(participant).__name__}"] if describe is None else [
                 str(line) for line in describe(theirs)]
         except Exception as error:
-            said.append(f"{len(theirs)} of a {type(participant).__name__} whose describe raises "
+            words.append(f"{len(theirs)} of a {type(participant).__name__} whose describe raises "
                         f"{type(error).__name__}")
-    return said
+    return words

@@ -21,7 +21,7 @@ Key = tuple[Any, ...]
 class Rows(Protocol):
     """The rows of a table in a transaction, by key: those committed last, and what it has stored itself."""
 
-    def key(self, given: Any) -> Key:
+    def key(self, value: Any) -> Key:
         """A key as people give it, checked and made a tuple."""
 
     def after(self, key: Key | None) -> Key | None:
@@ -125,8 +125,8 @@ class TableCursor(RowCursor):
     def key(self) -> Key | None:
         """The key it stands on, a value for each column of the key; None before the first move and after the
         last row."""
-        found: Key | None = self._key
-        return found
+        key: Key | None = self._key
+        return key
 
     def value(self) -> Row | None:
         """The row it has read there, by column; None where there is none."""
@@ -144,9 +144,9 @@ class TableCursor(RowCursor):
         """
         with self._txn.operation():
             rows: Rows = self._rows()
-            wanted = rows.key(key)
-            result, self._value = rows.read(wanted)
-            self._key = wanted
+            normal = rows.key(key)
+            result, self._value = rows.read(normal)
+            self._key = normal
         return result
 
     def store(self, value: Mapping[str, Any] | None) -> None:

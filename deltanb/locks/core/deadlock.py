@@ -128,16 +128,16 @@ def in_the_way(waiter: Waiter, ahead: dict[AnyLock, Waiter | None],
     assert owner is not None
     if waiter.step is READ or not lock.shared:
         return (owner,)
-    found = [owner]
-    if waiter.wanted == EXCLUSIVE:
-        found += (other for other in lock.shared if other is not waiter.locker)
+    lockers = [owner]
+    if waiter.requested == EXCLUSIVE:
+        lockers += (other for other in lock.shared if other is not waiter.locker)
     if lock not in ahead:
-        writers = (other for other in lock.owners or () if other.wanted == EXCLUSIVE)
+        writers = (other for other in lock.owners or () if other.requested == EXCLUSIVE)
         ahead[lock] = next(writers, None)
     first = ahead[lock]
     if first is not None and first.ticket < waiter.ticket:
-        found.append(first.locker)
-    return found
+        lockers.append(first.locker)
+    return lockers
 
 
 def cycle_of(waiter: Waiter) -> list[Waiter]:
@@ -224,7 +224,7 @@ def described(
     def wait(waiter: Waiter) -> Wait:
         held = [(lock, lock.held_by(waiter.locker)) for lock in locks if lock is not waiter.lock]
         return Wait(
-            waiter.locker.id, waiter.locker.attachment, *waiter.lock.name, MODE_NAMES[waiter.wanted],
+            waiter.locker.id, waiter.locker.attachment, *waiter.lock.name, MODE_NAMES[waiter.requested],
             MODE_NAMES[waiter.lock.held_by(waiter.locker)],
             tuple((*lock.name, MODE_NAMES[mode]) for lock, mode in held if mode != NONE),
             (now - waiter.since) // 1_000_000, (now - waiter.locker.born) // 1_000_000)
@@ -239,10 +239,10 @@ def items(waiters: Iterable[Waiter]) -> tuple[DeadlockItem, ...]:
     return tuple(DeadlockItem(*lock.name, attachment_of(lock, None, EXCLUSIVE)) for lock in locks)
 
 
-def attachment_of(lock: AnyLock, asking: Locker | None, wanted: int) -> Any:
+def attachment_of(lock: AnyLock, asking: Locker | None, requested: int) -> Any:
     """The attachment of who owns a lock, or else of the first that has one and keeps others from a mode."""
     for locker, mode in lock.holders():
         if (locker is not asking and locker.attachment is not None
-                and (mode in (UPGRADABLE, EXCLUSIVE) or not TOGETHER[mode][wanted])):
+                and (mode in (UPGRADABLE, EXCLUSIVE) or not TOGETHER[mode][requested])):
             return locker.attachment
     return None

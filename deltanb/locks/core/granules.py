@@ -85,9 +85,9 @@ class Granule:
 
     def holders(self) -> Iterable[tuple[Locker, int]]:
         """Everybody who holds it, and how; who holds it upgradable or exclusively is the first."""
-        found = list(self._holders())
-        found.sort(key=lambda holder: base_of(holder[1]) < UPGRADABLE)
-        return found
+        holders = list(self._holders())
+        holders.sort(key=lambda holder: base_of(holder[1]) < UPGRADABLE)
+        return holders
 
     def _holders(self) -> Iterable[tuple[Locker, int]]:
         if self.first is not None:
@@ -99,9 +99,9 @@ class Granule:
         """Everybody who waits, in the order in which they would be granted."""
         return self.queue or ()
 
-    def fits(self, locker: Locker, wanted: int) -> bool:
+    def fits(self, locker: Locker, requested: int) -> bool:
         """Whether a mode goes with those of all other holders."""
-        together = TOGETHER[wanted]
+        together = TOGETHER[requested]
         if self.first is not locker and not together[self.mode]:
             return False
         return not self.others or all(
@@ -113,8 +113,8 @@ class Granule:
 
     def enter(self, waiter: Waiter) -> bool:
         """Grant a request; False where it has to wait."""
-        if (waiter.step is CONVERT or not self.queue) and self.fits(waiter.locker, waiter.wanted):
-            self._hold(waiter.locker, waiter.wanted)
+        if (waiter.step is CONVERT or not self.queue) and self.fits(waiter.locker, waiter.requested):
+            self._hold(waiter.locker, waiter.requested)
             return True
         if self.queue is None:
             self.queue = []
@@ -143,8 +143,8 @@ class Granule:
         for waiter in self.queue or ():
             if is_blocked and waiter.step is JOIN:
                 break
-            if self.fits(waiter.locker, waiter.wanted):
-                self._hold(waiter.locker, waiter.wanted)
+            if self.fits(waiter.locker, waiter.requested):
+                self._hold(waiter.locker, waiter.requested)
                 granted.append(waiter)
             else:
                 is_blocked = True
@@ -158,7 +158,7 @@ class Granule:
         They are the holders whose modes do not go with what it wants, and unless it converts all who wait
         before it. Of these ``is_short`` gives only so many that each other is in the way of one of them.
         """
-        found = self.keep_off(waiter)
+        lockers = self.keep_off(waiter)
         if waiter.step is JOIN:
             queue = self.queue or []
             at = queue.index(waiter)
@@ -166,12 +166,12 @@ class Granule:
                 before = [*takewhile(lambda other: other.step is CONVERT, queue), *queue[max(0, at - 1):at]]
             else:
                 before = queue[:at]
-            found += (other.locker for other in before)
-        return found
+            lockers += (other.locker for other in before)
+        return lockers
 
     def keep_off(self, waiter: Waiter) -> list[Locker]:
         """The holders whose modes do not go with what somebody wants."""
-        together = TOGETHER[waiter.wanted]
+        together = TOGETHER[waiter.requested]
         return [other for other, mode in self._holders()
                 if not together[mode] and other is not waiter.locker]
 
@@ -202,12 +202,12 @@ class Granule:
     def close(self, keeper: Locker) -> bool:
         """What must last is the keeper's for good, all else is dropped; whether anything is left."""
         self.queue = None
-        kept = NONE
+        lasting = NONE
         for locker, _ in self._holders():
-            kept = JOINED[kept][self.lasting(locker)]
+            lasting = JOINED[lasting][self.lasting(locker)]
         self.others = None
-        self.first, self.mode = (keeper, kept) if kept else (None, NONE)
-        return bool(kept)
+        self.first, self.mode = (keeper, lasting) if lasting else (None, NONE)
+        return bool(lasting)
 
     # -- how it is done ------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ def taken(table: LockTable, now: int) -> LockGraph:
         tuple(lock.name for lock in locks),
         tuple(Held(locker.id, *lock.name, MODE_NAMES[mode])
               for lock in locks for locker, mode in lock.holders() if locker in lockers),
-        tuple(_wanted(waiter, ahead, now) for waiter in sorted(listed, key=lambda w: w.ticket)),
+        tuple(_wait_of(waiter, ahead, now) for waiter in sorted(listed, key=lambda w: w.ticket)),
         tuple(waiter.locker.id for waiter in circle), part, len(table.locks), len(waiting))
 
 
@@ -144,9 +144,9 @@ def _chosen(table: LockTable, waiting: list[Waiter],
         (WANTED, dict.fromkeys(waiter.lock for waiter in waiting), len(waiting)),
     ]
     for part, some, least in parts:
-        found = _small(some, waiting) if least <= MAX_NODES else None
-        if found is not None:
-            return *found, part
+        chosen = _small(some, waiting) if least <= MAX_NODES else None
+        if chosen is not None:
+            return *chosen, part
     circle = circle[:MAX_NODES // 2]
     return (list(dict.fromkeys(waiter.lock for waiter in circle)),
             dict.fromkeys(waiter.locker for waiter in circle), CIRCLE)
@@ -165,8 +165,8 @@ def _small(locks: Iterable[AnyLock],
     return (chosen, lockers) if len(lockers) + len(chosen) <= MAX_NODES else None
 
 
-def _wanted(waiter: Waiter, ahead: dict[AnyLock, Waiter | None], now: int) -> Wanted:
+def _wait_of(waiter: Waiter, ahead: dict[AnyLock, Waiter | None], now: int) -> Wanted:
     locker = waiter.locker
     blockers = (other.id for other in in_the_way(waiter, ahead) if other is not locker)
-    return Wanted(locker.id, *waiter.lock.name, MODE_NAMES[waiter.wanted], (now - waiter.since) // 1_000_000,
-                  tuple(islice(blockers, MAX_NODES)), locker.attachment)
+    return Wanted(locker.id, *waiter.lock.name, MODE_NAMES[waiter.requested],
+                  (now - waiter.since) // 1_000_000, tuple(islice(blockers, MAX_NODES)), locker.attachment)

@@ -78,10 +78,10 @@ def decode(key: bytes) -> tuple[Any, ...]:
     Raises:
         InvalidArgument: it has not made them.
     """
-    found = values_of(key)
-    if found is None:
+    values = values_of(key)
+    if values is None:
         raise InvalidArgument(f"not a key that encode() makes: {shown(key)}")
-    return found
+    return values
 
 
 def values_of(key: bytes) -> tuple[Any, ...] | None:
@@ -92,8 +92,8 @@ def values_of(key: bytes) -> tuple[Any, ...] | None:
         while at < len(key):
             value, at = _take(key, at, 0)
             values.append(value)
-        found = tuple(values)
-        return found if encode(found) == key else None
+        decoded = tuple(values)
+        return decoded if encode(decoded) == key else None
     except UNREADABLE:
         return None
 
@@ -151,8 +151,8 @@ def level(key: bytes) -> str:
     Raises:
         InvalidArgument: it is none of these.
     """
-    found = values_of(key)
-    kinds = None if found is None else tuple(map(type, found))
+    values = values_of(key)
+    kinds = None if values is None else tuple(map(type, values))
     if kinds is None or kinds not in _LEVELS:
         raise _no_place(key)
     return _LEVELS[kinds]
@@ -197,15 +197,15 @@ def in_words(key: bytes, columns: Sequence[str] = ()) -> str | None:
     >>> in_words(row_key((), (17, "a"))), in_words(file_key(["1"], "a.parquet"), ["month"])
     ("row 17 'a'", 'month=1 file a.parquet')
     """
-    found = values_of(key)
-    if found is None or tuple(map(type, found)) not in _LEVELS:
+    values = values_of(key)
+    if values is None or tuple(map(type, values)) not in _LEVELS:
         return None
     parts: list[str] = []
-    if found:
-        texts = ["null" if value is None else _plain(value) for value in found[0]]
+    if values:
+        texts = ["null" if value is None else _plain(value) for value in values[0]]
         names = columns if len(columns) == len(texts) else ()
         parts += [f"{name}={text}" for name, text in zip(names, texts, strict=True)] if names else texts
-    for last in found[1:]:
+    for last in values[1:]:
         parts += ["file " + _plain(last)] if type(last) is str else ["row", *map(shown, last)]
     return " ".join(parts)
 

@@ -96,20 +96,20 @@ class Waiter:
         "is_endless",
         "lock",
         "locker",
+        "requested",
         "result",
         "signal",
         "since",
         "step",
         "ticket",
-        "wanted",
     )
 
-    def __init__(self, locker: Locker, lock: AnyLock, held: int, wanted: int, step: str,
+    def __init__(self, locker: Locker, lock: AnyLock, held: int, requested: int, step: str,
                  ticket: int) -> None:
         self.locker = locker
         self.lock = lock
         self.held = held
-        self.wanted = wanted
+        self.requested = requested
         self.step = step
         self.ticket = ticket
         """Who began to wait earlier has a lower one."""
@@ -186,7 +186,7 @@ class Lock:
             self.owner = waiter.locker
             if waiter.held == SHARED:
                 self._unshare(waiter.locker)
-            if waiter.wanted == UPGRADABLE:
+            if waiter.requested == UPGRADABLE:
                 return True
             waiter.step = ALONE
         if self.shared:
@@ -242,7 +242,7 @@ class Lock:
 
     def result_of(self, waiter: Waiter) -> LockResult:
         """What a request that was granted is told."""
-        result: LockResult = REQUESTS[waiter.held, waiter.wanted][1]
+        result: LockResult = REQUESTS[waiter.held, waiter.requested][1]
         return result
 
     def lasting(self, locker: Locker) -> int:
@@ -321,13 +321,13 @@ class LockTable:
         nothing may be put in so: where everything is told to somebody, and once there are no locks any more.
         Who puts a lock in compares the token before with the one after."""
 
-    def ask(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
+    def ask(self, locker: Locker, name: Name, requested: int) -> LockResult | Waiter:
         """What a request comes to, or the request as one that waits."""
         if name[0] < 0:
-            return self._ask_for_whole(locker, name, wanted)
+            return self._ask_for_whole(locker, name, requested)
         lock = self.locks.get(name)
         if lock is None:  # nobody holds it: granted, whatever is wanted
-            new = Lock.new(name, locker, wanted)
+            new = Lock.new(name, locker, requested)
             lock = self.locks.setdefault(name, new)
             if lock is new:
                 locker.entries.append(lock)
@@ -336,28 +336,28 @@ class LockTable:
             held = EXCLUSIVE if lock.is_exclusive else UPGRADABLE
         else:
             held = SHARED if lock.shared and locker in lock.shared else NONE
-        answer = ANSWERS[held][wanted]
+        answer = ANSWERS[held][requested]
         if answer.__class__ is LockResult:
             return answer
         if held == SHARED and not self._may_upgrade(lock, locker):
             return LockResult.ILLEGAL
-        return self._take(Waiter(locker, lock, held, wanted, answer[0][0], self.tickets))
+        return self._take(Waiter(locker, lock, held, requested, answer[0][0], self.tickets))
 
-    def _ask_for_whole(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
+    def _ask_for_whole(self, locker: Locker, name: Name, requested: int) -> LockResult | Waiter:
         granule: Granule | None = self.locks.get(name)
         if granule is None:
             name = self.ids.get(name[0], name[0]), name[1]
-            granule = self.locks[name] = Granule(name, locker, JOINED[NONE][wanted])
+            granule = self.locks[name] = Granule(name, locker, JOINED[NONE][requested])
             locker.acquired(granule)
             return ACQUIRED
         held = granule.held_by(locker)
-        wanted = JOINED[held][wanted]
-        if wanted == held:
+        requested = JOINED[held][requested]
+        if requested == held:
             return OWNED[held]
         if base_of(held) == SHARED and not self._may_upgrade(granule, locker):
             return LockResult.ILLEGAL
         step = JOIN if held == NONE else CONVERT
-        return self._take(Waiter(locker, granule, held, wanted, step, self.tickets))
+        return self._take(Waiter(locker, granule, held, requested, step, self.tickets))
 
     def _may_upgrade(self, lock: AnyLock, locker: Locker) -> bool:
         if self.rule is UpgradeRule.LENIENT:

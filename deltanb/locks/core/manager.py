@@ -243,7 +243,7 @@ class LockManager(Displayable):
 
     # -- locks ---------------------------------------------------------------------------------
 
-    def lock(self, locker: Locker, index_id: int, key: bytes, wanted: int, timeout: float,
+    def lock(self, locker: Locker, index_id: int, key: bytes, requested: int, timeout: float,
              is_try: bool = False) -> LockResult:
         """Ask for a lock, and wait for it as long as the timeout says.
 
@@ -255,7 +255,7 @@ class LockManager(Displayable):
         """
         if type(key) is not bytes or type(index_id) is not int or not 0 <= index_id <= MAX_ID:
             index_id, key = named(index_id, key)
-            return self._lock(locker, index_id, key, wanted, timeout, is_try)
+            return self._lock(locker, index_id, key, requested, timeout, is_try)
         table = self._table
         quick = table.quick
         if quick is not None and locker.call is None:
@@ -264,26 +264,26 @@ class LockManager(Displayable):
             if lock is None:
                 lock = Lock()  # as Lock.new, whose call would be 14 % of a lock in a commit of many
                 lock.name = name
-                if wanted == SHARED:
+                if requested == SHARED:
                     lock.owner, lock.shared, lock.is_exclusive = None, (locker,), False
                 else:
-                    lock.owner, lock.shared, lock.is_exclusive = locker, (), wanted == EXCLUSIVE
+                    lock.owner, lock.shared, lock.is_exclusive = locker, (), requested == EXCLUSIVE
                 lock.owners = lock.readers = None
                 locker.thread = here.token
                 try:
                     if table.locks.setdefault(name, lock) is lock:
                         locker.entries.append(lock)
-                        if table.quick is quick or self._is_kept(locker, lock):
+                        if table.quick is quick or self._is_still_held(locker, lock):
                             return ACQUIRED
                 except BaseException:  # a Ctrl-C between the two steps, or after them
                     self._take_out(locker, lock)
                     raise
-            elif lock.owner is locker and (lock.is_exclusive or wanted != EXCLUSIVE):  # 4.3 times as fast
+            elif lock.owner is locker and (lock.is_exclusive or requested != EXCLUSIVE):  # 4.3 times as fast
                 locker.known = locker.entries[-1]
                 return OWNED_EXCLUSIVE if lock.is_exclusive else OWNED_UPGRADABLE
-        return self._lock(locker, index_id, key, wanted, timeout, is_try)
+        return self._lock(locker, index_id, key, requested, timeout, is_try)
 
-    def _is_kept(self, locker: Locker, lock: Lock) -> bool:
+    def _is_still_held(self, locker: Locker, lock: Lock) -> bool:
         """Whether a lock that came when it may have been overlooked is there after all; else it goes."""
         with self._mutex:
             if self._table.quick is not None and self._table.locks.get(lock.name) is lock:
@@ -298,16 +298,16 @@ class LockManager(Displayable):
             if self._table.locks.get(lock.name) is lock:
                 self._table.lower(locker, lock, NONE)
 
-    def _lock(self, locker: Locker, index_id: int, key: bytes, wanted: int, timeout: float,
+    def _lock(self, locker: Locker, index_id: int, key: bytes, requested: int, timeout: float,
               is_try: bool) -> LockResult:
         """As :meth:`lock`, for all that is not decided at a glance."""
         before = locker.call
         try:
             with self._mutex:
                 if (closed := self._refused(locker)) is not None:
-                    return closed.answer(index_id, key, wanted, is_try)
+                    return closed.answer(index_id, key, requested, is_try)
                 locker.thread = here.token
-                result = self._table.ask(locker, (index_id, key), wanted)
+                result = self._table.ask(locker, (index_id, key), requested)
                 if result.__class__ is LockResult and result is not ILLEGAL:
                     return locker.note(result)
                 if result is ILLEGAL:
@@ -317,16 +317,16 @@ class LockManager(Displayable):
                     assert isinstance(result, Waiter)
                     ended = self._waits.begin(result, timeout, is_try)
             if isinstance(ended, Waiter):
-                found = self._waits.wait(ended, timeout)
-                if isinstance(found, LockResult):
-                    return locker.note(found)
-                ended = found
+                answer = self._waits.wait(ended, timeout)
+                if isinstance(answer, LockResult):
+                    return locker.note(answer)
+                ended = answer
         except KeyboardInterrupt:
             self._waits.abandon(locker, before)
             raise
-        return ended.answer(index_id, key, wanted, is_try)
+        return ended.answer(index_id, key, requested, is_try)
 
-    def lock_many(self, locker: Locker, names: Iterable[Any], wanted: int,
+    def lock_many(self, locker: Locker, names: Iterable[Any], requested: int,
                   timeout: float) -> dict[Name, LockResult]:
         """Lock several, in sorted order, with one deadline for all; where one fails, all are given back.
 
@@ -335,7 +335,7 @@ class LockManager(Displayable):
         Raises:
             LockFailure: of the first that was not granted.
         """
-        return self._batches.lock_all(locker, list(names), wanted, timeout)
+        return self._batches.lock_all(locker, list(names), requested, timeout)
 
     def lock_tree(self, locker: Locker, index_id: int, wants: Sequence[tuple[bytes, int]], timeout: float,
                   is_try: bool = False) -> list[LockResult]:
@@ -365,8 +365,8 @@ class LockManager(Displayable):
         """
         with self.call(locker, is_nestable=True):
             requests = tree_of(self._table.ids.get(index_id, index_id), wants)
-            found = self._batches.lock_each(locker, requests, timeout, is_try)
-        return [found[index_id, key] if isinstance(found, dict) else found for key, _ in wants]
+            results = self._batches.lock_each(locker, requests, timeout, is_try)
+        return [results[index_id, key] if isinstance(results, dict) else results for key, _ in wants]
 
     def give_back_tree(self, locker: Locker, height: int) -> None:
         """Give back all that was locked since the stack of a transaction, ``len(locker.entries)``, was so
@@ -393,11 +393,11 @@ class LockManager(Displayable):
         index_id, _ = named(index_id, b"")
         if not isinstance(name, str) or not name:
             raise InvalidArgument(f"an index is called by a text, found {type(name).__name__}: {shown(name)}")
-        found = IndexId.named(index_id, escaped(name), columns)
+        index = IndexId.named(index_id, escaped(name), columns)
         if index_id < 0:
             with self._mutex:
-                self._table.ids[int(index_id)] = found
-        return found
+                self._table.ids[int(index_id)] = index
+        return index
 
     def label(self, index_id: int, key: bytes) -> str:
         """A lock in words: what the index is called, and the key as text where it is text."""
@@ -469,13 +469,13 @@ class LockManager(Displayable):
     def groups(self, locker: Locker, floors: list[int]) -> list[tuple[tuple[tuple[Name, int], ...], ...]]:
         """The locks of each scope with the modes they are held in, those of a group together."""
         with self._mutex:
-            found: list[list[tuple[tuple[Name, int], ...]]] = [[] for _ in floors]
+            by_floor: list[list[tuple[tuple[Name, int], ...]]] = [[] for _ in floors]
             at = 0
             for group in locker.groups():
                 level = bisect_right(floors, at) - 1
-                found[level].append(tuple((lock.name, lock.held_by(locker)) for lock in group))
+                by_floor[level].append(tuple((lock.name, lock.held_by(locker)) for lock in group))
                 at += len(group)
-            return [tuple(groups) for groups in found]
+            return [tuple(groups) for groups in by_floor]
 
     def interrupt(self, locker: Locker) -> bool:
         """End the wait of a transaction; False where it does not wait."""

@@ -199,8 +199,8 @@ class MemoryIndex:
             return self._rows.get(key, ABSENT)
 
     def _value(self, key: bytes) -> Any:
-        found = self._get(key)
-        return None if found is ABSENT or found is GHOST else found
+        value = self._get(key)
+        return None if value is ABSENT or value is GHOST else value
 
     def _put(self, key: bytes, value: Any) -> None:
         with self._mutex:
@@ -250,7 +250,7 @@ class Cursor(RowCursor):
         with self._index._using(self._txn) as txn:
             result, value = self._index._read(txn, key)
         self._key, self._value = key, value
-        return self._kept(result)
+        return self._unless_ended(result)
 
     def store(self, value: Any) -> None:
         """Write the row it stands on; None deletes it.
@@ -262,19 +262,19 @@ class Cursor(RowCursor):
         self._value = value
 
     def _move(self, key: bytes | None) -> LockResult:
-        while (found := self._index._after(key)) is not None:
-            key, row = found
+        while (next_row := self._index._after(key)) is not None:
+            key, row = next_row
             with self._index._using(self._txn) as txn:
                 if txn.lock_mode.is_dirty and row is GHOST:
                     continue
                 result, value = self._index._read(txn, key)
                 if value is not None:
                     self._key, self._value = key, value
-                    return self._kept(result)
+                    return self._unless_ended(result)
                 if result.is_acquired:  # it was deleted while this one waited
                     txn.give_back(self._index.id, key)
         self.reset()
         return LockResult.UNOWNED
 
-    def _kept(self, result: LockResult) -> LockResult:
+    def _unless_ended(self, result: LockResult) -> LockResult:
         return LockResult.UNOWNED if self._txn is None else result

@@ -77,7 +77,7 @@ JOINED: Final = tuple(
           for other in range(16)) for one in range(16))
 """The weakest mode that is as strong as two others together."""
 
-ANNOUNCED: Final = tuple(max(IS * base_of(mode), intention_of(mode)) for mode in range(16))
+PARENT_INTENTION: Final = tuple(max(IS * base_of(mode), intention_of(mode)) for mode in range(16))
 """The intention that whoever wants a part in a mode has for what it lies in."""
 
 _BASES: Final = ("unlocked", "shared", "upgradable", "exclusive")
@@ -114,9 +114,9 @@ class IndexId(int):
     @classmethod
     def named(cls, index_id: int, title: str, columns: Sequence[str] = ()) -> IndexId:
         """An id with a name."""
-        found = cls(index_id)
-        found.title, found.columns = title, tuple(columns)
-        return found
+        made = cls(index_id)
+        made.title, made.columns = title, tuple(columns)
+        return made
 
 
 class _Word(str, Enum):

@@ -187,16 +187,16 @@ class RecordedTable(LockTable):
         super().__init__(rule)
         self._recorder = recorder
 
-    def ask(self, locker: Locker, name: Name, wanted: int) -> LockResult | Waiter:
+    def ask(self, locker: Locker, name: Name, requested: int) -> LockResult | Waiter:
         """As the table's; what is new to the transaction is told."""
         before = self._held(locker, name)
-        result = super().ask(locker, name, wanted)
+        result = super().ask(locker, name, requested)
         held = self._held(locker, name)
         name = self.locks[name].name
         if isinstance(result, Waiter):
-            self._recorder.tell(locker.id, "waits", name, wanted, held)
+            self._recorder.tell(locker.id, "waits", name, requested, held)
         elif result is LockResult.ILLEGAL:
-            self._recorder.tell(locker.id, "illegal", name, wanted, held)
+            self._recorder.tell(locker.id, "illegal", name, requested, held)
         elif held != before:
             self._recorder.tell(locker.id, "granted", name, held, held)
         return result
@@ -223,7 +223,7 @@ class RecordedTable(LockTable):
         if has_waited:
             what = ENDINGS.get(result, "granted")
             held = waiter.lock.held_by(waiter.locker)
-            mode = held if result.is_held else waiter.wanted
+            mode = held if result.is_held else waiter.requested
             self._recorder.tell(waiter.locker.id, what, waiter.lock.name, mode, held)
 
     def _held(self, locker: Locker, name: Name) -> int:

@@ -47,7 +47,7 @@ class Refusal:
     is_put_off: bool = False
     """Whether a commit that waits to be flushed holds the lock."""
 
-    def answer(self, index_id: int, key: bytes, wanted: int, is_try: bool) -> LockResult:
+    def answer(self, index_id: int, key: bytes, requested: int, is_try: bool) -> LockResult:
         """The result, for a call that only tries.
 
         Raises:
@@ -55,12 +55,12 @@ class Refusal:
         """
         if is_try and self.result is not LockResult.DEADLOCK:
             return self.result
-        raise self.error(index_id, key, wanted)
+        raise self.error(index_id, key, requested)
 
-    def error(self, index_id: int, key: bytes, wanted: int) -> LockFailure:
+    def error(self, index_id: int, key: bytes, requested: int) -> LockFailure:
         """The error; this is where foreign code runs, the ``str`` of an attachment."""
         place = {"index_id": index_id, "key": key}
-        mode = MODE_NAMES[wanted]
+        mode = MODE_NAMES[requested]
         what = f"{'an' if mode[0] in 'uei' else 'a'} {mode} lock on {label((index_id, key))}"
         if self.result is LockResult.ILLEGAL:
             return IllegalUpgradeError(
@@ -72,17 +72,17 @@ class Refusal:
                    "the wait was interrupted")
             return LockInterruptedError(f"{what} was not granted: {why}", **place)
         place |= {"timeout": self.timeout, "owner_attachment": self.attachment}
-        said = f"; owner attachment: {attached_text(self.attachment)}" if self.attachment is not None else ""
+        attached = "" if self.attachment is None else f"; owner attachment: {attached_text(self.attachment)}"
         if self.cycle is None:
             way = ("a commit that was put off (NO_FLUSH) keeps it until it is flushed: manager.flush()"
                    if self.is_put_off else
                    "wait longer (lock_timeout), or find out who holds it: print(manager)")
-            why = f"{waited(self.timeout)}{self._held()}{said}"
+            why = f"{waited(self.timeout)}{self._held()}{attached}"
             return LockTimeoutError(f"{what} was not granted: {why}; {way}", **place)
         part = "is part of" if self.cycle.is_on_it else "only waits for"
         return DeadlockError(
             f"{what} was not granted, deadlock (this transaction {part} it): {in_words(self.cycle)}; "
-            f"{waited(self.timeout)}{said}; roll back this transaction, and {advice(self.cycle)}",
+            f"{waited(self.timeout)}{attached}; roll back this transaction, and {advice(self.cycle)}",
             **place, guilty=self.cycle.is_on_it, cycle=self.cycle, deadlock_set=self.items)
 
     def _held(self) -> str:
@@ -145,12 +145,12 @@ def attached_text(attachment: Any) -> str:
     ('planner', 'OSError: full', 'KeyboardInterrupt')
     """
     try:
-        said = escaped(str(attachment))[:MAX_ATTACHED]
+        text = escaped(str(attachment))[:MAX_ATTACHED]
     except Exception as error:
         return f"a {type(attachment).__name__} whose str raises {type(error).__name__}"
     if isinstance(attachment, BaseException):
-        return f"{type(attachment).__name__}: {said}" if said else type(attachment).__name__
-    return said
+        return f"{type(attachment).__name__}: {text}" if text else type(attachment).__name__
+    return text
 
 
 def seconds(timeout: Any, where: str) -> float:

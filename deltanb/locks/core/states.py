@@ -28,12 +28,12 @@ class LockState:
 
 def states_of(table: LockTable, limit: int | None) -> tuple[LockState, ...]:
     """Locks as they stand: those that somebody waits for first; the caller keeps everybody else out."""
-    wanted = dict.fromkeys(waiter.lock for waiter in table.waiting)
-    others = (lock for lock in list(table.locks.values()) if lock not in wanted)
-    return tuple(map(_state, islice(chain(wanted, others), limit)))
+    awaited = dict.fromkeys(waiter.lock for waiter in table.waiting)
+    others = (lock for lock in list(table.locks.values()) if lock not in awaited)
+    return tuple(map(_state, islice(chain(awaited, others), limit)))
 
 
 def _state(lock: AnyLock) -> LockState:
     return LockState(
         *lock.name, holders_of(lock),
-        tuple((w.locker.id, MODE_NAMES[w.wanted]) for w in sorted(lock.waiters(), key=lambda w: w.ticket)))
+        tuple((w.locker.id, MODE_NAMES[w.requested]) for w in sorted(lock.waiters(), key=lambda w: w.ticket)))

@@ -132,10 +132,10 @@ class Transaction(Displayable):
 
     @durability_mode.setter
     def durability_mode(self, mode: DurabilityMode | str) -> None:
-        found = word(DurabilityMode, mode, "durability_mode")
+        chosen = word(DurabilityMode, mode, "durability_mode")
         if self._tables is not None:
-            self._tables.check_durability(found)
-        self._durability = found
+            self._tables.check_durability(chosen)
+        self._durability = chosen
 
     @property
     def is_bogus(self) -> bool:
@@ -161,7 +161,7 @@ class Transaction(Displayable):
     def waiting(self) -> Waiting | None:
         """The lock it waits for, or None. Any thread may ask."""
         waiter = self._locker.waiter  # one reference, read once: what it leads to does not change
-        return None if waiter is None else Waiting(MODE_NAMES[waiter.wanted], *waiter.lock.name)
+        return None if waiter is None else Waiting(MODE_NAMES[waiter.requested], *waiter.lock.name)
 
     @property
     def attachment(self) -> Any:
@@ -357,13 +357,13 @@ class Transaction(Displayable):
             LockFailure: of the first one that was not granted; the transaction holds what it held before.
         """
         modes = MODE_NAMES[SHARED:EXCLUSIVE + 1]
-        wanted = SHARED + modes.index(mode) if mode in modes else NONE
-        if not wanted:
+        requested = SHARED + modes.index(mode) if mode in modes else NONE
+        if not requested:
             raise InvalidArgument(
                 f"lock_many takes a mode of {', '.join(modes)}, found {shown(mode)}")
         limit = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         with self.operation():
-            return self._manager.lock_many(self._locker, names, wanted, limit)
+            return self._manager.lock_many(self._locker, names, requested, limit)
 
     def lock_check(self, index_id: int, key: bytes) -> LockResult:
         """What it holds of a lock, in whatever scope: ``UNOWNED``, or ``OWNED_`` and the mode.
@@ -503,10 +503,10 @@ class Transaction(Displayable):
 
     # -- how it is done ------------------------------------------------------------------------
 
-    def _try_lock(self, index_id: int, key: bytes, wanted: int, timeout: Timeout) -> LockResult:
+    def _try_lock(self, index_id: int, key: bytes, requested: int, timeout: Timeout) -> LockResult:
         self.check()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
-        return self._manager.lock(self._locker, index_id, key, wanted, timeout, True)
+        return self._manager.lock(self._locker, index_id, key, requested, timeout, True)
 
     def _call(self) -> AbstractContextManager[None]:
         return self._manager.call(self._locker)

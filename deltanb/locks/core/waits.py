@@ -128,8 +128,8 @@ class Waits:
         return None
 
     def _ended_in_vain(self, waiter: Waiter, timeout: float) -> Refusal:
-        found = self._behind(waiter, timeout) if not self._at_once else None
-        return found or self._timed_out(waiter, timeout)
+        refusal = self._behind(waiter, timeout) if not self._at_once else None
+        return refusal or self._timed_out(waiter, timeout)
 
     def _behind(self, waiter: Waiter, timeout: float) -> Refusal | None:
         circle = deadlock.cycle_of(waiter)
@@ -147,7 +147,7 @@ class Waits:
 
     def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,
                    cycle: Cycle | None = None, items: tuple[DeadlockItem, ...] = ()) -> Refusal:
-        attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.wanted)
+        attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.requested)
         return Refusal(result, timeout, attachment, cycle, items, holders_of(waiter.lock),
                        is_put_off=any(isinstance(locker, Keeper) for locker, _ in waiter.lock.holders()))
 

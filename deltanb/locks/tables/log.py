@@ -52,10 +52,10 @@ from deltanb.actions import Action, AddFile, Metadata, RemoveFile
 from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
 from deltanb.locks.core import keys
 from deltanb.locks.core.modes import (
-    ANNOUNCED,
     EXCLUSIVE,
     IS,
     IX,
+    PARENT_INTENTION,
     SHARED,
     UPGRADABLE,
     DurabilityMode,
@@ -112,18 +112,18 @@ which one value can be written in several ways, but the one way in which this li
 
 def part_of(values: Mapping[str, str | None] | None, snapshot: Snapshot) -> Part:
     """The partition of a file, from its partition values as the log has them."""
-    found = []
+    texts = []
     for name in snapshot.partition_columns:
         field = snapshot.schema.field(name)
         text = (values or {}).get(field.physical_name, (values or {}).get(field.name))
-        found.append(partitions.format_value(partitions.parse_value(text, field.type), field.type))
-    return tuple(found)
+        texts.append(partitions.format_value(partitions.parse_value(text, field.type), field.type))
+    return tuple(texts)
 
 
 def parts_of(files: pa.Table, snapshot: Snapshot) -> set[Part] | None:
     """The partitions of files; None where they are too many to be locked one by one."""
     values = files["partition_values"].combine_chunks() if files.num_rows else None
-    found: set[Part] = set()
+    parts: set[Part] = set()
     seen: set[Any] = set()
     for start in range(0, files.num_rows, 10_000):
         for each in values.slice(start, 10_000).to_pylist(maps_as_pydicts="lossy"):  # type: ignore[union-attr]
@@ -131,10 +131,10 @@ def parts_of(files: pa.Table, snapshot: Snapshot) -> set[Part] | None:
             if raw in seen:
                 continue
             seen.add(raw)
-            found.add(part_of(each, snapshot))
-            if len(found) > MAX_PARTS:
+            parts.add(part_of(each, snapshot))
+            if len(parts) > MAX_PARTS:
                 return None
-    return found
+    return parts
 
 
 def parts_read(snapshot: Snapshot, scan: Scan) -> set[Part] | None:
@@ -157,19 +157,19 @@ def parts_read(snapshot: Snapshot, scan: Scan) -> set[Part] | None:
     pinned = _pinned(scan.partition, snapshot.schema, columns)
     if pinned is not None:
         return pinned
-    found = parts_of(snapshot.files_for_scan(*scan.partition), snapshot)
-    return found or None  # where none is there, one that comes cannot be named
+    parts = parts_of(snapshot.files_for_scan(*scan.partition), snapshot)
+    return parts or None  # where none is there, one that comes cannot be named
 
 
 def _pinned(predicates: Sequence[Predicate], schema: StructType, columns: Sequence[str]) -> set[Part] | None:
     """The only partitions that can match, where each column is compared for equality with constants."""
     values: list[list[Any]] = []
     for name in columns:
-        found = next((listed for p in predicates if (listed := _constants(p.expression, name)) is not None),
-                     None)
-        if found is None:
+        constants = next((each for p in predicates if (each := _constants(p.expression, name)) is not None),
+                         None)
+        if constants is None:
             return None
-        values.append(found)
+        values.append(constants)
     fields = [schema.field(name) for name in columns]
     made: set[Part] = set()
     for count, combination in enumerate(itertools.product(*values)):
@@ -261,11 +261,11 @@ class LockedTransaction(StagedTransaction):
         self._lock(lambda: None)
         super().read_whole_table()
 
-    def _lock(self, wanted: Callable[[], set[Part] | None]) -> None:
+    def _lock(self, parts_of_read: Callable[[], set[Part] | None]) -> None:
         """Lock parts and go to the newest version, until that one has no more of them."""
         locked: set[bytes] = set()
         while True:
-            parts = None if self.log.counts_rows and self.mode == EXCLUSIVE else wanted()
+            parts = None if self.log.counts_rows and self.mode == EXCLUSIVE else parts_of_read()
             new = {key_of(part) for part in parts} if parts else {keys.table_key()}
             if new <= locked:
                 return
@@ -297,17 +297,17 @@ class LockedTransaction(StagedTransaction):
         Files that are written add rows; those that go were found by a scan, which has locked them.
         """
         actions = list(actions)
-        wanted: dict[bytes, int] = {}
+        modes: dict[bytes, int] = {}
         for action in actions:
             if isinstance(action, RemoveFile):
-                wanted[self._key_of(action)] = EXCLUSIVE
+                modes[self._key_of(action)] = EXCLUSIVE
             elif isinstance(action, AddFile):
-                wanted.setdefault(self._key_of(action), IX)
+                modes.setdefault(self._key_of(action), IX)
         changes_table = self._new_metadata is not None or self._new_protocol is not None or any(
             isinstance(action, Metadata | delta.Protocol) for action in actions)
-        if changes_table or len(wanted) > MAX_PARTS:
-            wanted = {keys.table_key(): EXCLUSIVE}
-        self.log.lock_all(wanted)
+        if changes_table or len(modes) > MAX_PARTS:
+            modes = {keys.table_key(): EXCLUSIVE}
+        self.log.lock_all(modes)
         return super().prepare(actions, operation, checked=checked)
 
     def _key_of(self, action: AddFile | RemoveFile) -> bytes:
@@ -340,7 +340,7 @@ class UncommittedReader(LockedTransaction):
 
     mode = None
 
-    def _lock(self, wanted: Callable[[], set[Part] | None]) -> None:
+    def _lock(self, parts_of_read: Callable[[], set[Part] | None]) -> None:
         """Nothing: what is there now is read."""
 
 
@@ -475,21 +475,21 @@ class LockedLog(StagedLog):
             self._reader = reader
         return reader
 
-    def lock(self, wanted: Iterable[bytes], mode: int) -> None:
+    def lock(self, requested: Iterable[bytes], mode: int) -> None:
         """Lock keys, and what is above them with the intention.
 
         Raises:
             LockFailure: what is not granted; nothing of it is held then.
         """
-        self.lock_all(dict.fromkeys(wanted, mode))
+        self.lock_all(dict.fromkeys(requested, mode))
 
-    def lock_all(self, wanted: Mapping[bytes, int]) -> None:
+    def lock_all(self, modes: Mapping[bytes, int]) -> None:
         """As :meth:`lock`, each key in a mode of its own."""
-        if not self.locks_parts or not wanted:
+        if not self.locks_parts or not modes:
             return
         txn = self.txn
         txn.check()
         whole = base_of(txn.manager.held(txn._locker, (self.index_id, keys.table_key())))
-        wants = sorted((key, mode) for key, mode in wanted.items() if ANNOUNCED[mode] // IS > whole)
+        wants = sorted((key, mode) for key, mode in modes.items() if PARENT_INTENTION[mode] // IS > whole)
         if wants:  # who holds the whole table so holds each of its parts
             txn.manager.lock_tree(txn._locker, self.index_id, wants, txn.lock_timeout)

@@ -24,14 +24,14 @@ from deltanb.engines.arrow.keyed_rows import KeyedRows
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.locks.core import keys
 from deltanb.locks.core.cursor import Key, Row
-from deltanb.locks.core.modes import ANNOUNCED, EXCLUSIVE, IX, LockMode, LockResult
+from deltanb.locks.core.modes import EXCLUSIVE, IX, PARENT_INTENTION, LockMode, LockResult
 from deltanb.locks.tables.log import READ_MODES, LockedLog, LockedTransaction, Part, name_of, part_of
 from deltanb.schema.columns import GENERATION
 from deltanb.schema.types import arrow_type
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
 from deltanb.transaction.current import SERIALIZABLE
-from deltanb.transaction.staging import check_commits, standing
+from deltanb.transaction.staging import as_read_only_commit, check_commits
 
 ABSENT: Any = object()
 """In place of a row that was not stored."""
@@ -68,25 +68,25 @@ class LockedRows:
 
     # -- what a cursor asks ------------------------------------------------------------------------
 
-    def key(self, given: Any) -> Key:
+    def key(self, values: Any) -> Key:
         """A key as people give it, checked and made a tuple."""
-        if isinstance(given, Mapping):
-            strange = [name for name in given if name not in self.columns]
-            if strange or len(given) != len(self.columns):
+        if isinstance(values, Mapping):
+            strange = [name for name in values if name not in self.columns]
+            if strange or len(values) != len(self.columns):
                 raise InvalidArgument(
-                    f"the key of table {self.name} is {', '.join(self.columns)}; found {shown(dict(given))}")
-            given = tuple(given[name] for name in self.columns)
-        elif not isinstance(given, tuple | list):
-            given = (given,)
-        return self._rows.normal(given)
+                    f"the key of table {self.name} is {', '.join(self.columns)}; found {shown(dict(values))}")
+            values = tuple(values[name] for name in self.columns)
+        elif not isinstance(values, tuple | list):
+            values = (values,)
+        return self._rows.normal(values)
 
     def after(self, key: Key | None) -> Key | None:
         """The next key, of a row of the table or of one that was stored."""
-        found = self._as_read().after(key)
+        next_key = self._as_read().after(key)
         at = 0 if key is None else bisect_right(self._stored, (keys.encode(key), key))
-        if at < len(self._stored) and (found is None or self._stored[at][0] < keys.encode(found)):
+        if at < len(self._stored) and (next_key is None or self._stored[at][0] < keys.encode(next_key)):
             return self._stored[at][1]
-        return found
+        return next_key
 
     def read(self, key: Key) -> tuple[LockResult, Row | None]:
         """Lock a row as the lock mode says and read it."""
@@ -210,12 +210,12 @@ class LockedRows:
         return None if row is None else {**dict.fromkeys(self.log.snapshot.schema.names), **row}
 
     def _one(self, rows: KeyedRows, key: Key) -> Row | None:
-        found = rows.get(key)
-        if len(found) > 1:
+        matches = rows.get(key)
+        if len(matches) > 1:
             raise InvalidArgument(
-                f"table {self.name} has {len(found)} rows with {self._named(key)}, and a cursor needs a key "
-                "that only one row has; name more columns, or change the rows by table.update()")
-        return found[0] if found else None
+                f"table {self.name} has {len(matches)} rows with {self._named(key)}, and a cursor needs a "
+                "key that only one row has; name more columns, or change the rows by table.update()")
+        return matches[0] if matches else None
 
     def _remember(self, key: Key, result: LockResult) -> None:
         """Note the committed row under a lock that stays, of the version that was looked at last: another
@@ -245,10 +245,10 @@ class LockedRows:
         part = self._newest().partition_of(key) if snapshot.partition_columns else None
         if part is not None:
             names = [snapshot.schema.field(name).physical_name for name in snapshot.partition_columns]
-            found = part_of(dict(zip(names, part, strict=True)), snapshot)
-            wanted = [(keys.partition_key(found), ANNOUNCED[mode])]
+            normal = part_of(dict(zip(names, part, strict=True)), snapshot)
+            wants = [(keys.partition_key(normal), PARENT_INTENTION[mode])]
             manager = self.txn.manager
-            manager.lock_tree(self.txn._locker, self.log.index_id, wanted, left())
+            manager.lock_tree(self.txn._locker, self.log.index_id, wants, left())
 
     def _put(self, key: Key, row: Any) -> None:
         at = (keys.encode(key), key)
@@ -260,18 +260,18 @@ class LockedRows:
             insort(self._stored, at)
         self.writes[key] = row
 
-    def _made(self, key: Key, given: Mapping[str, Any] | None) -> Row | None:
+    def _made(self, key: Key, values: Mapping[str, Any] | None) -> Row | None:
         """The row to be stored: what is given, on what is there."""
-        if given is None:
+        if values is None:
             return None
-        if not isinstance(given, Mapping):
+        if not isinstance(values, Mapping):
             raise InvalidArgument(
-                f"a cursor stores a row as a dict of its columns, found {type(given).__name__}: "
-                f"{shown(given)}")
+                f"a cursor stores a row as a dict of its columns, found {type(values).__name__}: "
+                f"{shown(values)}")
         schema = self.log.snapshot.schema
         row = self._before(key)
         names = {name.lower(): name for name in schema.names}
-        for name, value in {**dict(zip(self.columns, key, strict=True)), **given}.items():
+        for name, value in {**dict(zip(self.columns, key, strict=True)), **values}.items():
             if str(name).lower() not in names:
                 hint, _ = did_you_mean(str(name), schema.names, "columns")
                 raise SchemaMismatch(f"table {self.name} has no column {shown(name)}; {hint}")
@@ -284,13 +284,13 @@ class LockedRows:
                 "and store it there")
         return row
 
-    def _value(self, column: str, wanted: pa.DataType, value: Any) -> Any:
+    def _value(self, column: str, column_type: pa.DataType, value: Any) -> Any:
         try:
-            return pa.array([value], wanted)[0].as_py(maps_as_pydicts="lossy")
+            return pa.array([value], column_type)[0].as_py(maps_as_pydicts="lossy")
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError,
                 TypeError, ValueError) as error:
             raise SchemaMismatch(
-                f"column {column} of table {self.name} is {wanted}, and {shown(value)} is not: {error}"
+                f"column {column} of table {self.name} is {column_type}, and {shown(value)} is not: {error}"
             ) from None
 
     def _before(self, key: Key) -> Row:
@@ -317,7 +317,7 @@ class LockedRows:
         txn = below.start_transaction(below.snapshot_at(version))
         txn.filter_files(self._rows.condition(key))
         # A row that was added blindly is a conflict at every level: here it stands where there was none.
-        check_commits(below, standing(txn).replace(isolation=SERIALIZABLE), newest)
+        check_commits(below, as_read_only_commit(txn).replace(isolation=SERIALIZABLE), newest)
 
 
 class _Time:

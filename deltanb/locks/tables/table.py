@@ -286,8 +286,8 @@ class Part(StagedChanges):
     def discard(self, txn: OptimisticTransaction) -> None:
         """Delete what the commit wrote; the statements can be committed again, so their files stay."""
         self._has_not_landed = True
-        kept = {file.path for statement in self.staged.statements for file in statement.written}
-        txn.written = [file for file in txn.written if file.path not in kept]
+        staged_paths = {file.path for statement in self.staged.statements for file in statement.written}
+        txn.written = [file for file in txn.written if file.path not in staged_paths]
         txn.discard_written()
 
     def delete_written(self) -> None:
@@ -368,7 +368,7 @@ class Work:
                 done.setdefault(change.table, []).append(change.what)
         for table, stored in rows.items():
             done.setdefault(table, []).append(f"{count(len(stored), 'row')} by key")
-        return [f"{table}: {', '.join(said)}" for table, said in done.items()]
+        return [f"{table}: {', '.join(words)}" for table, words in done.items()]
 
     def size(self, changes: Sequence[Done]) -> int:
         """Bytes of the data files that statements wrote, and about as many as the rows of cursors take."""
@@ -494,10 +494,10 @@ class LockedTables:
 
     def _index_of(self, below: DeltaLog) -> int:
         """The index id of a table; found out once for each log."""
-        found = self._index_ids.get(below)
-        if found is None:
-            found = self._index_ids[below] = index_of(self.txn.manager, below)
-        return found
+        index_id = self._index_ids.get(below)
+        if index_id is None:
+            index_id = self._index_ids[below] = index_of(self.txn.manager, below)
+        return index_id
 
     @contextmanager
     def durability(self) -> Iterator[None]:

@@ -124,7 +124,7 @@ def a_ctrl_c_leaves_no_lock_behind() -> None:
 
 
 def trust_the_table(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LockManager, "_is_kept", lambda manager, locker, lock: True)
+    patch.setattr(LockManager, "_is_still_held", lambda manager, locker, lock: True)
 
 
 def leave_it_there(patch: pytest.MonkeyPatch) -> None:

@@ -471,8 +471,8 @@ def test_a_name_is_said_in_place_of_the_number() -> None:
 
 def barge(patch: pytest.MonkeyPatch) -> None:
     def enter(granule: Granule, waiter: Waiter) -> bool:
-        if granule.fits(waiter.locker, waiter.wanted):
-            granule._hold(waiter.locker, waiter.wanted)
+        if granule.fits(waiter.locker, waiter.requested):
+            granule._hold(waiter.locker, waiter.requested)
             return True
         return original(granule, waiter)
 

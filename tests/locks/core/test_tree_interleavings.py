@@ -70,8 +70,8 @@ def test_three_transactions(rule: str, is_thorough: bool) -> None:
 
 def let_readers_pass(patch: pytest.MonkeyPatch) -> None:
     def enter(granule: Granule, waiter: Waiter) -> bool:
-        if waiter.step is JOIN and granule.fits(waiter.locker, waiter.wanted):
-            granule._hold(waiter.locker, waiter.wanted)
+        if waiter.step is JOIN and granule.fits(waiter.locker, waiter.requested):
+            granule._hold(waiter.locker, waiter.requested)
             return True
         return original(granule, waiter)
 
