@@ -7,8 +7,8 @@ lock and no open file.
 
 Theory of operation. A transaction that read version r tries to put r+1. If that version exists, the
 commit there is read: it may be our own, written by a put whose response was lost (we know it by its
-``txnId``); otherwise it won the race, and the conflict rules are held against it. If no rule objects
-the transaction is rebased on it, and so on through all winners, and the next free version is tried.
+``txnId``); otherwise it won the race, and is checked by the conflict rules. If no rule fails, the transaction
+is rebased on it. So it goes through all winners; then the next free version is tried.
 Three outcomes: committed, conflicted, unknown-then-resolved. A commit that is interrupted while a put is
 unanswered asks once what became of it before it ends. :class:`Run` alone keeps what is known of the outcome.
 """
@@ -73,7 +73,7 @@ def commit_steps(
         backoff: seconds to wait before attempt n; none by default.
         is_final: the store's word: "exists" is never our own commit, and a put that was interrupted does
             not land later.
-        listen: hears of each step, before it is yielded, and of what is known of the outcome.
+        listen: called with the :class:`Run` and each step, before the step is yielded.
 
     Raises:
         DeltaConcurrentModificationException: a winner contradicts the transaction.
@@ -81,8 +81,8 @@ def commit_steps(
         CommitOutcomeUnknown: the store can neither write nor say what it holds.
         StorageError, TableNotFound, TableReplaced: the put was refused; nothing was written.
 
-    Whatever is thrown in, or ends a put, is raised again once the outcome is known as far as it can be;
-    its notes say that the commit landed, or that this is unknown.
+    An exception that is thrown in, or that ends a put, is raised again once the outcome is as clear as it can
+    be; its notes say that the commit landed, or that this is unknown.
     """
     run = Run(current, is_final, clock(), listen)
     try:
@@ -98,7 +98,7 @@ def commit_steps(
 
 
 class Run:
-    """Where a commit stands, and what is known of its outcome: nobody else keeps that."""
+    """How far a commit is, and what is known of its outcome; this is the only place that keeps it."""
 
     def __init__(
         self, current: CurrentTransaction, is_final: bool, started: int,
@@ -109,19 +109,19 @@ class Run:
         self.landed: Committed | None = None
         """The commit, from the moment when it is known to be there."""
         self.may_have_landed = False
-        """Whether ``version`` may be this commit though nobody said so."""
+        """Whether ``version`` may be this commit although no answer says so."""
         self.has_failed = False
         """Whether an error answered a put of ``version``, so that it may land even later."""
         self.silent = 0
         """Puts that the store neither answered nor shows."""
 
     def at(self, step: _Step) -> _Step:
-        """The step, once who listens has heard of it."""
+        """The step, after the listener was called with it."""
         self.listen(self, step)
         return step
 
     def land(self) -> Committed:
-        """Take note that ``version`` is this commit; the last step."""
+        """Record that ``version`` is this commit; returns the last step."""
         current = self.current
         self.landed = Committed(self.version, self.attempt + 1, current.lines, current.isolation,
                                 current.is_blind_append, current)
@@ -129,13 +129,13 @@ class Run:
         return self.landed
 
     def may_be(self, winner: Winner) -> bool:
-        """Whether a commit that was found is this one. Two who make one table may have drawn their ids from
-        one seed: there the store's word counts for more."""
+        """Whether a commit that was read back is this one. Two writers that create the same table may have
+        drawn their ids from one seed: then the store's answer counts for more."""
         is_sure = self.is_final and not self.may_have_landed and self.current.read_version < 0
         return not is_sure and self.current.is_mine(winner)
 
     def note_outcome(self, error: BaseException) -> None:
-        """Note with an exception that the commit landed before it, or may have; once is enough."""
+        """Add a note to an exception: that the commit landed before it, or may have. Twice is harmless."""
         table, txn_id = self.current.table, self.current.txn_id
         if self.landed is not None:
             add_note(error, f"table {table}: version {self.version} was committed despite the interruption "
@@ -150,7 +150,7 @@ def _attempts(
     run: Run, max_attempts: int, clock: Callable[[], int], check_conflicts: bool,
     backoff: Callable[[int], float] | None,
 ) -> CommitSteps:
-    """Put, and rebase on whoever was first, until a version is ours."""
+    """Put, and rebase on the winner where there is one, until a version is ours."""
     while True:
         current = run.current
         put = PutIfAbsent(run.version, current.body(), run.attempt, len(current.actions), current.isolation,
@@ -197,7 +197,7 @@ def _attempts(
 
 
 def _ends(reply: object) -> bool:
-    """Whether a reply is an error that trying again does not help against."""
+    """Whether a reply is an error that a retry cannot cure."""
     return isinstance(reply, DeltaError) or (
         isinstance(reply, BaseException) and not isinstance(reply, OSError))
 
@@ -214,7 +214,7 @@ def _pause(run: Run, backoff: Callable[[int], float] | None) -> Generator[Step, 
 def rebase_steps(
     run: Run, winner: Winner | None, clock: Callable[[], int]
 ) -> Generator[Step, Any, bool]:
-    """Hold the rules against every winner from here on, up to the next version that may be free.
+    """Check every winner from here on, up to the next version that may be free.
 
     True where a commit on the way is our own, from a put that landed late.
     """
@@ -232,7 +232,7 @@ def rebase_steps(
         answer = yield run.at(ReadWinner(run.version))
         if isinstance(answer, BaseException) and not isinstance(answer, OSError):
             raise answer
-        # What cannot be read may be free: the put tells.
+        # What cannot be read may be free: the put will show.
         winner = None if isinstance(answer, OSError) else Winner.of(run.version, answer)
         if winner is not None and run.may_be(winner):
             return True
@@ -262,12 +262,12 @@ def _end(run: Run, error: BaseException) -> Generator[Step, Any, NoReturn]:
 
 
 def _cause(reply: object, answer: object) -> BaseException | None:
-    """What the store said last."""
+    """The last error of the store."""
     return next((e for e in (answer, reply) if isinstance(e, BaseException)), None)
 
 
 def _unknown(run: Run, reply: object, answer: object) -> DeltaError:
-    """The store shows nothing however often it is tried."""
+    """The error for a store that shows nothing, however often it is asked."""
     table, version, txn_id = run.current.table, run.version, run.current.txn_id
     if not run.may_have_landed:
         return StorageError(
@@ -295,7 +295,7 @@ def _concurrent_write(current: CurrentTransaction, winner: Winner) -> DeltaError
 
 
 def too_many(current: CurrentTransaction, version: int, attempt: int, elapsed: int) -> DeltaError:
-    """The error of a commit that lost as many races as it may."""
+    """The error of a commit that has lost too many races."""
     started = current.read_version + 1
     return MaxCommitRetriesExceeded(
         f"This commit has failed as it has been tried {attempt + 1} times but did not succeed.\n"

@@ -1,18 +1,18 @@
-"""Commit statistics: what one try to commit was, in numbers, as an event for listeners.
+"""Commit statistics: one attempt to commit in numbers, as an event for listeners.
 
-What lives here: :class:`CommitStats` (Delta's event of that name), how its numbers are counted, and the
-telling of listeners. What it does not know: the commit algorithm, what a listener does.
+What lives here: :class:`CommitStats` (Delta's event of that name), how its numbers are counted, and how
+listeners are called. What it does not know: the commit algorithm, what a listener does.
 
-A listener is a function of one argument. It is told after each commit, failed ones included:
+A listener is a function of one argument. It is called after each commit, failed ones included:
 
 >>> from deltanb.options import set_options
 >>> from deltanb.testing import MemoryStore, TableBuilder, add
 >>> from deltanb.actions import AddFile
->>> log, told = TableBuilder(MemoryStore()).create("id long").log, []
->>> with set_options(commit_listeners=[told.append]):
+>>> log, heard = TableBuilder(MemoryStore()).create("id long").log, []
+>>> with set_options(commit_listeners=[heard.append]):
 ...     log.start_transaction().commit([AddFile(path="a", partition_values={}, size=7)], "WRITE")
 1
->>> [(stats.outcome, stats.commit_version, stats.num_add, stats.bytes_new) for stats in told]
+>>> [(stats.outcome, stats.commit_version, stats.num_add, stats.bytes_new) for stats in heard]
 [('committed', 1, 1, 7)]
 """
 

@@ -2,8 +2,8 @@
 
 What lives here: :class:`Committer`, and :class:`FolderCommitter`, whose commits are files put if absent into
 the log. What it does not know: the algorithm, and who drives it.
-A catalog that ratifies commits is another committer of the same transaction; where it has its commits from
-is its ``log.commits``.
+A catalog that ratifies commits is another committer of the same transaction; it reads them by its
+``log.commits``.
 """
 
 from __future__ import annotations

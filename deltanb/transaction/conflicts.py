@@ -28,7 +28,7 @@ CheckState = Literal["passed", "failed", "not reached", "does not apply"]
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the checklist: a rule held against a winner."""
+    """One line of the checklist: a rule that was checked against a winner."""
 
     name: str
     title: str
@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Conflict(Displayable):
-    """Why a commit could not go on: everything a person needs to see whose fault it was.
+    """Why a commit could not go on: everything a person needs to see who caused it.
 
     ``read_version`` is what the transaction read, ``wanted_version`` the first version it tried,
     ``version`` the winner's. ``predicates`` are the scans made, ``predicate`` the one the winner's

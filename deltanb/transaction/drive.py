@@ -1,7 +1,7 @@
-"""Who drives a commit: its steps taken one after the other, what they ask for done, and the waiting.
+"""Driving a commit: take its steps one after the other, and do what each asks for.
 
-What lives here: :class:`Drive`, :func:`drain`, and :data:`watching`, by which others stop a commit between
-two steps.
+What lives here: :class:`Drive`, :func:`drain`, and :data:`watching`, by which others pause a commit
+between two steps.
 What it does not know: what the steps are about. They come from a generator, their answers from a committer.
 """
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 Steps = Generator[Step, Any, Committed]
 
 watching: ContextVar[Callable[[Any, Step], None] | None] = ContextVar("watching", default=None)
-"""Told of each step that a transaction's ``commit()`` is about to answer in this context; None is nobody.
+"""Called with each step that a transaction's ``commit()`` is about to answer in this context; None is nobody.
 
-It gets the transaction and the step. While it has not returned, the commit stands still there and holds
-no lock; if it raises, the commit is given up and nothing more is written.
+It gets the transaction and the step. Until it returns, the commit pauses there and holds no lock; if it
+raises, the commit is given up and nothing more is written.
 """
 
 
 def watcher(txn: Any) -> Callable[[Step], None] | None:
-    """What hears of a transaction's steps in this context, None without anybody."""
+    """What :data:`watching` has to be called with for a transaction's steps; None where nobody watches."""
     watch = watching.get()
     return None if watch is None else partial(watch, txn)
 
@@ -39,7 +39,7 @@ _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 
 
 class GivenUp(BaseException):
-    """The commit was given up between two steps, by whoever drives it."""
+    """The commit was given up between two steps by its driver."""
 
 
 def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = time.sleep) -> Any:
@@ -55,11 +55,11 @@ def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = ti
 
 
 class Drive:
-    """A commit driven by hand: each :meth:`advance` does what the step it stands at asks for, and no more.
+    """A commit driven by hand: each :meth:`advance` does what the current step asks for, and no more.
 
-    ``lock`` is held while a step reads or writes, and not in between. An exception that a step's I/O ends
-    with is the step's reply: the steps decide what it means. An interrupt ends the steps at once, but for
-    the question what became of a put. A commit of several tables is driven so, too, with other answers
+    ``lock`` is held while a step reads or writes, and not in between. An exception from a step's I/O is
+    the step's reply: the steps decide what it means. An interrupt ends the steps at once, except that they
+    ask what became of a put. A commit of several tables is driven the same way, with other answers
     (``catalog/group.py``).
     """
 
@@ -72,13 +72,13 @@ class Drive:
     ) -> None:
         self.steps, self.committer, self.lock = steps, committer, lock
         self.step: Step | None = None
-        """The step it stands at; None before the first and after the last."""
+        """The current step; None before the first and after the last."""
         self.reply: Any = None
-        """What the step before was answered."""
+        """The reply to the step before."""
         self._is_open = False  # an answer was begun after which the commit may be there
 
     def run(self, listen: Callable[[Step], object] | None = None) -> Any:
-        """Go on to the end, and give the commit; ``listen`` as :func:`drain` has it."""
+        """Go on to the end and return the commit; ``listen`` is as in :func:`drain`."""
         try:
             while (step := self.advance()) is not None:
                 if listen is not None:
@@ -89,7 +89,7 @@ class Drive:
         return self.committed
 
     def advance(self) -> Step | None:
-        """Answer the step it stands at and go on to the next one; None is the end.
+        """Answer the current step and go on to the next one; None is the end.
 
         Raises:
             DeltaError: the commit failed.
@@ -107,7 +107,7 @@ class Drive:
         return self.step
 
     def give_up(self, error: BaseException | None = None) -> None:
-        """End the commit where it stands, for a reason; what became of an unanswered put is asked first.
+        """End the commit at its current step, for a reason; what became of an unanswered put is asked first.
 
         Nothing happens where it has ended already.
         """
@@ -131,7 +131,7 @@ class Drive:
             self.committed = self.step
 
     def _reply(self, step: Step) -> Any:
-        """What a step is answered; what that raises is an answer, too."""
+        """The reply to a step; an exception is a reply, too."""
         self._is_open = step.may_land
         try:
             with _NO_LOCK if isinstance(step, Backoff) else self.lock:
@@ -144,11 +144,11 @@ def drain(
     steps: Steps, committer: Committer, listen: Callable[[Step], None] | None = None,
     lock: AbstractContextManager[Any] = _NO_LOCK,
 ) -> Committed:
-    """Run a commit to its end; ``listen`` hears of every step before it is answered, and gives the commit
-    up by raising.
+    """Run a commit to its end; ``listen`` is called with every step before it is answered, and gives the
+    commit up by raising.
 
-    Where nobody listens the commit does not pause, and is made in turn with those of other writers on this
-    host, if the committer has turns.
+    Without a listener the commit does not pause, and takes turns with other writers on this host if the
+    committer has turns.
     """
     turn = getattr(committer, "turn", nullcontext) if listen is None else nullcontext
     with turn():

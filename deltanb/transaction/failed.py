@@ -1,10 +1,10 @@
-"""What a commit that failed leaves for people: a page, where one is wanted.
+"""What a failed commit leaves for people: a page, if they have asked for one.
 
-What lives here: :func:`leave_report`, asked at the end of each commit that committed nothing, or may not
-have: by ``commit()``, by the steppers, by the transaction of a catalog for all of its tables. Who drives
-``commit_steps()`` by hand asks it, too, if a page is wanted.
-What it does not know: what is on the page, and how it is written: ``observe/report`` does, found by name, and
-loaded by the first commit that leaves one.
+What lives here: :func:`leave_report`, called at the end of each commit that failed or whose outcome is
+unknown: by ``commit()``, by the steppers, and by a catalog's transaction for all of its tables. Code that
+drives ``commit_steps()`` by hand calls it as well to get a page.
+What it does not know: what is on the page, and how it is written. ``observe/report`` knows; it is found by
+name and loaded by the first commit that leaves a page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = get_logger("deltanb.transaction")
 def leave_report(txn: Any) -> None:
     """Write the page of a transaction that has failed, of one table or of several, and log where it is.
 
-    Nothing happens where none is wanted, or where the commit was given up on purpose. A page that cannot be
+    Nothing happens if nobody asked for pages, or if the commit was given up on purpose. A page that cannot be
     written is a warning in the log: the commit's error goes on as it is.
 
     >>> import deltanb as dn

@@ -5,18 +5,18 @@ Rule 2: like ``commit.py`` this file does no I/O. The generator yields a step an
 
 Theory of operation. Each table that is written is a member: the steps of its own commit
 (:func:`~deltanb.transaction.commit.commit_steps`), driven until it waits at its put. All bodies are staged
-where nobody counts them, then one ratification decides for all. Members that lost are told "exists": they
+where no reader looks, then one ratification decides for all. Members that lost get the reply "exists": they
 read their winners, are checked and rebased, and stage again; the others go on waiting with their files. A
 table that was only read is a member, too (:func:`stand_steps`): it ends in an assertion of its version, so
 that no transaction commits on what another has changed meanwhile (write skew). A conflict of one ends all.
 
-Three outcomes, as for one table: committed, conflicted, unknown-then-resolved. After a ratification that
-nobody answered the outcome is asked, and as long as it is open no member is told that nothing was written.
+Three outcomes, as for one table: committed, conflicted, unknown-then-resolved. After a ratification without
+an answer the outcome is asked, and while it is open no member gets the reply that nothing was written.
 
 ==============  =======================================================================
 step            reply
 ==============  =======================================================================
-MemberStep      whatever the member's own step wants
+MemberStep      as the member's own step asks
 Stage           where the body lies (any value but None); an exception: it is not there
 Ratify          :class:`Ratified`, :class:`Refused`, or a ``DeltaError``: nothing was committed; any
                 other exception or ``None``: unknown
@@ -68,7 +68,7 @@ class Stood(Step):
 
 @dataclass(frozen=True)
 class MemberStep(Step):
-    """A step of one table's own commit: a question or news."""
+    """A step of one table's own commit, which asks or reports."""
 
     name: str
     step: Step
@@ -81,7 +81,7 @@ class MemberStep(Step):
 
 @dataclass(frozen=True)
 class Stage(Step):
-    """Write the body of a version where it does not count yet."""
+    """Write the body of a version where no reader looks."""
 
     name: str
     version: int
@@ -176,8 +176,8 @@ GroupSteps = Generator[Step, Any, GroupCommitted]
 def stand_steps(
     current: CurrentTransaction, *, max_attempts: int, clock: Callable[[], int],
 ) -> Generator[Step, Any, Step]:
-    """The steps of a table that was read and is not written: winners are held against the reads, then its
-    newest version is asserted.
+    """The steps of a table that was read and is not written: winners are checked against the reads, then
+    its newest version is asserted.
 
     ``current`` holds the reads and no actions. It has to be prepared as one that changes data: what was read
     here decided what is written elsewhere.
@@ -209,7 +209,7 @@ def stand_steps(
 
 @dataclass
 class _Group:
-    """Where the members stand: what each waits at, and what was staged of it."""
+    """How far the members are: the step each waits at, and what was staged of it."""
 
     members: Mapping[str, Member]
     waits: dict[str, PutIfAbsent | Stand] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class _Group:
     ended: dict[str, Step] = field(default_factory=dict)
     """What members returned that have ended."""
     may_have_landed: bool = False
-    """Whether a ratification was begun of which nobody knows what it did."""
+    """Whether a ratification was begun whose outcome is unknown."""
 
     def versions(self) -> dict[str, int]:
         """The versions that are written, by table."""
@@ -236,7 +236,7 @@ def group_steps(members: Sequence[Member], txn_id: str) -> GroupSteps:
 
     Raises:
         DeltaError: a table's commit failed, as :func:`~deltanb.transaction.commit.commit_steps` says; nothing
-            of any table was committed, and the others were told so (``TransactionAbandoned``).
+            of any table was committed, and the others were ended by ``TransactionAbandoned``.
         CommitOutcomeUnknown: the catalog can neither ratify nor say what it did.
         InvalidArgument: no member, or one table twice.
     """
@@ -366,8 +366,8 @@ def _abandon(
 ) -> Generator[Step, Any, None]:
     """End all members that wait: nothing was written, or nobody knows.
 
-    Invariant: a member is told that its put was not begun only where no ratification can still land. What is
-    thrown at a put says that; an OSError in reply to it, and to the question after it, leaves it open.
+    Invariant: a member learns that its put was not begun only if no ratification can still land. An exception
+    thrown in at the put means that; an OSError as reply to it, and to the question after it, leaves it open.
     """
     why = TransactionAbandoned(
         f"nothing was committed, since {f'table {culprit}' if culprit else 'the transaction'} failed: "

@@ -1,4 +1,4 @@
-"""What follows a commit: checkpoint, checksum, symlink manifest, and hooks of the user's.
+"""What follows a commit: checkpoint, checksum, symlink manifest, and the user's hooks.
 
 What lives here: the hooks and the rule that none of them can undo a commit. A hook that fails is
 logged, is an event for listeners and the journal, and is handed to its own handler; the commit stands.

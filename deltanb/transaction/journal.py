@@ -58,7 +58,7 @@ class Attempt:
     the races it lost on the way, in order. ``reads`` are its scans in words; ``scans`` have them as they
     were asked, without the parts that conflicts are judged by, which its read version tells again.
     ``newest`` is the last version that this process had committed when it ended. ``prepared`` is the whole
-    transaction where it failed; it can be held against other rules later. ``stats`` has its numbers, without
+    transaction where it failed; it can be checked by other rules later. ``stats`` has its numbers, without
     actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
     one. Beyond :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``;
     ``is_whole`` is False then. ``hook_failures`` are the hooks that failed after it committed.

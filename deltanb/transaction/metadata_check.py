@@ -1,4 +1,4 @@
-"""What a new metaData action must fulfil before any transaction may hold it.
+"""The requirements of a new metaData action before any transaction may commit it.
 
 What lives here: ``verifyNewMetadata`` of the seed: names, duplicates, types, partition columns,
 column-mapping ids, values that the table gives, properties. What it does not know: the transaction; it

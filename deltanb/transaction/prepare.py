@@ -104,8 +104,8 @@ def prepare(
             the metadata was verified then.
         now: commit time, epoch ms.
         commit_info: who and what, completed here.
-        checked: whether rules are held against winners. A commit that is not replaces the table's state as
-            a whole, so it is serializable and no blind append, whatever its actions are.
+        checked: whether winners are checked. A commit without checks replaces the table's state as a
+            whole, so it is serializable and no blind append, whatever its actions are.
         records_commit_info: whether the commit says where it came from.
         is_managed: whether the commit goes to a catalog, which alone may manage a table.
         gives_row_ids: whether files without row ids get theirs with this commit.

@@ -80,7 +80,7 @@ class Verdict:
 def check(
     current: CurrentTransaction, winner: Winner, rules: Sequence[Rule] | None = None
 ) -> Verdict:
-    """Hold the rules against a winner, in order, until one finds something.
+    """Check a winner by the rules, in order, until one fails.
 
     ``rules`` are :data:`RULES` but for questions of the kind "what if this rule did not exist".
     """
@@ -411,7 +411,7 @@ RULES: tuple[Rule, ...] = (
     Rule("timestamp", "in-commit timestamps in order", "never: the later commit gets the later time",
          None, _nothing, skips=rebase.timestamp_skips, rebases=rebase.timestamp),
 )
-"""The conflict rules in the order in which they are held against a winner."""
+"""The conflict rules in the order in which they are checked."""
 
 
 def as_markdown() -> str:

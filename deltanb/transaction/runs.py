@@ -1,7 +1,7 @@
-"""Work that is done again after a conflict: which run of it a commit belongs to.
+"""Work that is repeated after a conflict, and the run of it that a commit belongs to.
 
-What lives here: :class:`Run`, and :data:`running`, the run that this context is in the middle of.
-What it does not know: who does work again, and why.
+What lives here: :class:`Run`, and :data:`running`, the current run of this context.
+What it does not know: who repeats work, and why.
 """
 
 from __future__ import annotations

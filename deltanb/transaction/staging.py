@@ -6,7 +6,7 @@ it would be, and no other reader knows of it.
 What it does not know: what a statement is, how rows are read and written.
 
 Theory of operation. The staged commits follow the version that was read first. At the end their actions are
-taken together: a file that one statement adds and a later one removes vanishes, of metadata, application
+taken together: a file that one statement adds and a later one removes vanishes; of metadata, application
 versions and domains the last one counts. What all statements read is what the one transaction has read, so
 that the conflict rules see all of it. Files that statements write have no row ids before the commit, which
 gives them behind every winner's; a file of the table keeps its own, whatever statements do to it.
@@ -260,7 +260,7 @@ class StagedLog(DeltaLog):
         return self.snapshot
 
     def rollback_to(self, count: int) -> None:
-        """Take back all statements but the first so many, and delete their files; what they read stays read.
+        """Take back all statements after the first ``count`` and delete their files; their reads stay.
 
         >>> from deltanb.testing import MemoryStore, TableBuilder
         >>> log = StagedLog(TableBuilder(MemoryStore()).create("id long").log)
@@ -294,8 +294,8 @@ class StagedLog(DeltaLog):
         """Move to the table's newest version, statements and all, unless a commit since then contradicts
         them or what was read; whether there was a newer one.
 
-        Invariant: what was read up to here was held against every commit up to the base, so that the commit
-        of all statements has only later ones to look at. A table that was removed or replaced stays as it
+        Invariant: what was read so far was checked against every commit up to the base, so that the commit
+        of all statements has to check only later ones. A table that was removed or replaced stays as it
         was read; its commit is refused.
 
         Raises:
@@ -317,7 +317,7 @@ class StagedLog(DeltaLog):
         return True
 
     def _stage_again(self) -> None:
-        """The base anew, and the statements on it."""
+        """Stage the statements again, on the present base."""
         assert isinstance(self.commits, StagedCommits)
         self.commits.base, self.commits.bodies = self.base.version, []
         self._install(self.base._state, replacing=self._held)
@@ -432,7 +432,7 @@ class _Net:
 
 
 def as_read_only_commit(txn: OptimisticTransaction) -> CurrentTransaction:
-    """What a transaction that has only read comes to, for the rules: what it read decided what is written
+    """A transaction that has only read, prepared for the rules: what it read decided what is written
     elsewhere, so it counts as one that changes data."""
     read = txn.prepare([], Operation(READ_ONLY, changes_data=True))
     # Without an action it would be of no more than snapshot isolation, whatever the table asks for.
@@ -440,7 +440,7 @@ def as_read_only_commit(txn: OptimisticTransaction) -> CurrentTransaction:
 
 
 def check_commits(log: DeltaLog, current: CurrentTransaction, newest: int) -> None:
-    """Hold the rules against each commit that came since what a transaction has read, up to a version.
+    """Check each commit after the version that a transaction has read, up to a version.
 
     Raises:
         DeltaConcurrentModificationException: of the first commit that contradicts it.

@@ -1,6 +1,6 @@
 """The steps of a commit: what the algorithm yields, and what it expects back.
 
-What lives here: one frozen value a step. Three of them ask for a reply; all others only tell.
+What lives here: one frozen value for each step. Three of them ask for a reply; the others only report.
 What it does not know: the order of the steps (``commit.py``), who answers them.
 
 ==============  =======================================================================
@@ -61,7 +61,7 @@ class Winner:
 
     @cached_property
     def _by_kind(self) -> dict[type[Action], list[Any]]:
-        """The actions by kind: a writer among many holds the rules against dozens of winners a commit."""
+        """The actions by kind: one writer among many checks dozens of winners for each commit."""
         by_kind: dict[type[Action], list[Any]] = {}
         for action in self.actions:
             by_kind.setdefault(type(action), []).append(action)
@@ -151,9 +151,9 @@ class Step:
     asks: ClassVar[bool] = False
     """Whether a driver does something and replies."""
     may_land: ClassVar[bool] = False
-    """Whether the commit may be there once a driver has begun with it, answered or not."""
+    """Whether the commit may have landed once a driver has begun to answer it."""
     is_success: ClassVar[bool] = False
-    """Whether it says that the commit is there."""
+    """Whether it reports that the commit has landed."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Lost(Step):
 
 @dataclass(frozen=True)
 class Checked(Step):
-    """The rules were held against ``version``, in order; ``conflict`` is None if we can go on.
+    """``version`` was checked by the rules, in order; ``conflict`` is None if we can go on.
 
     ``elapsed_ms`` is since the first check of this attempt; None where a check ended the commit.
     """

@@ -11,7 +11,7 @@ to their final place, where no version names them yet. ``commit()`` has three pa
   logged, and the commit stands.
 
 What lives here: :class:`OptimisticTransaction`, the handle people hold: registries, guards, status, the
-thread's active transaction.
+thread's active transaction. What it does not know: what conflicts, and what a commit must fulfil.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self.conflict: Conflict | None = None
         """Why the commit failed, if a winner was the reason."""
         self.error: BaseException | None = None
-        """Why the commit failed, whatever the reason."""
+        """The exception that ended the commit; None if it was given up on purpose."""
         self.committed: Committed | None = None
         """The commit, once it landed."""
         self.attempts: list[Lost] = []
         """The races lost on the way, in order."""
         self.step: Step | None = None
-        """The step of the commit it stands at."""
+        """The current step of the commit."""
         self._reads = ReadRegistry()
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
@@ -102,7 +102,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._current: CurrentTransaction | None = None
         self._laps = Laps(options.timer())
         self._stats: CommitStats | None = None
-        self._winners: dict[int, Sequence[Action]] = {}  # of versions that it was held against
+        self._winners: dict[int, Sequence[Action]] = {}  # by version: those it was checked against
         self._commit: algorithm.Run | None = None  # what the algorithm knows of its outcome
         self._put_at = 0
 
@@ -416,7 +416,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
                 self._report()
 
     def _note(self, run: algorithm.Run | None, step: Step) -> None:
-        """Hear of a step that is taken."""
+        """Keep what a step reports; the algorithm calls this before it yields the step."""
         if isinstance(self.step, PutIfAbsent):
             self._laps.writing += options.timer() - self._put_at
         self._commit, self.step = run, step
@@ -432,10 +432,10 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         algorithm.log_step(step, f"{self.log.path}/_delta_log")
 
     def _ended_with(self, error: BaseException) -> None:
-        """What became of it, where its steps end with an exception."""
+        """Keep the outcome when the steps end with an exception."""
         run = self._commit
         if run is not None and run.landed is not None:
-            if self.committed is None:  # an interrupt came before it was heard of
+            if self.committed is None:  # an interrupt came before its step was noted
                 self._note(run, run.landed)
             return
         self.error = None if isinstance(error, GeneratorExit | GivenUp) else error
@@ -446,11 +446,11 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def may_have_landed(self) -> bool:
-        """Whether its version may be this commit, though nobody said so."""
+        """Whether its version may be this commit, although no answer says so."""
         return self._commit is not None and self._commit.may_have_landed
 
     def note_outcome(self, error: BaseException) -> None:
-        """Note with an error that the commit landed before it, or may have; once is enough."""
+        """Add a note to an error: that the commit landed before it, or may have. Twice is harmless."""
         if self._commit is not None:
             self._commit.note_outcome(error)
 

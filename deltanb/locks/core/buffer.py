@@ -1,4 +1,4 @@
-"""Commits that are put off (``NO_FLUSH``): the buffer in which they wait, and what flushes it.
+"""Deferred commits (``NO_FLUSH``): the buffer in which they wait, and what flushes it.
 
 What lives here: :class:`Pending`, a commit that waits; :class:`Buffer`, those of a manager in their order;
 the flush at the end of the process.
@@ -10,9 +10,10 @@ is killed. So a buffer is bounded, and flushed as soon as it is full: by the com
 age by a thread that waits until then. It is flushed before a commit that is to be durable, as a log would be;
 and when the process ends, before its pools of threads do.
 
-What one commit fails with is its own affair: it is undone, its callback hears of it, and without a callback
-the next ``flush()`` raises it. A flush that nobody asked for raises nothing but an interrupt, which leaves in
-the buffer what was not begun. A forked process begins with an empty buffer: what waits is its parent's.
+The failure of one commit concerns no other: it is undone, its callback gets the error, and without a
+callback the next ``flush()`` raises it. A flush that nobody asked for raises nothing but an interrupt, which
+leaves in the buffer what was not begun. A forked process begins with an empty buffer: what waits is its
+parent's.
 """
 
 from __future__ import annotations

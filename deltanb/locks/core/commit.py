@@ -1,4 +1,4 @@
-"""What a commit asks of those who changed something: undo, make it permanent, and tell that it is done.
+"""What a commit asks of its participants: undo changes, make them permanent, and report that this is done.
 
 What lives here: the contract of an index in a transaction, and the callback of commits that are put off.
 What it does not know: locks (``manager``), when a scope ends (``transaction``), what a change is, where a
@@ -100,7 +100,7 @@ def size_of(changes: Changes) -> int:
 
 
 def described(changes: Sequence[tuple[Participant, Any]]) -> list[str]:
-    """Changes in words, in their order, as far as their participants have some; what fails is said."""
+    """Changes in words, in their order, where participants have some; a failing ``describe`` is reported."""
     words: list[str] = []
     for _, some in groupby(changes, key=lambda pair: id(pair[0])):
         pairs = list(some)

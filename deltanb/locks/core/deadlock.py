@@ -1,7 +1,7 @@
-"""Who waits for whom: the circle that a wait would close, and what is said of it.
+"""Who waits for whom: the cycle that a wait would close, and how it is described.
 
-What lives here: which transactions stand in the way of one that waits, the search for a circle among them,
-and the circle as a value that can be shown.
+What lives here: which transactions stand in the way of one that waits, the search for a cycle among them,
+and the cycle as a value that can be shown.
 What it does not know: when to search, and who is refused (``manager``).
 
 An edge leads from a transaction that waits to each one that has to do something before it can be granted:
@@ -15,7 +15,7 @@ An edge leads from a transaction that waits to each one that has to do something
 For locks on wholes see :meth:`Granule.in_the_way <deltanb.locks.core.granules.Granule.in_the_way>`.
 
 Somebody who only shares is not in the way of an upgradable lock, so an idle reader is never taken for a part
-of a circle; nor is a transaction in its own way.
+of a cycle; nor is a transaction in its own way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wait:
-    """One transaction of a circle: what it waits for, and what it holds that the one before it wants."""
+    """One transaction of a cycle: what it waits for, and what it holds that the one before it wants."""
 
     transaction: int
     """The id of the transaction."""
@@ -47,7 +47,7 @@ class Wait:
     has: str
     """What it holds of the same lock meanwhile: a mode, or "unlocked"."""
     holds: tuple[tuple[int, bytes, str], ...]
-    """What it holds of the locks that others of the circle wait for: index id, key, mode."""
+    """What it holds of the locks that others of the cycle wait for: index id, key, mode."""
     waited_ms: int
     """How long it has waited."""
     age_ms: int
@@ -76,7 +76,7 @@ class Cycle(Displayable):
     """Transactions that wait for each other: each for the next one, the last for the first.
 
     ``victim`` is the id of the transaction whose call was refused; ``is_on_it`` tells whether it is one of
-    them. Where ``thread`` is set there is one more in the circle, that thread: the last transaction waits for
+    them. Where ``thread`` is set there is one more in the cycle, that thread: the last transaction waits for
     ``idle``, which only that thread works on, and the thread was about to wait for ever.
     """
 
@@ -94,7 +94,7 @@ class Cycle(Displayable):
 
     @property
     def order(self) -> tuple[Name, ...]:
-        """An order of the locks in which nobody waits in a circle: whoever needs several takes them so."""
+        """An order of the locks in which nobody waits in a cycle: whoever needs several takes them so."""
         return tuple(sorted({(wait.index_id, wait.key) for wait in self.waits}))
 
     @property
@@ -141,7 +141,7 @@ def in_the_way(waiter: Waiter, ahead: dict[AnyLock, Waiter | None],
 
 
 def cycle_of(waiter: Waiter) -> list[Waiter]:
-    """The shortest circle through a transaction that waits, beginning with it; empty where there is none."""
+    """The shortest cycle through a transaction that waits, beginning with it; empty where there is none."""
     start, ahead = waiter.locker, dict[AnyLock, "Waiter | None"]()
     before: dict[Waiter, Waiter | None] = {waiter: None}
     passed: dict[AnyLock, Waiter] = {}
@@ -158,7 +158,7 @@ def cycle_of(waiter: Waiter) -> list[Waiter]:
 
 
 def cycle_behind(waiter: Waiter, done: set[Waiter] | None = None) -> tuple[list[Waiter], list[Waiter]]:
-    """Any circle that a transaction waits for: the way from it to there, and the circle.
+    """Any cycle that a transaction waits for: the way from it to there, and the cycle.
 
     Who is in ``done`` leads to none; those of whom this is found out are added.
     """
@@ -216,10 +216,10 @@ def path_to(last: Waiter, before: dict[Waiter, Waiter | None]) -> list[Waiter]:
 
 
 def described(
-    circle: list[Waiter], victim: Locker, now: int, idle: Locker | None = None, thread: str | None = None
+    cycle: list[Waiter], victim: Locker, now: int, idle: Locker | None = None, thread: str | None = None
 ) -> Cycle:
-    """A circle as a value; ``now`` is in nanoseconds."""
-    locks = list(dict.fromkeys(waiter.lock for waiter in circle))
+    """A cycle as a value; ``now`` is in nanoseconds."""
+    locks = list(dict.fromkeys(waiter.lock for waiter in cycle))
 
     def wait(waiter: Waiter) -> Wait:
         held = [(lock, lock.held_by(waiter.locker)) for lock in locks if lock is not waiter.lock]
@@ -229,7 +229,7 @@ def described(
             tuple((*lock.name, MODE_NAMES[mode]) for lock, mode in held if mode != NONE),
             (now - waiter.since) // 1_000_000, (now - waiter.locker.born) // 1_000_000)
 
-    return Cycle(tuple(map(wait, circle)), victim.id, any(w.locker is victim for w in circle),
+    return Cycle(tuple(map(wait, cycle)), victim.id, any(w.locker is victim for w in cycle),
                  None if idle is None else idle.id, thread)
 
 

@@ -178,7 +178,7 @@ class Granule:
     # -- what is kept, and for how long --------------------------------------------------------
 
     def result_of(self, waiter: Waiter) -> LockResult:
-        """What a request that was granted is told."""
+        """The result of a request that was granted."""
         return LockResult.UPGRADED if waiter.step is CONVERT else LockResult.ACQUIRED
 
     def lasting(self, locker: Locker) -> int:

@@ -1,7 +1,7 @@
 """Who holds what and who waits for whom, all at one moment: a value that can be shown.
 
 What lives here: the graph of a manager's locks, and how it is taken: the whole of it where it is small, else
-what somebody waits for, else the circle alone. Its size is bounded, however many locks there are.
+what somebody waits for, else the cycle alone. Its size is bounded, however many locks there are.
 What it does not know: how it is drawn, who gets a lock (``core``), when deadlocks are looked for (``waits``).
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_NODES: Final = 30  # transactions and locks of a picture: of more, nobody sees who waits for whom
 MAX_WAITS: Final = 100  # waits that are listed; there may be thousands
-WHOLE, WANTED, CIRCLE = "all", "waited for", "cycle"
+WHOLE, WANTED, CYCLE = "all", "waited for", "cycle"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LockGraph(Displayable):
     """The locks of a manager at one moment: who holds them, who waits for whom, and since when.
 
     Of more than thirty transactions and locks it has those locks alone that somebody waits for, with who
-    holds them and who waits; if they are too many, too, the circle of a deadlock alone, if there is one.
+    holds them and who waits; if they are too many, too, the cycle of a deadlock alone, if there is one.
     ``part`` says which of these it is: "all", "waited for" or "cycle". ``waits`` has the hundred longest
     waits in any case.
     """
@@ -89,7 +89,7 @@ class LockGraph(Displayable):
     waits: tuple[Wanted, ...]
     """Who waits, those who began first before the others."""
     cycle: tuple[int, ...]
-    """Transactions that wait in a circle, each for the next one, the last for the first; or none."""
+    """Transactions that wait in a cycle, each for the next one, the last for the first; or none."""
     part: str
     num_locks: int
     """How many locks are held in all."""
@@ -111,33 +111,33 @@ class LockGraph(Displayable):
 def taken(table: LockTable, now: int) -> LockGraph:
     """The graph as it stands; the caller keeps everybody else out meanwhile. ``now`` is in nanoseconds."""
     waiting = list(table.waiting)
-    circle = circle_among(waiting)
-    locks, lockers, part = _chosen(table, waiting, circle)
+    cycle = cycle_among(waiting)
+    locks, lockers, part = _chosen(table, waiting, cycle)
     ahead: dict[AnyLock, Waiter | None] = {}
-    listed = dict.fromkeys([*circle[:MAX_NODES], *islice(waiting, MAX_WAITS)])
+    listed = dict.fromkeys([*cycle[:MAX_NODES], *islice(waiting, MAX_WAITS)])
     return LockGraph(
         tuple(Member(one.id, one.attachment, (now - one.born) // 1_000_000) for one in lockers),
         tuple(lock.name for lock in locks),
         tuple(Held(locker.id, *lock.name, MODE_NAMES[mode])
               for lock in locks for locker, mode in lock.holders() if locker in lockers),
         tuple(_wait_of(waiter, ahead, now) for waiter in sorted(listed, key=lambda w: w.ticket)),
-        tuple(waiter.locker.id for waiter in circle), part, len(table.locks), len(waiting))
+        tuple(waiter.locker.id for waiter in cycle), part, len(table.locks), len(waiting))
 
 
-def circle_among(waiting: Iterable[Waiter]) -> list[Waiter]:
-    """A circle of those who wait, beginning with who has waited longest; empty where there is none."""
+def cycle_among(waiting: Iterable[Waiter]) -> list[Waiter]:
+    """A cycle of those who wait, beginning with who has waited longest; empty where there is none."""
     done: set[Waiter] = set()
     for waiter in waiting:
         if waiter not in done:
-            circle = cycle_behind(waiter, done)[1]
-            if circle:
-                first = min(range(len(circle)), key=lambda at: circle[at].ticket)
-                return circle[first:] + circle[:first]
+            cycle = cycle_behind(waiter, done)[1]
+            if cycle:
+                first = min(range(len(cycle)), key=lambda at: cycle[at].ticket)
+                return cycle[first:] + cycle[:first]
     return []
 
 
 def _chosen(table: LockTable, waiting: list[Waiter],
-            circle: list[Waiter]) -> tuple[list[AnyLock], dict[Locker, None], str]:
+            cycle: list[Waiter]) -> tuple[list[AnyLock], dict[Locker, None], str]:
     """The locks and the transactions of the picture, and which part of all that is."""
     parts: list[tuple[str, Iterable[AnyLock], int]] = [
         (WHOLE, table.locks.values(), len(table.locks)),
@@ -147,9 +147,9 @@ def _chosen(table: LockTable, waiting: list[Waiter],
         chosen = _small(some, waiting) if least <= MAX_NODES else None
         if chosen is not None:
             return *chosen, part
-    circle = circle[:MAX_NODES // 2]
-    return (list(dict.fromkeys(waiter.lock for waiter in circle)),
-            dict.fromkeys(waiter.locker for waiter in circle), CIRCLE)
+    cycle = cycle[:MAX_NODES // 2]
+    return (list(dict.fromkeys(waiter.lock for waiter in cycle)),
+            dict.fromkeys(waiter.locker for waiter in cycle), CYCLE)
 
 
 def _small(locks: Iterable[AnyLock],

@@ -4,7 +4,7 @@ What lives here: the table of what a request goes through, one lock with its hol
 all locks of a manager; those with an index id below 0 are locks on wholes with parts (``granules``). It is a
 state machine: each call changes the state and returns at once; a request that has to wait comes back as a
 :class:`Waiter`, and a later call grants or cancels that.
-What it does not know: threads, clocks, timeouts (``manager``), who waits in a circle (``deadlock``), scopes
+What it does not know: threads, clocks, timeouts (``manager``), who waits in a cycle (``deadlock``), scopes
 and groups (``stack``). Its caller lets one call in at a time.
 
 How it works
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 READ, OWN, ALONE = "read", "own", "alone"
 
 REQUESTS: Final[dict[tuple[int, int], Any]] = {
-    # holds,     wants:        answered at once, or the steps and what it is told when they are done
+    # holds,     wants:        the result at once, or the steps and the result when they are done
     (NONE, SHARED): ((READ,), LockResult.ACQUIRED),
     (NONE, UPGRADABLE): ((OWN,), LockResult.ACQUIRED),
     (NONE, EXCLUSIVE): ((OWN, ALONE), LockResult.ACQUIRED),
@@ -241,7 +241,7 @@ class Lock:
         return granted
 
     def result_of(self, waiter: Waiter) -> LockResult:
-        """What a request that was granted is told."""
+        """The result of a request that was granted."""
         result: LockResult = REQUESTS[waiter.held, waiter.requested][1]
         return result
 
@@ -315,10 +315,10 @@ class LockTable:
         """Those who wait, the first one first."""
         self.tickets = 0
         self.is_wide = False
-        """Whether there were so many locks that their memory is worth to be freed."""
+        """Whether there were so many locks that their memory is worth freeing."""
         self.quick: object | None = object() if self.__class__ is LockTable else None
         """A token, and another one whenever what was put in from outside may have been lost; None where
-        nothing may be put in so: where everything is told to somebody, and once there are no locks any more.
+        nothing may be put in so: where all locks are recorded, and once the manager is closed.
         Who puts a lock in compares the token before with the one after."""
 
     def ask(self, locker: Locker, name: Name, requested: int) -> LockResult | Waiter:
@@ -326,7 +326,7 @@ class LockTable:
         if name[0] < 0:
             return self._ask_for_whole(locker, name, requested)
         lock = self.locks.get(name)
-        if lock is None:  # nobody holds it: granted, whatever is wanted
+        if lock is None:  # nobody holds it: granted in any mode
             new = Lock.new(name, locker, requested)
             lock = self.locks.setdefault(name, new)
             if lock is new:

@@ -86,7 +86,7 @@ class LockManager(Displayable):
         lock_timeout: how long new transactions wait for a lock, seconds or a ``timedelta``; 0 not at all,
             negative or None for ever.
         detect: "enqueue" searches for a deadlock when a wait begins, and refuses the request that would close
-            the circle; "timeout" searches when a wait has ended in vain.
+            the cycle; "timeout" searches when a wait has ended in vain.
         clock: the time in nanoseconds, for ages and for the deadline of ``lock_many``.
         park: how a thread waits; a scheduler of its own can pass the turn on there.
         record: how many events are kept for :meth:`timeline`, the newest ones; None records nothing, and

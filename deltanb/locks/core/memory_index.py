@@ -1,7 +1,7 @@
 """An index in memory whose rows are read and written under a transaction's locks.
 
 What lives here: ``MemoryIndex`` and its cursor: which lock each lock mode takes for a read or a write, and
-what of it is kept. It is what the locks are tried out on, and the model for other indexes.
+what of it is kept. Locks are tried out on it, and it is the model for other indexes.
 What it does not know: who gets a lock, when a scope ends.
 
 A row that a transaction has deleted stays as a *ghost* until the commit: who reads under locks waits for it,

@@ -1,4 +1,4 @@
-"""The words of locking: what a lock is held in, what a request answers, how a transaction reads.
+"""The vocabulary of locking: modes of locks, results of requests, how a transaction reads.
 
 What lives here: the modes of a lock and which of them go together, those of a whole whose parts are locked
 included; results, lock modes of a transaction, upgrade rules, durability, and how a lock is named in a

@@ -1,7 +1,7 @@
 """What happened to locks, written down as it happens: the last so many events, for a timeline.
 
-What lives here: the recorder, a lock table and a transaction that tell it what they do, and the events as a
-value. They stand in for the ones that tell nothing, so that where nothing is recorded nobody asks whether.
+What lives here: the recorder, a lock table and a transaction that report to it, and the events as a
+value. They replace the plain ones, so that without recording nothing has to ask whether to record.
 What it does not know: who gets a lock (``core``), how events are drawn.
 
 An event of a lock has the mode it is about and, as ``held``, what the transaction holds of the lock after it.
@@ -188,7 +188,7 @@ class RecordedTable(LockTable):
         self._recorder = recorder
 
     def ask(self, locker: Locker, name: Name, requested: int) -> LockResult | Waiter:
-        """As the table's; what is new to the transaction is told."""
+        """As the table's; what is new to the transaction is recorded."""
         before = self._held(locker, name)
         result = super().ask(locker, name, requested)
         held = self._held(locker, name)

@@ -1,4 +1,4 @@
-"""Why a lock was not granted: the facts, and the error that says them.
+"""Why a lock was not granted: the facts, and the error that states them.
 
 What lives here: the facts that are taken down while the lock still stands as it did, the errors made of them
 afterwards, and timeouts as people write them.
@@ -104,7 +104,7 @@ def waited(timeout: float) -> str:
 
 
 def in_words(cycle: Cycle) -> str:
-    """A circle as a sentence."""
+    """A cycle as a sentence."""
     parts = []
     for at, wait in enumerate(cycle.waits):
         following = cycle.transactions[(at + 1) % len(cycle.transactions)]
@@ -116,7 +116,7 @@ def in_words(cycle: Cycle) -> str:
 
 
 def advice(cycle: Cycle) -> str:
-    """What would have avoided a circle."""
+    """What would have avoided a cycle."""
     if cycle.idle is not None:
         return f"end transaction {cycle.idle} first, or wait a limited time"
     if cycle.is_conversion and any("intention" in wait.has + wait.mode for wait in cycle.waits):

@@ -1,4 +1,4 @@
-"""What is said of a transaction's scopes, and of the lock that it waits for.
+"""Records about a transaction's scopes and the lock that it waits for.
 
 What lives here: three records.
 What it does not know: how a scope begins and ends (``transaction``).

@@ -1,8 +1,8 @@
-"""How a thread waits for a lock, what ends its wait, and what is said where it was in vain.
+"""How a thread waits for a lock, what ends the wait, and how a wait in vain is explained.
 
 What lives here: the signal of each wait, timeouts, when a deadlock is searched for, and the facts that are
 taken down for an error while the lock still stands as it did.
-What it does not know: who gets a lock (``core``), the circles themselves (``deadlock``), how an error is
+What it does not know: who gets a lock (``core``), the cycles themselves (``deadlock``), how an error is
 worded (``refusals``).
 """
 
@@ -116,9 +116,9 @@ class Waits:
     def _deadlock(self, waiter: Waiter, timeout: float) -> Refusal | None:
         """The deadlock that a wait would be part of, if it began now."""
         if self._at_once or timeout == 0:
-            circle = deadlock.cycle_of(waiter)
-            if circle:
-                return self._refusal_of([], circle, waiter, 0)
+            waiters = deadlock.cycle_of(waiter)
+            if waiters:
+                return self._refusal_of([], waiters, waiter, 0)
         if timeout == 0:
             return self._behind(waiter, 0)
         if timeout < 0:
@@ -132,17 +132,17 @@ class Waits:
         return refusal or self._timed_out(waiter, timeout)
 
     def _behind(self, waiter: Waiter, timeout: float) -> Refusal | None:
-        circle = deadlock.cycle_of(waiter)
+        waiters = deadlock.cycle_of(waiter)
         way: list[Waiter] = []
-        if not circle:
-            way, circle = deadlock.cycle_behind(waiter)
-        return self._refusal_of(way, circle, waiter, timeout) if circle else None
+        if not waiters:
+            way, waiters = deadlock.cycle_behind(waiter)
+        return self._refusal_of(way, waiters, waiter, timeout) if waiters else None
 
-    def _refusal_of(self, way: list[Waiter], circle: list[Waiter], waiter: Waiter, timeout: float,
+    def _refusal_of(self, way: list[Waiter], waiters: list[Waiter], waiter: Waiter, timeout: float,
                     idle: Locker | None = None) -> Refusal:
         thread = None if idle is None else threading.current_thread().name
-        cycle = deadlock.described(circle, waiter.locker, self._clock(), idle, thread)
-        items = deadlock.items([*way, *circle])
+        cycle = deadlock.described(waiters, waiter.locker, self._clock(), idle, thread)
+        items = deadlock.items([*way, *waiters])
         return self._timed_out(waiter, timeout, LockResult.DEADLOCK, cycle, items)
 
     def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,

@@ -345,14 +345,14 @@ class UncommittedReader(LockedTransaction):
 
 
 class Owner(Protocol):
-    """Whose log it is: what is told of its statements."""
+    """The owner of a log, which is called when statements begin and are staged."""
 
     def begins(self, flushes: bool = True) -> None:
         """A statement is about to begin, or a read; raises where the transaction has ended. One that sees
         what is uncommitted needs nothing flushed for it."""
 
     def staged_one(self, before: int) -> None:
-        """A statement was staged, behind so many."""
+        """A statement was staged behind ``before`` others."""
 
     def uncommitted(self) -> Snapshot:
         """The table with what all transactions of the manager have done to it so far."""
@@ -372,7 +372,7 @@ class LockedLog(StagedLog):
         """Whether a read is one of versions, which uncommitted work is none of."""
         self.locks_parts = True
         """Whether statements lock parts; False while rows are written whose keys are locked, into the version
-        that they were held against."""
+        that they were checked against."""
 
     def start_transaction(
         self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,

@@ -1,9 +1,9 @@
-"""Work that is done again after a conflict: optimistically at first, under locks where it goes on to lose.
+"""Work that is repeated after a conflict: optimistically at first, under locks if it keeps losing.
 
 What lives here: :func:`retry`.
 What it does not know: what the work is, and what a conflict is about.
 
-Who may go on losing is whoever takes longest: short transactions commit in its way again and again. With
+The work that takes longest may keep losing: short transactions commit before it again and again. With
 ``keep_locks`` everybody who retries holds the *intention to write* a table while it commits there, which
 keeps nobody from doing the same; and who has lost often enough holds the tables *exclusively* from before it
 reads until it has committed. Then the others wait with their commits, and lose to it.

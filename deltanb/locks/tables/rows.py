@@ -6,8 +6,8 @@ What it does not know: how rows are read in order (``engines/arrow/keyed_rows``)
 
 A row that is stored waits here until its transaction commits, or until a statement of it looks at the table.
 So transactions that hold the locks of different rows do not meet although the rows lie in one file: each
-writes its rows, when it commits, into the newest version there is. What was read is held against that version
-by its values. It has changed only where another process has changed it, which is a conflict.
+writes its rows, when it commits, into the newest version there is. What was read is checked against that
+version by its values. It has changed only where another process has changed it, which is a conflict.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 class LockedRows:
     """The rows of a table by a key, as a transaction reads and stores them.
 
-    ``noted`` is told of each row that is stored, with what undoes it.
+    ``noted`` is called with each row that is stored and what undoes it.
     """
 
     def __init__(self, log: LockedLog, key: tuple[str, ...], noted: Callable[[Undo], None]) -> None:
@@ -169,7 +169,7 @@ class LockedRows:
             self._put(key, row)
 
     def verify(self) -> None:
-        """Hold what was read against the newest version, and have the commit hold it against later ones.
+        """Check what was read against the newest version, and have the commit check it against later ones.
 
         Raises:
             DeltaConcurrentModificationException: a row that was read is another one now.

@@ -204,7 +204,7 @@ class Part(StagedChanges):
         self.work.txn.changed(self.work, Done(lambda: rows.restore(writes), self.name, FLUSHED))
 
     def staged_one(self, before: int) -> None:
-        """A statement was staged, behind so many."""
+        """A statement was staged behind ``before`` others."""
         if not self.work.is_committing:
             what = self.staged.statements[before].operation.name
             self.work.txn.changed(self.work, Done(lambda: self.rollback_to(before), self.name, what))

@@ -6,7 +6,7 @@ import pytest
 
 from deltanb.errors import DeadlockError
 from deltanb.locks import LockManager
-from deltanb.locks.core.graph import MAX_NODES, MAX_WAITS, circle_among
+from deltanb.locks.core.graph import MAX_NODES, MAX_WAITS, cycle_among
 from tests.locks.clockwork import Clockwork
 
 
@@ -53,7 +53,7 @@ def test_a_circle_begins_with_who_has_waited_longest() -> None:
         assert graph.cycle == (1, 2, 3)
         assert graph.transactions == (1, 2, 3, 4)
         waits = list(clockwork.manager._table.waiting)
-        assert [w.locker.id for w in circle_among(reversed(waits))] == [1, 2, 3]
+        assert [w.locker.id for w in cycle_among(reversed(waits))] == [1, 2, 3]
 
 
 def test_many_idle_locks_leave_those_that_are_waited_for() -> None:
