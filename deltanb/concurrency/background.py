@@ -6,7 +6,8 @@ What it does not know: what is done. It is work that may be left out, since whoe
 
 The thread is no daemon: the interpreter waits for it at its end. What waits by then is done for
 :data:`AT_EXIT_SECONDS` more, and left out after that. A forked process begins with an empty line.
-Commits go first: the work waits for them where it calls :func:`deltanb.concurrency.precedence.give_way`.
+Commits go first: the work waits for them where it calls
+:func:`deltanb.concurrency.precedence.yield_to_commits`.
 """
 
 from __future__ import annotations

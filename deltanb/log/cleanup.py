@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from deltanb.concurrency.precedence import give_way
+from deltanb.concurrency.precedence import yield_to_commits
 from deltanb.errors import InvalidTable
 from deltanb.log.checkpoint.names import (
     LOG_FOLDER,
@@ -74,13 +74,13 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
         cutoff = _midnight(options.clock() - retained)
     else:
         cutoff = options.clock() - retention
-    give_way()
+    yield_to_commits()
     base = _base(log, names, cutoff, snapshot)
-    give_way()
+    yield_to_commits()
     expired = [] if base is None else _expired(names, base) + _staged(log.store, base)
     expired += _abandoned(log.store, names)
     expired += _orphans(log.store, sorted(set(names) - set(expired)))
-    give_way()
+    yield_to_commits()
     inside = Inside(log.store, LOG_FOLDER)
     expired = [name for name in expired if inside.name_of(name, is_encoded=False) is not None]
     for _ in delete_many(log.store, expired):

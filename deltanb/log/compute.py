@@ -3,8 +3,8 @@
 What lives here: ``pc``, which replaces :mod:`pyarrow.compute` in modules that are needed to open a table.
 What it does not know: any of these functions.
 
-``pyarrow.compute`` generates the signatures and docstrings of some 300 functions when it is imported. Opening a
-small table calls none of them: a process opens its first one in 59 ms of the processor instead of 87.
+``pyarrow.compute`` generates the signatures and docstrings of some 300 functions when it is imported. Opening
+a small table calls none of them: a process opens its first one in 59 ms of the processor instead of 87.
 """
 
 from __future__ import annotations

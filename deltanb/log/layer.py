@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from deltanb.concurrency.precedence import give_way
+from deltanb.concurrency.precedence import yield_to_commits
 from deltanb.log.arrays import mask_of, numbers, picked, regrouped, taken
 from deltanb.log.arrow_rows import scalar
 from deltanb.log.compute import pc
@@ -79,7 +79,7 @@ class Layer:
         columns_read = dict(self._columns)
         if absent:
             assert self._source is not None, absent
-            give_way()
+            yield_to_commits()
             read = self._source.read_adds(absent)
             for name in absent:
                 column = read.column(name)
@@ -117,7 +117,7 @@ class Layer:
         schema = pa.schema([FILES_SCHEMA.field(name) for name in dict.fromkeys(columns)])
         start = 0
         for read in self._source.stream_adds(absent, rows) if absent and self._source is not None else ():
-            give_way()
+            yield_to_commits()
             count = read.num_rows
             here = None if rows is None else rows.slice(start, count)
             batch = {name: read.column(name) if name in absent
@@ -230,7 +230,7 @@ class Layer:
             return None
         rows, start = [], 0
         for some in regrouped(self._source.stream_adds(["path"]), FOUND_AT_ONCE):
-            give_way()
+            yield_to_commits()
             hit = Finder(some.column("path")).find(paths)
             if hit is not None:
                 rows.append(numbers(pc.indices_nonzero(hit)).astype(np.int64) + start)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddFile
-from deltanb.concurrency.precedence import give_way
+from deltanb.concurrency.precedence import yield_to_commits
 from deltanb.errors import (
     DeltaError,
     IllegalStateError,
@@ -307,7 +307,7 @@ class LogReader:
             TableNotFound: the table was removed or replaced.
             InvalidArgument: the version is not published.
         """
-        give_way()
+        yield_to_commits()
         from deltanb.log.checkpoint.write import write_checkpoint
 
         seen = snapshot.commit_identity
@@ -362,7 +362,7 @@ class LogReader:
 
     def clean_up(self) -> Any:
         """Delete log files older than ``delta.logRetentionDuration`` that no retained version needs."""
-        give_way()
+        yield_to_commits()
         from deltanb.log import cleanup
 
         return cleanup.clean_up(self)
@@ -464,7 +464,7 @@ class LogReader:
                     raise failure
                 return EMPTY
             ahead = self._begun(segment)
-            give_way()
+            yield_to_commits()
             try:
                 base = self._read_checkpoint(segment, keeps)
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
@@ -488,7 +488,7 @@ class LogReader:
         """The state with the checksum of its version."""
         if not segment.has_checksum:
             return state
-        give_way()
+        yield_to_commits()
         from deltanb.log import verification
 
         return replace(state, recorded=verification.read(ahead or self.store, state))

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as t
 
 from deltanb.concurrency.memory import pool
-from deltanb.concurrency.precedence import give_way
+from deltanb.concurrency.precedence import yield_to_commits
 
 __all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "open_parquet", "raw_footer", "read_footer"]
 
@@ -334,7 +334,7 @@ def _row_group(data: bytes, position: int) -> tuple[tuple[int, tuple[Chunk, ...]
             count, position = _list_of_structs(data, position)
             chunks = []
             for _ in range(count):
-                give_way()
+                yield_to_commits()
                 chunk, position = _column_chunk(data, position)
                 chunks.append(chunk)
         elif field == 3:

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from deltanb.concurrency.precedence import give_way
+from deltanb.concurrency.precedence import yield_to_commits
 from deltanb.parquet.file import thrift_field, thrift_integer, thrift_skip, thrift_structs
 
 MAGIC = b"PAR1"
@@ -172,7 +172,7 @@ def _group(data: bytes, position: int) -> tuple[RowGroup | None, int]:
         if number == _GROUP_CHUNKS and kind == _LIST:
             count, position = thrift_structs(data, position)
             for _ in range(count):
-                give_way()
+                yield_to_commits()
                 position = _chunk(data, position, walk)
         elif number == _GROUP_ROWS:
             walk.num_rows, position = thrift_integer(data, position)

@@ -49,10 +49,10 @@ def test_a_commit_in_progress_makes_the_work_wait_at_its_next_point(monkeypatch:
 
     def work() -> None:
         with found.behind():
-            found.give_way()
+            found.yield_to_commits()
             order.append("no wait")
             begun.wait(MINUTE)
-            found.give_way()
+            found.yield_to_commits()
             order.append("work")
 
     thread = threading.Thread(target=work)
@@ -74,8 +74,8 @@ def test_the_work_waits_until_the_last_of_several_commits_is_made() -> None:
         with found.ahead():
             with found.ahead():
                 pass
-            found.give_way()
-        found.give_way()
+            found.yield_to_commits()
+        found.yield_to_commits()
     assert waits.waited == [EACH_SECONDS]
 
 
@@ -86,10 +86,10 @@ def test_a_commit_that_does_not_end_is_waited_for_once() -> None:
         for _ in range(2):
             with found.behind():
                 for _ in range(1000):
-                    found.give_way()
+                    found.yield_to_commits()
                 with found.ahead():  # another one
-                    found.give_way()
-                    found.give_way()
+                    found.yield_to_commits()
+                    found.yield_to_commits()
     assert waits.waited == [EACH_SECONDS] * 4  # once for each, by each piece of work
 
 
@@ -99,7 +99,7 @@ def test_commits_without_end_hold_the_work_up_for_a_bounded_time() -> None:
         with found.behind():
             for _ in range(1000):
                 with found.ahead():
-                    found.give_way()
+                    found.yield_to_commits()
     assert max(waits.waited) <= EACH_SECONDS
     assert sum(waits.waited) == pytest.approx(2 * TOTAL_SECONDS)  # for each piece of work
 
@@ -107,10 +107,10 @@ def test_commits_without_end_hold_the_work_up_for_a_bounded_time() -> None:
 def test_who_is_not_behind_never_waits() -> None:
     found, waits = made()
     with found.ahead():
-        found.give_way()
+        found.yield_to_commits()
         with found.behind():
             pass
-        found.give_way()
+        found.yield_to_commits()
     assert waits.waited == []
 
 
@@ -119,7 +119,7 @@ def test_a_commit_that_fails_is_no_longer_ahead() -> None:
     with pytest.raises(KeyboardInterrupt), found.ahead():
         raise KeyboardInterrupt
     with found.behind():
-        found.give_way()
+        found.yield_to_commits()
     assert waits.waited == []
 
 
@@ -141,7 +141,7 @@ def test_an_interrupt_as_the_end_of_a_commit_is_told_leaves_nobody_ahead() -> No
     found._changed = waits
     gc.collect()
     with found.behind():
-        found.give_way()
+        found.yield_to_commits()
     assert waits.waited == []
 
 
@@ -169,7 +169,7 @@ def test_a_checkpoint_gives_way_between_the_pieces_that_it_writes(
     others = set(precedence._precedence._ahead)  # of commits that other tests have left in their threads
     points: list[int] = []
     monkeypatch.setattr(
-        write, "give_way", lambda: points.append(len(set(precedence._precedence._ahead) - others))
+        write, "yield_to_commits", lambda: points.append(len(set(precedence._precedence._ahead) - others))
     )
     table = dn.create(tmp_path / "t", {"id": [0]}, properties={"delta.checkpointInterval": 2})
     with dn.set_options(checkpoints="inline"):

@@ -29,7 +29,7 @@ from deltanb.actions import (
     Sidecar,
 )
 from deltanb.concurrency.memory import pool
-from deltanb.concurrency.precedence import give_way
+from deltanb.concurrency.precedence import yield_to_commits
 from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log import parquet_options
 from deltanb.log.arrays import regrouped
@@ -172,7 +172,7 @@ def write_checkpoint(
     """
     metadata = snapshot.metadata
     check_writable(snapshot.protocol, metadata, store.root, writes_data=False)
-    give_way()
+    yield_to_commits()
     state = _State(snapshot, options.clock(), before_each)
     policy = properties.get(metadata.configuration, "delta.checkpointPolicy")
     if policy == "v2" and supports(snapshot.protocol, "v2Checkpoint"):
@@ -197,9 +197,9 @@ class _State:
             *_live_transactions(snapshot, now),
             *snapshot.domain_metadata.values(),
         ]
-        give_way()
+        yield_to_commits()
         self.removes = _live_tombstones(snapshot, now)
-        give_way()
+        yield_to_commits()
         self._forms = _Forms(self.metadata)
         self._snapshot = snapshot
         self._files: Iterator[pa.Table] = iter(())
@@ -214,10 +214,10 @@ class _State:
         def begin(files: FileSet) -> _T:
             if kept is not None:
                 kept.forget()
-            give_way()
+            yield_to_commits()
             takes = (lambda _: False) if kept is None else kept.takes
             count, self._files = files.read_apart(FILES_SCHEMA.names, takes)
-            give_way()
+            yield_to_commits()
             self.num_adds = count + (0 if kept is None else kept.num_adds)
             self.num_rows = count + self.removes.num_rows
             self.is_small = self.num_adds + self.removes.num_rows + len(self.actions) <= SMALL_ROWS
@@ -368,7 +368,7 @@ def _encoded(
         **state.options.for_arrow
     ) as writer:
         for piece in pieces:
-            give_way()
+            yield_to_commits()
             columns = [piece.column(field.name) if field.name in piece.column_names
                        else _nulls(piece.num_rows, field.type) for field in schema]
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS_PER_GROUP)
@@ -377,7 +377,7 @@ def _encoded(
     sink.flush()
     end = b"".join(made.taken())
     for content in spliced(end, made.tell(), kept.contents()) if kept and kept.kept else (end,):
-        give_way()
+        yield_to_commits()
         yield content
 
 
@@ -421,7 +421,7 @@ def _put(store: LogStore, name: str, pieces: Iterator[bytes], state: _State) -> 
         for piece in pieces:
             size += len(piece)
             yield piece
-        give_way()
+        yield_to_commits()
         state.before_each()
 
     state.before_each()
