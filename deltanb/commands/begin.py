@@ -1,6 +1,7 @@
-"""How a command begins: a transaction on a table that is there, and that this library may change so.
+"""The beginning of a command: a transaction on an existing table that this library may change in this way.
 
-What lives here: :func:`begin`, and :func:`refuse_append_only` for commands that see later that rows go.
+What lives here: :func:`begin`, and :func:`refuse_append_only` for commands that find out later that they
+remove rows.
 What it does not know: what the command does.
 """
 
@@ -24,17 +25,17 @@ its rows."""
 def begin(
     log: DeltaLog, changes: Changes | None = "log", *, removes: str | None = None, at: int | None = None
 ) -> OptimisticTransaction:
-    """A transaction of a command, on a table that is there.
+    """A command's transaction on an existing table.
 
     Args:
-        changes: what the table's features are checked for; None where the command knows only later.
-        removes: the name of a command that may take rows away.
-        at: the version that is read; the newest unless given.
+        changes: what the table's features are checked for; None if the command knows only later.
+        removes: the name of a command that may remove rows.
+        at: the version to read, by default the newest.
 
     Raises:
         TableNotFound: there is no table.
         UnsupportedProtocol: the table has a feature that this library cannot read or write.
-        AppendOnlyTable: rows may go, and the table has ``delta.appendOnly=true``.
+        AppendOnlyTable: rows may be removed, and the table has ``delta.appendOnly=true``.
     """
     txn: OptimisticTransaction = active.begin(log, at)
     if txn.read_version < 0:
@@ -57,7 +58,7 @@ def begin(
 
 
 def refuse_append_only(txn: OptimisticTransaction, command: str) -> None:
-    """Stop a command that takes rows away before it writes any.
+    """Stop a command that removes rows before it writes any.
 
     Raises:
         AppendOnlyTable: the table has ``delta.appendOnly=true``.

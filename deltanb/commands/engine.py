@@ -1,8 +1,8 @@
-"""Who works on a command, the process or Spark, and the line that says so where a JVM is started for it.
+"""The choice of an engine for a command, the process or Spark, and the message before a JVM is started.
 
-What lives here: the choice that ``engine="auto"`` leaves to us. Spark works on what the process cannot
-evaluate, and on more bytes than it should take on; what the log says of sizes is believed as long as it
-keeps the work here, and held against the files before a JVM is started for it.
+What lives here: the choice for ``engine="auto"``. Spark does what the process cannot evaluate, and work on
+more bytes than the process should handle. The log's sizes are trusted if they keep the work in the process,
+and checked against the files before a JVM is started.
 What it does not know: what the command does.
 """
 
@@ -48,16 +48,16 @@ def choose_engine(
     txn: OptimisticTransaction, engine: str, files: FileScan, reason: UnsupportedPredicate | None,
     sql: Iterable[str | None] = (),
 ) -> str:
-    """``arrow`` or ``spark``: who works on these files.
+    """The engine for work on these files, ``arrow`` or ``spark``.
 
     Args:
-        engine: ``auto``, or the one that is wanted in any case.
-        files: those that may have to be read.
+        engine: ``auto``, or a particular one.
+        files: the files that may have to be read.
         reason: why the command's SQL cannot run in the process, None if it can.
-        sql: all of it.
+        sql: all SQL of the command.
 
-    With ``auto`` Spark works where the process cannot, and on more than ``MAX_IN_PROCESS_BYTES`` if it
-    is installed and can reach the files.
+    With ``auto``, Spark is chosen if the process cannot run the SQL, and for more than
+    ``MAX_IN_PROCESS_BYTES`` if it is installed and can reach the files.
 
     Raises:
         InvalidArgument: an unknown engine.
@@ -92,7 +92,7 @@ def named(engine: str) -> Engine:
 
 
 def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:
-    """As :func:`choose_engine`, for work that either of them can do: by the bytes of the files alone."""
+    """Like :func:`choose_engine`, for work that both can do: only by the size of the files."""
     if store.local_path("") is None or find_spec("pyspark") is None:
         return "arrow"
     size = bytes_to_read(store, files)
@@ -109,8 +109,8 @@ def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:
 def bytes_to_read(store: LogStore, files: Iterable[pa.Table], whole: bool = False) -> int:
     """Compressed bytes of data files, given as a snapshot lists them.
 
-    A ``size`` of the log may be wrong. Where their sum exceeds ``MAX_IN_PROCESS_BYTES``, the footers are
-    asked, those of the largest files first, until they exceed it too; with ``whole`` to the last one.
+    A ``size`` in the log may be wrong. If their sum exceeds ``MAX_IN_PROCESS_BYTES``, footers are read, those
+    of the largest files first, until they exceed it, too; with ``whole``, all of them.
     """
     known = pa.concat_tables([table.select(["path", "size"]) for table in files])
     logged = int(pc.sum(known["size"]).as_py() or 0)
@@ -125,7 +125,7 @@ def bytes_to_read(store: LogStore, files: Iterable[pa.Table], whole: bool = Fals
 
 
 def _stored_bytes(store: LogStore, path: str, logged: int) -> int:
-    """By the file's footer; by the log where there is none to read, which is another step's error."""
+    """The size by the file's footer, or by the log if it cannot be read, which a later step reports."""
     with suppress(DeltaError, OSError, ValueError), opened(store, decode_path(path)) as parquet:
         parquet.check_sound()
         groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
@@ -145,9 +145,9 @@ def check_engine(engine: str) -> None:
 
 
 def announce_spark(why: str, instead: str) -> None:
-    """Say in one line, on the error stream, that Spark is started though nobody has named it.
+    """Print one line to stderr before Spark is started without an explicit request.
 
-    Nothing is said where it runs already, or where it is a server (``SPARK_REMOTE``).
+    Prints nothing if Spark runs already or is a server (``SPARK_REMOTE``).
     """
     if os.environ.get("SPARK_REMOTE") or sys.stderr is None:
         return
@@ -160,9 +160,9 @@ def announce_spark(why: str, instead: str) -> None:
 
 
 def refuse_unknown_functions(sql: str) -> None:
-    """Refuse SQL that calls what Spark does not have, before a JVM is started to be told so.
+    """Refuse SQL that calls functions unknown to Spark, before a JVM is started in vain.
 
-    A session that runs already may have functions of its own, so it is asked; as is a server.
+    A running session or a server may have its own functions, so the SQL is passed to it.
 
     Raises:
         InvalidPredicate: naming the function, with the closest names.

@@ -1,7 +1,7 @@
-"""What a command did, and how long its phases took: what it answers with.
+"""The result of a command: what it did, and how long its phases took.
 
 What lives here: :class:`CommandResult`, :class:`Stopwatch`.
-What it does not know: any one of the commands.
+What it does not know: particular commands.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from deltanb.transaction.operations import CHANGES_DATA, Operation
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CommandResult(Displayable, int):
-    """What a command did; every command that commits to a table answers with one.
+    """The result of a command that commits to a table.
 
-    ``version`` is the version committed, None where there was nothing to do and so nothing was committed; of
-    an Iceberg table it is the id of the snapshot.
-    The result is that number, too: ``table.as_of(result)``, ``result == 3``, ``f"v{result}"``; one without a
-    version is equal to None, and no version of any table (-1) where a number is needed.
-    ``engine`` is who did the work: ``arrow`` (in the process), ``spark``, ``pyiceberg``, or ``log`` where the
-    log alone decided. ``metrics`` are the commit's, under Delta's names or Iceberg's, as integers (bytes,
-    milliseconds, rows).
+    ``version`` is the committed version, None if nothing was committed; for an Iceberg table it is the id of
+    the snapshot. The result is also that number: ``table.as_of(result)``, ``result == 3``, ``f"v{result}"``;
+    one without a version equals None, and is -1 as a number. ``engine`` is ``arrow`` (in the process),
+    ``spark``, ``pyiceberg``, or ``log`` if only the log was needed. ``metrics`` are the commit's, under
+    Delta's names or Iceberg's, as integers (bytes, milliseconds, rows).
 
     >>> print(CommandResult("DELETE", 3, "log", {"numDeletedRows": 4, "numRemovedBytes": 4100}))
     DELETE  ✓ committed v3  log only
@@ -42,7 +40,7 @@ class CommandResult(Displayable, int):
 
     @classmethod
     def of(cls, operation: Operation, version: int | None, engine: str = "log") -> CommandResult:
-        """The result of an operation that was committed as a version, or was not."""
+        """The result of an operation with its version, or None if it was not committed."""
         metrics = {name: int(value) for name, value in operation.metrics.items() if value is not None}
         return cls(operation.name, version, engine, metrics)
 
@@ -62,7 +60,7 @@ class CommandResult(Displayable, int):
         return format(self.version if self.version is None and not spec else int(self), spec)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """As text in IPython, which has a way of its own for numbers: the sheet, or a line within others."""
+        """The text in IPython, which would show a number: the sheet, or one line within other objects."""
         printer.text(str(self) if len(printer.stack) <= 1 else repr(self))
 
     def __eq__(self, other: object) -> bool:
@@ -78,7 +76,7 @@ class CommandResult(Displayable, int):
 
     @property
     def changes_data(self) -> bool:
-        """Whether the command is one that changes rows."""
+        """Whether the command changes rows."""
         return self.operation in CHANGES_DATA
 
 
@@ -96,7 +94,7 @@ class Stopwatch:
         self._laps: dict[str, int] = {}
 
     def lap(self, name: str) -> None:
-        """What was done since the last lap, or since the start, is the named phase."""
+        """End the named phase, which began at the last lap or at the start."""
         now = options.clock()
         self._laps[name], self._last = now - self._last, now
 

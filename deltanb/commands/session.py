@@ -1,7 +1,7 @@
-"""The Spark session that a command is done through, and what its settings say to the command.
+"""The settings of the Spark session that a command goes through.
 
-What lives here: :func:`through_session`. What it does not know: what each setting means (``engines/spark/``),
-and who chooses the engine.
+What lives here: :func:`through_session`. What it does not know: the meaning of each setting
+(``engines/spark/``), and the choice of the engine.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ __all__ = ["through_session"]
 
 
 def through_session(engine: str, data: Any = None, takes: Collection[str] = ()) -> dict[str, Any]:
-    """Let the session that a command is done through, if any, say what counts until the command ends.
+    """Apply the settings of the command's session, if it has one, until the command ends.
 
     Args:
-        engine: as it was asked for, or chosen.
-        data: the rows that the command was given; a DataFrame has a session.
-        takes: the arguments of the command that settings may give.
+        engine: the requested or chosen engine.
+        data: the command's rows; a DataFrame has a session.
+        takes: the arguments of the command that settings may provide.
 
     Returns:
-        Those that settings give.
+        The arguments that settings provide.
     """
     session = getattr(data, "sparkSession", None) if inputs.is_spark(data) else None
     if session is None and engine != "spark":

@@ -1,1 +1,1 @@
-"""Commands that make a table, or change what it is."""
+"""Commands that create a table, or change its definition."""

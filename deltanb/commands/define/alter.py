@@ -1,11 +1,11 @@
-"""What every ALTER has in common: the commit of new metadata, and who depends on a column.
+"""The common parts of ALTER commands: committing new metadata, and the dependents of a column.
 
 What lives here: :func:`commit_metadata` (with the check that the table can still be written),
 :func:`dependents`.
 What it does not know: any one of the commands (``alter_columns``, ``alter_properties``, …).
 
-An ALTER changes the log alone and reads no data file (ADD CONSTRAINT does). Two of them at once cannot both
-commit: the second raises ``MetadataChangedException``.
+An ALTER changes only the log and reads no data files (ADD CONSTRAINT does). Of two concurrent ones, the
+second raises ``MetadataChangedException``.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def commit_metadata(
     """Commit new metadata, with the protocol that it needs.
 
     Raises:
-        InvalidSchema, InvalidArgument: not metadata a table may have.
-        UnsupportedProtocol: the table could not be written by this library any more.
+        InvalidSchema, InvalidArgument: metadata that is not allowed.
+        UnsupportedProtocol: this library could no longer write the table.
         MetadataChangedException, ProtocolChangedException: another ALTER was first.
     """
     txn.update_metadata(metadata)
@@ -51,10 +51,10 @@ def commit_metadata(
 
 
 def refuse_unwritable(txn: OptimisticTransaction, metadata: Metadata, protocol: Protocol) -> None:
-    """Stop a change after which rows could not be written here, where they can be now.
+    """Stop a change after which this library could no longer write rows.
 
     Raises:
-        UnsupportedProtocol: naming the features that would stand in the way.
+        UnsupportedProtocol: naming the features that would prevent it.
     """
     before = _obstacles(txn.snapshot.protocol, txn.snapshot.metadata, txn.table)
     after = _obstacles(protocol, metadata, txn.table)
@@ -96,7 +96,8 @@ def refuse_dependents(metadata: Metadata, path: Sequence[str], what: str, table:
 
 
 def dependents(metadata: Metadata, path: Sequence[str]) -> list[str]:
-    """The constraints and generated columns that read a column, a part of it, or what it is part of."""
+    """The constraints and generated columns that read a column, a part of it, or a struct that contains
+    it."""
     lowered = tuple(name.lower() for name in path)
     return [f"{what} ({text})" for what, text in _expressions(metadata)
             if any(_overlap(lowered, read) for read in references(text))]
@@ -119,7 +120,7 @@ def _expressions(metadata: Metadata) -> Iterator[tuple[str, str]]:
 
 
 def references(expression: str) -> set[tuple[str, ...]]:
-    """The columns an expression names, in lower case; ``{()}``, anything, where it is not valid SQL.
+    """The columns an expression names, in lower case; ``{()}``, which means any, for invalid SQL.
 
     >>> sorted(references("a.B > 1 AND length(c) < 3"))
     [('a', 'b'), ('c',)]

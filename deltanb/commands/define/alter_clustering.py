@@ -1,4 +1,4 @@
-"""CLUSTER BY: the columns that OPTIMIZE lays rows out by (PROTOCOL.md, "Clustered Table").
+"""CLUSTER BY: the columns by which OPTIMIZE orders rows (PROTOCOL.md, "Clustered Table").
 
 What lives here: the command that sets or ends a table's clustering.
 What it does not know: how files are clustered (``clustering.py``, ``optimize.py``).
@@ -35,7 +35,7 @@ MAX_COLUMNS = 4  # Delta's limit: with more, no column is clustered well
 
 @active.command
 def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> CommandResult:
-    """Set the columns that OPTIMIZE clusters the table by; files are laid out anew by OPTIMIZE only.
+    """Set the columns by which OPTIMIZE clusters the table; only OPTIMIZE rewrites files.
 
     Args:
         columns: at most four paths (``a.b`` reaches into structs); None or empty for none.
@@ -102,7 +102,7 @@ def _require_statistics(
     txn: OptimisticTransaction, paths: Sequence[tuple[str, ...]],
     physical: Sequence[tuple[str, ...]],
 ) -> None:
-    """Files are laid out by their statistics, so a clustering column must have minimum and maximum."""
+    """Refuse a clustering column without minimum and maximum, since files are chosen by their statistics."""
     schema = txn.metadata.schema
     with_statistics = {leaf.path for leaf in indexed_leaves(schema, txn.metadata, (), txn.protocol)}
     bounded = {leaf.path: leaf.bounds

@@ -4,8 +4,8 @@ What lives here: the rules of each change and its record. Names are paths: ``a.b
 struct ``a``, ``a.element.b`` one of the structs in the array ``a``; backticks quote names with dots.
 What it does not know: surgery on schemas (``schema/paths.py``), SQL's types (``schema/ddl.py``).
 
-No data file is read or written: a column that a file lacks is NULL there, a narrower type is widened
-while it is read, and column mapping finds columns under the names they had when the file was written.
+No data file is read or written: a column that a file lacks is NULL, a narrower type is widened on
+reading, and column mapping finds columns by the names in the file.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ VALUES = (CURRENT_DEFAULT, GENERATION_EXPRESSION, "delta.identity.")
 
 @active.command
 def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
-    """Add columns, or fields of structs; rows written before have NULL there.
+    """Add columns, or fields of structs; they are NULL in existing rows.
 
     Args:
         columns: SQL text as in ADD COLUMNS (``"gate string COMMENT 'at departure' AFTER carrier,
@@ -75,9 +75,9 @@ def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
         The version committed.
 
     Raises:
-        InvalidSchema: no such type, parent or neighbour; a name that is there; NOT NULL.
-        InvalidArgument: a default or generated value, which the rows there are do not have.
-        UnsupportedProtocol: a type with which this library cannot write.
+        InvalidSchema: no such type, parent or neighbour; a name that is taken; NOT NULL.
+        InvalidArgument: a default or generated value, which existing rows do not have.
+        UnsupportedProtocol: a type that this library cannot write.
     """
     new_columns = list(definitions(columns, "add_columns"))
     if not new_columns:
@@ -99,11 +99,11 @@ def add_columns(log: DeltaLog, columns: Any) -> CommandResult:
 
 
 def definitions(columns: Any, command: str) -> Iterable[ColumnDefinition]:
-    """Columns as people write them, one by one: text, a mapping, fields, or a list of any of these.
+    """The definitions in a text, a mapping, fields, or a list of any of these.
 
     Raises:
-        InvalidArgument: nothing of these; ``command`` is what takes them.
-        InvalidSchema: text that is no list of columns.
+        InvalidArgument: none of these; the message names ``command``.
+        InvalidSchema: text that is not a list of columns.
     """
     if isinstance(columns, str):
         yield from parse_columns(columns)
@@ -142,11 +142,11 @@ def _data_type(type_: Any) -> DataType:
 
 
 def new_field(path: Sequence[str], field: StructField, table: str) -> StructField:
-    """A field as a new one of a table that has rows: without what belongs to a column of another table.
+    """A field as a new column of a table with rows, without metadata of another table's column.
 
     Raises:
-        InvalidSchema: NOT NULL, which the rows that are there are not.
-        InvalidArgument: a default or generated value, which they do not have.
+        InvalidSchema: NOT NULL, which existing rows violate.
+        InvalidArgument: a default or generated value, which existing rows do not have.
     """
     _refuse_values(path, field, table)
     metadata = {k: v for k, v in field.metadata.items() if not k.startswith(_INTERNAL)}
@@ -183,7 +183,7 @@ def _refuse_name_taken(
 
 @active.command
 def rename_column(log: DeltaLog, name: str | Sequence[str], new_name: str) -> CommandResult:
-    """Rename a column or a nested field; the files keep the old name, which only the log knows then.
+    """Rename a column or a nested field; files keep the physical name, so none is rewritten.
 
     Args:
         name: the path, e.g. ``"plane.seats"``.
@@ -227,10 +227,10 @@ def drop_columns(
 
     Args:
         names: paths, or one path.
-        if_exists: leave out those that are not there.
+        if_exists: ignore those that do not exist.
 
     Returns:
-        The version committed in its ``version``; None there if ``if_exists`` left nothing to drop.
+        A result whose ``version`` is None if ``if_exists`` left nothing to drop.
 
     Raises:
         InvalidArgument: the table does not map columns; a partition or clustering column; a constraint
@@ -261,7 +261,7 @@ def drop_columns(
 
 
 def refuse_drop(txn: OptimisticTransaction, path: tuple[str, ...]) -> None:
-    """Refuse to drop a column or field that the table needs, or that its files would go on to show.
+    """Refuse to drop a column or field that the table needs, or that would still be in its files.
 
     Raises:
         InvalidArgument: the table does not map columns; a partition or clustering column; a constraint or
@@ -290,7 +290,7 @@ def _require_mapping(txn: OptimisticTransaction, what: str, path: Sequence[str])
 def with_stats_columns(
     metadata: Metadata, path: tuple[str, ...], new_path: tuple[str, ...] | None
 ) -> Metadata:
-    """The metadata with a renamed or dropped column followed in ``delta.dataSkippingStatsColumns``."""
+    """The metadata with ``delta.dataSkippingStatsColumns`` updated for a renamed or dropped column."""
     named = properties.get(metadata.configuration, STATS_COLUMNS)
     if named is None:
         return metadata
@@ -329,17 +329,17 @@ def change_column(
         comment: a new comment.
         nullable: True drops NOT NULL. Delta does not set it on a column; a constraint does the same.
         position: ``"first"`` or ``"after <name>"``, beside its siblings.
-        default: SQL of the value that later rows have where they do not say; needs the feature
+        default: SQL of the value for later rows that lack the column; needs the feature
             ``allowColumnDefaults``.
-        drop_default: take the default away.
+        drop_default: remove the default.
 
     Returns:
-        The version committed; a column that is like that already is committed as it is, as in Delta Spark.
+        The version committed, even if nothing changes, as in Delta Spark.
 
     Raises:
-        InvalidSchema: no such column, or no widening.
-        InvalidArgument: a feature that is needed is not on; no change is named; the type of a column
-            that a constraint or generated column reads.
+        InvalidSchema: no such column, or not a widening.
+        InvalidArgument: a required feature is not enabled; no change is given; the type of a column that a
+            constraint or generated column reads.
     """
     if all(change in (None, False) for change in (type, comment, position, default, drop_default)) and (
             nullable is None):
@@ -425,7 +425,7 @@ def with_type(
     """The field with another type, and the schema with it and its record.
 
     Raises:
-        InvalidSchema: no widening of the type that is there.
+        InvalidSchema: not a widening of the present type.
         InvalidArgument: type widening is off, or a constraint or generated column reads it.
     """
     old = field.type

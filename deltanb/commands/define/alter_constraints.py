@@ -1,6 +1,6 @@
 """ADD and DROP CONSTRAINT: conditions that every row satisfies (PROTOCOL.md, "CHECK Constraints").
 
-What lives here: the check of the rows that are there, and the property a constraint is kept in.
+What lives here: the check of existing rows, and the property that holds a constraint.
 What it does not know: how rows are checked while they are written (``engines/arrow/constraints.py``).
 """
 
@@ -38,16 +38,16 @@ RESERVED = "__char_varchar_string_length_check__"
 def add_constraint(
     log: DeltaLog, name: str, expression: str, engine: str | None = None
 ) -> CommandResult:
-    """Add a CHECK constraint after every row that is there was found to satisfy it.
+    """Add a CHECK constraint, if all existing rows satisfy it.
 
-    Only files that may hold a violating row are read: those that partition values or statistics clear
-    are not, and a partition that the condition names narrows what a commit beside this one may add.
+    Only files that may hold a violating row, by their partition values and statistics, are read. A partition
+    named in the condition limits which concurrent appends conflict.
 
     Args:
-        name: of the constraint, compared without case.
+        name: the constraint's name, compared without case.
         expression: a condition in SQL; NULL violates it.
         engine: ``"process"`` or ``"spark"``; by default the process, and Spark where the condition is
-            outside what the process evaluates.
+            not supported in the process.
 
     Returns:
         The version committed.
@@ -81,11 +81,11 @@ def add_constraint(
 
 @active.command
 def drop_constraint(log: DeltaLog, name: str, if_exists: bool = False) -> CommandResult:
-    """Take a CHECK constraint away.
+    """Drop a CHECK constraint.
 
     Args:
         name: compared without case.
-        if_exists: accept that there is none; the commit then records ``existed`` = false, as Delta does.
+        if_exists: do not raise if there is none; the commit then records ``existed`` = false, as in Delta.
 
     Returns:
         The version committed.

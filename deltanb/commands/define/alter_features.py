@@ -1,4 +1,4 @@
-"""ADD FEATURE and protocol upgrades: what a table asks of its readers and writers, raised.
+"""ADD FEATURE and protocol upgrades: raise a table's requirements of readers and writers.
 
 What lives here: :func:`add_feature`, :func:`upgrade_protocol`.
 What it does not know: how a feature is dropped (``drop_feature.py``), the arithmetic of protocols
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 @active.command
 def add_feature(log: DeltaLog, names: str | Sequence[str]) -> CommandResult:
-    """Add table features to the protocol, with those they require; properties switch some of them on.
+    """Add table features to the protocol, with those they require; some also need properties.
 
     Args:
         names: e.g. ``"vacuumProtocolCheck"``, in any case.
 
     Returns:
-        The version committed in its ``version``; None there if the table has them all.
+        A result whose ``version`` is None if the table has them all.
 
     Raises:
-        UnsupportedProtocol: a feature that this library does not know, or cannot write with.
+        UnsupportedProtocol: a feature that this library does not know or cannot write.
         InvalidArgument: ``clustering``, which
             :func:`~deltanb.commands.define.alter_clustering.cluster_by` adds.
 
@@ -77,11 +77,11 @@ def upgrade_protocol(log: DeltaLog, reader_version: int, writer_version: int) ->
         writer_version: 1 to 7; 7 where the reader version is 3.
 
     Returns:
-        The version committed in its ``version``; None there if the table has these versions.
+        A result whose ``version`` is None if the table has these versions.
 
     Raises:
         InvalidArgument: no such versions, or lower ones than the table has.
-        UnsupportedProtocol: versions that imply a feature with which this library cannot write.
+        UnsupportedProtocol: versions that imply a feature that this library cannot write.
     """
     for what, version, most in (("reader", reader_version, TABLE_FEATURES_READER),
                                 ("writer", writer_version, TABLE_FEATURES_WRITER)):
@@ -109,7 +109,7 @@ def feature_name(name: str) -> str:
     """A feature's name as the protocol spells it.
 
     Raises:
-        UnsupportedProtocol: there is no such feature in this library; close names are given.
+        UnsupportedProtocol: an unknown feature; suggests similar names.
     """
     short_name = str(name).removeprefix(FEATURE_PREFIX)
     known = feature_named(short_name)

@@ -1,9 +1,8 @@
 """ALTER TABLE SET and UNSET TBLPROPERTIES: properties, description and name of a table.
 
-What lives here: which properties people may set and what follows: the protocol is raised, column mapping
-gives every column an id and keeps the names in the files, row tracking first gives ids to the rows that
-are there.
-What it does not know: what a property does afterwards.
+What lives here: which properties can be set, and the consequences: the protocol is raised, column mapping
+gives every column an id and keeps the names in files, row tracking first gives ids to existing rows.
+What it does not know: the later effects of a property.
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ _ELSEWHERE = {
 def set_properties(log: DeltaLog, values: Mapping[str, Any]) -> CommandResult:
     """Set table properties; ``delta.`` names in any case.
 
-    The protocol is raised where a property needs it. ``delta.columnMapping.mode`` goes from none to name
-    only. ``delta.enableRowTracking`` on a table with rows commits first what gives them ids (ROW TRACKING
-    BACKFILL, in several versions where the table is large). ``delta.feature.<name> = supported`` adds
-    a feature; ``comment`` is the description.
+    The protocol is raised if a property needs it. ``delta.columnMapping.mode`` can only change from none to
+    name. ``delta.enableRowTracking`` on a table with rows first commits their ids (ROW TRACKING BACKFILL, in
+    several versions for a large table). ``delta.feature.<name> = supported`` adds a feature; ``comment`` is
+    the description.
 
     Args:
         values: name to value; values are text, numbers or bools.
 
     Returns:
-        With the version that holds the properties.
+        A result with the version that has the properties.
 
     Raises:
-        InvalidArgument: a value that the property does not take, or a property that is not set this way.
-        UnsupportedProtocol: a feature with which this library cannot write.
+        InvalidArgument: an invalid value, or a property that cannot be set like this.
+        UnsupportedProtocol: a feature that this library cannot write.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"]})
@@ -107,7 +106,7 @@ def _changed(metadata: Metadata, texts: Mapping[str, str], table: str) -> Metada
 
 
 def _with_mapping(before: Metadata, after: Metadata, table: str) -> Metadata:
-    """Column mapping begins: ids for all columns, and the names that the files have."""
+    """Enable column mapping: ids for all columns, with the names in the files."""
     old = properties.get(before.configuration, column_mapping.MODE_KEY)
     new = properties.get(after.configuration, column_mapping.MODE_KEY)
     if old == new:
@@ -156,17 +155,17 @@ def _check_row_tracking(configuration: Mapping[str, str], table: str) -> None:
 def unset_properties(
     log: DeltaLog, names: str | Sequence[str], if_exists: bool = False
 ) -> CommandResult:
-    """Take table properties away; their defaults hold again.
+    """Unset table properties; their defaults apply again.
 
     Args:
         names: one name or several; ``comment`` is the description.
-        if_exists: leave out those that are not set.
+        if_exists: ignore those that are not set.
 
     Returns:
         The version committed.
 
     Raises:
-        InvalidArgument: a property that is not set, or not taken away like this.
+        InvalidArgument: a property that is not set, or cannot be unset like this.
     """
     named = [properties.spelled(name) for name in ([names] if isinstance(names, str) else names)]
     if not named:
@@ -195,7 +194,7 @@ def unset_properties(
 
 @active.command
 def set_description(log: DeltaLog, description: str | None) -> CommandResult:
-    """Say what the table is; None takes the description away."""
+    """Set the table's description; None removes it."""
     if description is None:
         return unset_properties(log, COMMENT, if_exists=True)
     return set_properties(log, {COMMENT: description})
@@ -203,10 +202,10 @@ def set_description(log: DeltaLog, description: str | None) -> CommandResult:
 
 @active.command
 def set_name(log: DeltaLog, name: str | None) -> CommandResult:
-    """Name the table in its metadata; the path stays.
+    """Set the table's name in its metadata; the path stays.
 
     Raises:
-        InvalidArgument: no text.
+        InvalidArgument: not text.
     """
     if name is not None and (not isinstance(name, str) or not name):
         raise InvalidArgument(f"a table's name is text, found {name!r}")

@@ -1,15 +1,15 @@
-"""CLONE, shallow: a table of its own whose rows lie, for now, in the files of another.
+"""Shallow CLONE: a new table whose rows are, at first, in the files of another.
 
 What lives here: :func:`clone`: the source's files under absolute paths, its schema and properties, and
 the operation's record.
 What it does not know: rows; no data file is read or copied.
 
-A log keeps no secrets: where the source's root has credentials in it, the files are named without them, and
-whoever reads the clone brings their own. A file that only a signature in its path opens cannot be cloned.
+A log stores no secrets: if the source's root has credentials in it, the files are named without them, and
+readers of the clone bring their own. A file that needs a signature in its path cannot be cloned.
 
-The clone and its source part from there: what is written to one is not in the other. Rows have the ids of
-the source, unless the clone goes over a table that gives ids already. A vacuum of the
-source deletes files that the source no longer needs, whether a clone does or not.
+The clone and its source are independent from then on. Rows have the ids of the source, unless the clone
+replaces a table that has row ids. A vacuum of the source deletes files that the source no longer needs, even
+if a clone does.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ def clone(
     user_metadata: str | None = None,
     allow_files: bool = False,
 ) -> DeltaLog:
-    """The log of a new table with the rows, schema and properties of a version of another; nothing is copied.
+    """The log of a new table with the rows, schema and properties of another table's version; nothing is
+    copied.
 
     Args:
         snapshot: the version to clone.
-        path: where the clone goes; in the source's bucket it is reached as the source is.
-        mode: where a table is already, ``"error"`` raises, ``"overwrite"`` replaces what it is and keeps
-            its history.
-        user_metadata: a text kept in the commit.
-        allow_files: as of :func:`deltanb.create`.
+        path: the clone's place; within the source's bucket it is accessed like the source.
+        mode: if a table exists, ``"error"`` raises, ``"overwrite"`` replaces it and keeps its history.
+        user_metadata: a text to record in the commit.
+        allow_files: as in :func:`deltanb.create`.
 
     Raises:
-        TableAlreadyExists: there is a table.
-        InvalidArgument: the source itself, a place where others have files, an unknown mode, or files that
-            the source names by signed URLs.
+        TableAlreadyExists: a table exists there.
+        InvalidArgument: the source itself, a folder with other files, an unknown mode, or files that the
+            source names by signed URLs.
         ConcurrentWriteException: another commit was first; nothing was written.
 
     >>> import deltanb as dn
@@ -136,7 +136,7 @@ def clone(
 
 
 def _elsewhere(file: AddFile, store: LogStore) -> AddFile:
-    """The file, and its deletion vector, as another table has to name them."""
+    """The file, and its deletion vector, with paths for another table."""
     vector = file.deletion_vector
     named = vector and vector_path(vector.storage_type, vector.path_or_inline_dv)
     if vector is not None and named:
@@ -164,13 +164,13 @@ def _absolute(path: str, store: LogStore, *, is_encoded: bool = True) -> str:
 
 
 def _own_names(metadata: Metadata) -> dict[str, str]:
-    """The table's own columns of row ids: files of the source hold other ones, which say nothing here."""
+    """The metadata with the table's own row id columns: those in the source's files do not apply here."""
     configuration = with_materialized_names(metadata).configuration
     return {key: configuration[key] for key in MATERIALIZED_NAMES}
 
 
 def _domains(txn: OptimisticTransaction, source: Snapshot, retained: frozenset[str]) -> list[Action]:
-    """The source's metadata domains, in place of those that are there and not ``kept``."""
+    """The source's metadata domains, replacing existing ones that are not ``retained``."""
     theirs = source.domain_metadata
     ours = txn.snapshot.domain_metadata if txn.read_version >= 0 else {}
     ended = [DomainMetadata(name, domain.configuration, removed=True)

@@ -1,8 +1,8 @@
 """Liquid clustering: which columns a table is clustered by, and which of its files are.
 
-What lives here: the columns of the domain ``delta.clustering`` by their logical names, the mark that a
-clustered file bears (PROTOCOL.md, "Clustered Table"), and the choice of files to be clustered.
-What it does not know: how rows are brought into order (``zorder``), the commit (``optimize``).
+What lives here: the columns of the domain ``delta.clustering`` by their logical names, the mark of clustered
+files (PROTOCOL.md, "Clustered Table"), and the choice of files to cluster.
+What it does not know: how rows are ordered (``zorder``), the commit (``optimize``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 def logical_columns(snapshot: Snapshot) -> list[Path]:
-    """The same columns as the schema names them."""
+    """The same columns by their names in the schema."""
     mode = column_mapping.mode_of(snapshot.metadata, snapshot.protocol)
     return [_logical(path, snapshot.schema, mode) for path in clustering_columns(snapshot)]
 
@@ -48,9 +48,9 @@ def _logical(path: Path, schema: StructType, mode: str) -> Path:
 
 
 def to_cluster(files: pa.Table, full: bool) -> pa.Table:
-    """The files that clustering takes up: those that bear no provider's mark, or all of ours.
+    """The files to cluster: those without a provider's mark, or also all with ours.
 
-    Files that another implementation clustered are its own and stay.
+    Files that another implementation clustered are left alone.
     """
     provider = files["clustering_provider"]
     unclustered = pc.is_null(provider)

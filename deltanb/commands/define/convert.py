@@ -1,7 +1,7 @@
-"""CONVERT: a folder of Parquet files becomes a Delta table, where it lies.
+"""CONVERT: turn a folder of Parquet files into a Delta table in place.
 
-What lives here: :func:`convert`: the files found, their schema put together, partition values taken
-from folder names, statistics taken from footers, and the first commit.
+What lives here: :func:`convert`: listing the files, merging their schemas, partition values from folder
+names, statistics from footers, and the first commit.
 What it does not know: rows; no data file is moved or rewritten.
 """
 
@@ -57,7 +57,7 @@ def convert(
     description: str | None = None,
     collect_stats: bool = True,
 ) -> DeltaLog:
-    """The log of a folder made a table; arguments and errors are those of :func:`deltanb.convert`."""
+    """The log of the converted folder; arguments and errors are those of :func:`deltanb.convert`."""
     from deltanb.text.progress import progress
 
     log = DeltaLog.for_table(path)
@@ -156,7 +156,7 @@ def _type(name: str, kind: Any) -> DataType:
 
 
 def _check_listing(store: LogStore, names: list[str], columns: list[StructField]) -> None:
-    """Refuse what a log cannot name, and linked folders, which the listing does not follow."""
+    """Refuse names that a log cannot hold, and linked folders, which the listing does not follow."""
     for name in names:
         if not can_be_named(name):
             raise InvalidArgument(
@@ -229,8 +229,8 @@ def _naming(store: LogStore, name: str) -> AbstractContextManager[None]:
 
 
 def _stored(kind: pa.DataType, has_instants: bool) -> pa.DataType:
-    """What is in a file, whatever it is an extension of; INT96 holds instants in UTC, which pyarrow shows as
-    times without a zone."""
+    """The storage type of a file's type; INT96 holds instants in UTC, which pyarrow shows without a time
+    zone."""
     if isinstance(kind, pa.BaseExtensionType):
         return _stored(kind.storage_type, has_instants)
     if has_instants and pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is None:
@@ -246,12 +246,12 @@ def _stored(kind: pa.DataType, has_instants: bool) -> pa.DataType:
 
 
 def _nullable(schema: StructType) -> StructType:
-    """What the files happen to hold is no promise for those to come."""
+    """The type with everything nullable: later files may have NULLs where these have none."""
     return StructType(StructField(f.name, f.type) for f in schema.fields)
 
 
 def _schema(files: list[_File], columns: list[StructField]) -> StructType:
-    """The columns of all files, in the order in which they come up; partition columns last."""
+    """The columns of all files, in order of appearance; partition columns last."""
     partitioned = {column.name.lower() for column in columns}
     merged = StructType([])
     for file in files:

@@ -1,7 +1,7 @@
 """CREATE TABLE: a table from a schema, or from data.
 
 What lives here: :func:`create`: the first metadata and protocol of a table, and its first rows.
-What it does not know: how rows become files, how a commit goes.
+What it does not know: how rows become files, how commits work.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def create(
     application: tuple[str, int] | None = None,
     allow_files: bool = False,
 ) -> DeltaLog:
-    """The log of a table that is created; arguments and errors are those of :func:`deltanb.create`.
+    """The log of the created table; arguments and errors are those of :func:`deltanb.create`.
 
-    ``path`` may be a log, too, for a table whose commits do not go into its folder alone. ``application``
+    ``path`` may also be a log, for a table of a catalog. ``application``
     is (application id, version) of the write, as in :func:`deltanb.commands.rows.write.append`.
     """
     if mode not in MODES:
@@ -100,7 +100,7 @@ def create(
 
 
 def schema_and_data(source: Any) -> tuple[StructType, Any]:
-    """The schema of the table to be, and its rows if there are any to write."""
+    """The schema of the new table, and its rows if there are any."""
     if isinstance(source, StructType):
         return source, None
     if isinstance(source, str):
@@ -131,10 +131,10 @@ def metadata_of(
     schema: StructType, partition_by: Sequence[str], properties: Mapping[str, Any],
     name: str | None = None, description: str | None = None,
 ) -> Metadata:
-    """The metadata of a table that is to be created, as it was asked for.
+    """The metadata of the new table.
 
     Raises:
-        InvalidSchema, InvalidArgument: columns or properties that no table may have.
+        InvalidSchema, InvalidArgument: columns or properties that are not allowed.
     """
     if not schema.fields:
         raise InvalidSchema("a table needs at least one column; the data, or the schema, has none")
@@ -187,6 +187,6 @@ def _create(
 
 
 def _domains_removed(txn: OptimisticTransaction) -> list[Action]:
-    """Domains describe the table that is replaced; the row id mark goes on."""
+    """Remove the replaced table's domains, except the row id high-water mark."""
     return [DomainMetadata(name, domain.configuration, removed=True)
             for name, domain in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"]

@@ -1,10 +1,10 @@
-"""DROP FEATURE: a table feature leaves the protocol, so that more clients can open the table.
+"""DROP FEATURE: remove a table feature from the protocol, so that more clients can open the table.
 
-What lives here: what each feature that can go leaves behind and how that is taken away, and the two ways
-of Delta to protect readers from older versions that still bear it: checkpoints that stay
-(``checkpointProtection``), or history that goes (``truncate_history``).
-What it does not know: rewriting data. Deletion vectors, mapped names and narrower types in files are
-the user's to rewrite first; the refusal says how.
+What lives here: the traces of each droppable feature and how to remove them, and Delta's two ways to protect
+readers from older versions that still use it: protected checkpoints (``checkpointProtection``), or truncated
+history (``truncate_history``).
+What it does not know: rewriting data. The user has to rewrite files with deletion vectors, mapped names or
+narrower types first; the refusal says how.
 """
 
 from __future__ import annotations
@@ -66,26 +66,28 @@ _ROW_TRACKING = ("delta.enableRowTracking", "delta.rowTrackingSuspended")
 
 @active.command
 def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> CommandResult:
-    """Take a table feature out of the protocol, after its traces in the newest version.
+    """Remove a table feature from the protocol, after removing its traces from the newest version.
 
-    Properties that switch it on are unset first, in commits of their own. A feature that readers must know
-    leaves older versions that cannot be read without it: three checkpoints are written and the table gets
-    the feature ``checkpointProtection``, which keeps them; or, with ``truncate_history``, the log is cut
-    off at 24 hours (``delta.dropFeatureTruncateHistory.retentionDuration``), and the command is to be
-    given a second time when that time has passed.
+    Properties that enable it are unset first, in their own commits. If readers need the feature, older
+    versions still do: three checkpoints are written and the table gets the feature ``checkpointProtection``,
+    which keeps them; or, with ``truncate_history``, the log is truncated to 24 hours
+    (``delta.dropFeatureTruncateHistory.retentionDuration``), and the command has to be run again after that
+    time.
 
     Args:
-        name: of the feature.
-        truncate_history: lose older versions instead of protecting them.
+        name: the feature's name.
+        truncate_history: discard older versions instead of protecting them.
 
     Returns:
-        The version in which the feature is gone.
+        The version without the feature.
 
     Raises:
-        InvalidArgument: the table does not have the feature, or another one needs it; it cannot be dropped;
-            rows, columns or constraints still use it (named, with the way out; nothing was changed).
-        IllegalStateError: ``truncate_history``: older versions use it still; when to try again.
-        FeatureDropConflict: another writer began to use it meanwhile.
+        InvalidArgument: the table does not have the feature, or another one requires it; it cannot be
+        dropped;
+            rows, columns or constraints still use it (the message says how to remove them; nothing was
+            changed).
+        IllegalStateError: with ``truncate_history``, older versions still use it; says when to try again.
+        FeatureDropConflict: another writer used it meanwhile.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"]},
@@ -168,12 +170,12 @@ def _removable(name: str, snapshot: Snapshot, table: str) -> tuple[str, _Removab
 # --- history --------------------------------------------------------------------------------------
 
 def _checkpointed_commit(log: DeltaLog) -> None:
-    """A commit that holds nothing, and a checkpoint of it."""
+    """Write an empty commit and its checkpoint."""
     log.checkpoint(begin(log).commit([], Operation("Empty Commit")))
 
 
 def _truncate(log: DeltaLog, feature: str, removable: _Removable, cleaned: bool) -> None:
-    """Cut the log off, and refuse while what stays of it uses the feature."""
+    """Truncate the log, and refuse while the rest of it uses the feature."""
     snapshot = log.update()
     retention = properties.get(snapshot.properties, TRUNCATED_TO)
     hours = f"{retention / 3_600_000:g} hours ({TRUNCATED_TO})"
@@ -208,7 +210,8 @@ def _history_uses(log: DeltaLog, removable: _Removable) -> bool:
 
 
 def _keep_vector_files(log: DeltaLog) -> None:
-    """Tombstones for vector files that older versions need: clients that do not know them spare those."""
+    """Commit tombstones for vector files that older versions need, so that all clients' vacuums spare
+    them."""
     from deltanb.engines.arrow.deletion_vectors import vector_path
 
     txn = begin(log)
@@ -233,16 +236,16 @@ def _keep_vector_files(log: DeltaLog) -> None:
 # --- the features ---------------------------------------------------------------------------------
 
 def _nothing(*_: object) -> None:
-    """There is nothing to refuse, or to take away."""
+    """Do nothing: there is nothing to refuse or remove."""
 
 
 @dataclass(frozen=True)
 class _Removable:
-    """What dropping one feature takes.
+    """How to drop one feature.
 
-    ``refuse`` raises for traces that only the user can remove; ``clean`` commits away the rest until
-    ``is_clean``; ``uses`` finds traces in older commits, None where history need not be protected.
-    ``properties`` and ``domains`` go with the feature itself.
+    ``refuse`` raises for traces that only the user can remove; ``clean`` commits the removal of the others
+    until ``is_clean``; ``uses`` finds traces in older commits, None if history need not be protected.
+    ``properties`` and ``domains`` are removed with the feature.
     """
 
     is_clean: Callable[[Snapshot], bool] = lambda snapshot: True
@@ -335,7 +338,7 @@ def _narrower_file(snapshot: Snapshot, files: pa.Table) -> str | None:
 
 
 def _stop_widening(log: DeltaLog) -> None:
-    """No more changes of types, then no record of those that were."""
+    """Disable type widening, then remove the records of changes."""
     if _WIDENING in log.update().properties:
         unset_properties(log, [_WIDENING], if_exists=True)
     txn = begin(log)

@@ -1,9 +1,9 @@
-"""Schema evolution: the schema a table has after data with other columns was written to it.
+"""Schema evolution: the schema of a table after a write of data with other columns.
 
 What lives here: the schema of data (:func:`schema_of`), the merging of two schemas
 (:func:`merge`, the rules of Delta's ``mergeSchema``), and metadata with a new schema
 (:func:`with_schema`: column-mapping ids for new columns, partition columns spelled as the schema does).
-What it does not know: values; whether each one fits is checked as it is written.
+What it does not know: values, which are checked as they are written.
 
 >>> from deltanb.schema.types import PrimitiveType
 >>> table = StructType([StructField("id", PrimitiveType("long"), nullable=False)])
@@ -38,7 +38,7 @@ _MAPPING_KEYS = (column_mapping.ID_KEY, column_mapping.NAME_KEY)
 
 
 def schema_of(data: Any) -> StructType:
-    """The Delta schema of data that is to be written: a Spark DataFrame, or a ``Source``.
+    """The Delta schema of data to write: a Spark DataFrame, or a ``Source``.
 
     Raises:
         InvalidSchema: a column whose Arrow type Delta does not have.
@@ -56,7 +56,7 @@ def merge(table: StructType, data: StructType, *, widen: bool = False) -> Struct
 
     New columns and new fields of structs (also inside arrays and maps) are appended, nullable. Existing
     ones keep name, nullability and metadata. Types stay, and values are checked against them; with
-    ``widen`` a type that the data exceeds is widened where the protocol allows it (PROTOCOL.md, "Type
+    ``widen``, a type that is too narrow for the data is widened if the protocol allows it (PROTOCOL.md, "Type
     Widening"), and the change recorded in the field.
 
     Raises:
@@ -139,7 +139,7 @@ def widened(current: PrimitiveType, update: PrimitiveType) -> PrimitiveType | No
 
 
 def fresh(type_: DataType) -> DataType:
-    """The type as a new column has it: everything nullable, without another table's column ids."""
+    """The type for a new column: everything nullable, without another table's column ids."""
     if isinstance(type_, StructType):
         return StructType(StructField(f.name, fresh(f.type), True, _plain(f.metadata))
                           for f in type_.fields)
@@ -186,7 +186,7 @@ def with_schema(
 
 
 def check_retained_constraints(before: Metadata, after: Metadata) -> None:
-    """Refuse a schema whose changed column types a CHECK constraint or a generated column depends on.
+    """Refuse changed types of columns that a CHECK constraint or a generated column depends on.
 
     Raises:
         SchemaMismatch: a constraint, or a generated column's expression, reads a column whose type changes.

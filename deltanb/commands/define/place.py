@@ -1,8 +1,8 @@
-"""Where a table is made: a folder in which others have files is refused, since VACUUM would delete them.
+"""The place of a new table: a folder with other files is refused, since VACUUM would delete them.
 
-What lives here: :func:`check_place`, and :func:`begun`, by which files of a creation that was killed are
-known.
-What it does not know: what the table will be.
+What lives here: :func:`check_place`, and :func:`begun`, which marks the files of a creation in case it is
+killed.
+What it does not know: the new table.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MAX_LOOKED_AT = 1000  # files among which Parquet is looked for, to name the way
 
 
 def check_place(store: LogStore, partition_by: Collection[str] = ()) -> None:
-    """Refuse a place where others have files, any that VACUUM would delete, or tables in its folders.
+    """Refuse a place with files that VACUUM would delete, or with tables in its folders.
 
-    Files that a creation of ours has left, because it was killed, are no hindrance.
+    Files that a killed creation of ours has left are ignored.
 
     Raises:
-        InvalidArgument: naming the files, and the ways out.
+        InvalidArgument: names the files, and what can be done.
     """
     names = list(islice(_files(store, partition_by), MAX_NAMED + 1))
     if not names or _is_begun(store):
@@ -50,8 +50,8 @@ def check_place(store: LogStore, partition_by: Collection[str] = ()) -> None:
 
 
 def hint_of_files(store: LogStore) -> str:
-    """What opens the Iceberg table at a place, or makes a table of its Parquet files; empty where neither is
-    seen."""
+    """A hint how to open the Iceberg table at a place, or to convert its Parquet files; empty if there are
+    neither."""
     if has_iceberg(store):
         return "catalog.table(name) of its catalog opens the Iceberg table there"
     has_parquet = any(name.endswith((".parquet", ".parq")) and is_data_path(name)
@@ -60,12 +60,12 @@ def hint_of_files(store: LogStore) -> str:
 
 
 def has_iceberg(store: LogStore) -> bool:
-    """Whether there is an Iceberg table at a place, whose Parquet files are not its rows alone."""
+    """Whether an Iceberg table is at a place; its Parquet files may include deleted rows."""
     return any(name.endswith(".metadata.json") for name in store.list_names("metadata/"))
 
 
 def no_table(store: LogStore) -> TableNotFound:
-    """The error of a place without a table, which names the table around it, or what is there instead."""
+    """The error for a place without a table; it names the table around it, or what is there instead."""
     path = store.root
     way_out = "create one with deltanb.create(path, data)"
     folders = Path(path).parents if path.startswith(os.sep) else ()
@@ -81,8 +81,8 @@ def no_table(store: LogStore) -> TableNotFound:
 
 
 def _files(store: LogStore, partition_by: Collection[str] = ()) -> Iterator[str]:
-    """What VACUUM would delete, and logs of tables in the folder. A file without content is nobody's loss:
-    other clients of a bucket make folders so."""
+    """The files that VACUUM would delete, and logs of tables in the folder. Empty files are ignored, since
+    other clients of a bucket create folders with them."""
     return (status.name for status in store.list_all("") if status.size and (
         is_data_path(status.name.removeprefix(f"{CHANGE_FOLDER}/"), partition_by)
         or f"/{LOG_FOLDER}/" in status.name))
@@ -90,13 +90,13 @@ def _files(store: LogStore, partition_by: Collection[str] = ()) -> Iterator[str]
 
 @contextmanager
 def begun(store: LogStore) -> Iterator[None]:
-    """A block in which the first files of a table are written: a note in its log says that they are its own.
+    """A block in which the first files of a table are written; a note in its log marks them as its own.
 
-    A log without files does not: that is left, too, by whoever was killed converting files of others. The
-    note goes with the block, and where that fails the log. In a bucket nothing says it.
+    An empty log is not enough, since a killed conversion of existing files leaves one, too. The note is
+    removed at the end of the block, and if the block fails, so is the log. In a bucket there is no such note.
 
     Raises:
-        StorageError: no folder can be made there.
+        StorageError: no folder can be created there.
     """
     root = store.local_path("")
     make_folder = getattr(store, "make_folder", None)
@@ -123,8 +123,8 @@ def begun(store: LogStore) -> Iterator[None]:
 
 
 def _is_begun(store: LogStore) -> bool:
-    """Whether files without a version are of a write of ours that was killed: the log has its note and no
-    file, or there is the permit of a write by tasks."""
+    """Whether files without a version are from a killed write of ours: the log has only its note, or there is
+    the permit of a write by tasks."""
     names = store.list_names(LOG_FOLDER + "/")
     if all(map(is_temporary, names)) and any(name.startswith(f"{LOG_FOLDER}/.{_BEGUN}.") for name in names):
         return True

@@ -1,10 +1,10 @@
-"""ALTER TABLE … REPLACE COLUMNS: all columns said anew, in their order, with the rows that are there.
+"""ALTER TABLE … REPLACE COLUMNS: a new list of all columns, with the existing rows.
 
-What lives here: which columns of the list are those of the table, and what becomes of each.
+What lives here: matching the list with the table's columns, and the change of each.
 What it does not know: the rules of adding, dropping and widening a column (``alter_columns``).
 
-A list says what a table is to be, and not how it gets there: a struct from which a field goes and to which
-another one comes may have been meant as a rename. Such a list is refused, as Delta Spark refuses it.
+A list has the result and not the changes: a struct that loses a field and gains another one may have been
+meant as a rename. Such a list is refused, as in Delta Spark.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Path = tuple[str, ...]
 
 @active.command
 def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
-    """Say all columns anew: their order, comments, wider types and nullability; new ones and dropped ones.
+    """Replace the list of columns: their order, comments, wider types and nullability; new and dropped ones.
 
-    A column is the table's own if their names differ in case at most, and so is a field of a struct. It keeps
-    its name, values and comment; a comment that is given replaces it. No data file is read or written.
+    Columns and fields of structs are matched by name without case. A matched column keeps its name, values
+    and comment, unless a new comment is given. No data file is read or written.
 
     Args:
         columns: SQL text as in REPLACE COLUMNS (``"id bigint, name string COMMENT 'full'"``), a mapping from
@@ -54,8 +54,9 @@ def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
         The version committed.
 
     Raises:
-        InvalidSchema: columns are dropped and added in one struct; NOT NULL on a new column or one that has
-            NULLs; a type that is no widening of the one that is there.
+        InvalidSchema: columns are dropped and added in one struct; NOT NULL on a new or nullable column; a
+        type
+            that is not a widening of the present one.
         InvalidArgument: a column is dropped and the table does not map columns, or it is a partition or
             clustering column, or a constraint or generated column reads it; types change while type
             widening is off; the table has an identity column; a default or generated value.
@@ -103,9 +104,9 @@ def _listed(columns: Any) -> StructType:
 
 
 class _Replacement:
-    """A schema made of another one and a list of columns; what the list drops and widens is noted.
+    """A schema made from another one and a list of columns; records what the list drops and widens.
 
-    Types that are to be wider are those of before: the change of each is made, and recorded, on its own.
+    Types to widen are still the old ones: each change is made, and recorded, separately.
     """
 
     def __init__(self, table: str) -> None:

@@ -1,10 +1,10 @@
-"""Row tracking on a table that has rows: ids for the files that are there (PROTOCOL.md, "Row Tracking").
+"""Row tracking on a table with rows: ids for existing files (PROTOCOL.md, "Row Tracking").
 
 What lives here: the backfill, commit by commit, its reverse, and the names of the hidden columns.
-What it does not know: properties and features; who asks for it sets those.
+What it does not know: properties and features, which callers set.
 
-Each batch is one transaction that commits files again, with ids and without a change of data; appends
-beside it go on, as they bring ids of their own once the feature is in the protocol.
+Each batch is one transaction that commits files again, with ids and without a change of data; concurrent
+appends can go on, since they assign ids themselves once the feature is in the protocol.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _COLUMNS = ["base_row_id", "default_row_commit_version"]
 def backfill(
     log: DeltaLog, before: Callable[[OptimisticTransaction], Metadata] | None = None
 ) -> OptimisticTransaction:
-    """Give ids to all rows; the transaction returned reads a version in which every file has them, or, as a
-    statement among others, gets them with the commit of all.
+    """Give ids to all rows. The returned transaction reads a version in which every file has them; a staged
+    statement gets them with the commit of all statements.
 
     Args:
-        before: the metadata that will follow; it is checked before anything is committed.
+        before: the metadata that will follow, checked before anything is committed.
 
     Raises:
         RowIdAssignmentWithoutStats: a file has no ``numRecords``; nothing was committed.
@@ -77,7 +77,7 @@ def backfill(
 
 
 def unbackfill(log: DeltaLog) -> OptimisticTransaction:
-    """Take the ids out of all files; the transaction returned reads a version without any."""
+    """Remove the ids of all files; the returned transaction reads a version without any."""
     txn = begin(log)
     batch = 0
     while has_ids(txn.snapshot):
@@ -95,7 +95,7 @@ def has_ids(snapshot: Snapshot) -> bool:
 
 
 def _lacks_ids(txn: OptimisticTransaction) -> bool:
-    """Looked up without a scan: what is appended meanwhile has ids and is no conflict."""
+    """Whether files lack ids, without a scan: concurrent appends have ids and are no conflict."""
     ids = txn.snapshot.select_files(_COLUMNS)
     return any(ids[name].null_count for name in _COLUMNS)
 
@@ -133,7 +133,7 @@ def _files(
     txn: OptimisticTransaction, test: Callable[[pa.ChunkedArray], pa.ChunkedArray],
     keep_ids: bool = True, *, at_most: int | None,
 ) -> list[AddFile]:
-    """The next batch of files to commit again: those of which an id or a version passes the test."""
+    """The next batch of files to commit again: those whose id or version passes the test."""
     table = txn.filter_files().table
     mask = pc.or_(test(table[_COLUMNS[0]]), test(table[_COLUMNS[1]]))
     batch = table.filter(mask).slice(0, at_most)

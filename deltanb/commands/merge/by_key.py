@@ -1,8 +1,8 @@
 """Rows stored and deleted by their keys, as one MERGE.
 
-What lives here: :func:`apply_changes`, from keys and rows as Python has them to a source of typed columns and
-the clauses that a merge needs for it; :func:`partition_for`, where a row will be.
-What it does not know: how a merge is carried out (``merge``), who asks for it, whether keys are unique.
+What lives here: :func:`apply_changes`, which turns Python keys and rows into a source of typed columns and
+the clauses of a merge; :func:`partition_for`, the partition of a row.
+What it does not know: how a merge works (``merge``), its caller, whether keys are unique.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ def apply_changes(
 ) -> CommandResult:
     """Store and delete rows by their keys, in one statement: a MERGE in the process.
 
-    A row takes the place of those that have its key, or is added where there is none. Columns that it lacks
-    get their default, or NULL; generated columns are computed, and identity columns keep their values, those
-    of new rows get new ones. NULL in a key is equal to NULL.
+    A row replaces those with its key, or is added if there are none. Columns that it lacks get their default,
+    or NULL; generated columns are computed, and identity columns keep their values, or get new ones in new
+    rows. NULL in a key equals NULL.
 
     Args:
-        table: a table, one on which statements are staged, or a ``DeltaLog``.
+        table: a table, also one with staged statements, or a ``DeltaLog``.
         key: names of columns.
-        changes: by key (a tuple of one value for each column) the row, or None to delete what is there.
-        partitions: the partitions in which rows of these keys can be, as
-            :meth:`~deltanb.engines.arrow.keyed_rows.KeyedRows.partition_of` gives them: others are not looked
-            into, and what somebody commits there is no conflict. All unless given.
-        rows: of any version, by the same key: what is known of the keys in each file is not read again.
-        user_metadata: a text kept in the commit.
+        changes: rows by key (a tuple of one value for each column); None deletes the rows with that key.
+        partitions: the partitions that may have rows with these keys, from
+            :meth:`~deltanb.engines.arrow.keyed_rows.KeyedRows.partition_of`: others are not read, and commits
+            there are no conflict. All by default.
+        rows: a version's rows by the same key, whose knowledge of keys in files is reused.
+        user_metadata: a text to record in the commit.
 
     Returns:
-        What was done: version (None if nothing changed), and the metrics of a MERGE.
+        The version (None if nothing changed), and the metrics of a MERGE.
 
     Raises:
         InvalidArgument: no key of this table; a row with a column that the table does not have, with a value
@@ -98,8 +98,8 @@ def apply_changes(
 def partition_for(
     snapshot: Snapshot, key: Sequence[str], key_values: Sequence[Any], row: Mapping[str, Any]
 ) -> tuple[str | None, ...]:
-    """The partition in which :func:`apply_changes` puts a row: the texts of the log, in the order of the
-    partition columns.
+    """The partition of a row written by :func:`apply_changes`: the log's texts, in the order of the partition
+    columns.
 
     Raises:
         InvalidArgument: as :func:`apply_changes`.
@@ -136,7 +136,7 @@ def _condition(
     snapshot: Snapshot, columns: KeyColumns, keys: Sequence[Key],
     partitions: Iterable[Sequence[str | None]] | None,
 ) -> str:
-    """The ON condition; null-safe where there is a NULL to be met."""
+    """The ON condition; null-safe if keys have NULLs."""
     parts = []
     for place, name in enumerate(columns.names):
         equal = "<=>" if any(key[place] is None for key in keys) else "="
@@ -167,7 +167,7 @@ def _within(snapshot: Snapshot, partitions: Sequence[Sequence[str | None]]) -> l
 
 @dataclass(frozen=True)
 class _Change:
-    """One row of the source, by the schema's names; ``kind`` are the columns that the table is to give."""
+    """One row of the source, by the schema's names; ``kind`` are the columns that the table computes."""
 
     key: Key
     row: dict[str, Any] | None
@@ -175,8 +175,8 @@ class _Change:
 
 
 class _Source:
-    """The changes as a table: the columns of the rows and, where one kind of rows is treated unlike another,
-    a column with the number of the kind."""
+    """The changes as a table: the columns of the rows and, if there are several kinds of rows, the number of
+    the kind."""
 
     def __init__(
         self, snapshot: Snapshot, columns: KeyColumns, changes: Changes, rows: KeyedRows | None = None
@@ -218,7 +218,7 @@ class _Source:
         return len(self._kinds) + self._deletes > 1
 
     def clauses(self, builder: MergeBuilder) -> MergeBuilder:
-        """The merge with what becomes of each kind of rows."""
+        """The merge with the clauses for each kind of rows."""
         if self._deletes:
             builder = builder.when_matched_delete(self._when(DELETED))
         for kind, number in self._kinds.items():
@@ -252,7 +252,7 @@ class _Source:
         return self._completed(key, row)
 
     def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The row by the names of the schema."""
+        """The row with the schema's spelling of names."""
         row: dict[str, Any] = {}
         for name, value in values.items():
             field = self._schema.get(name) if isinstance(name, str) else None
@@ -266,7 +266,7 @@ class _Source:
         return row
 
     def _completed(self, key: Key, row: dict[str, Any]) -> _Change:
-        """The row with the defaults that it lacks, and the columns that are left to the table."""
+        """The row with missing defaults, and the columns that the table computes."""
         gives = self._table_gives
         for name, sql in gives.defaults.items():
             if name not in row:
@@ -284,10 +284,10 @@ class _Source:
         return KeyedRows(self._snapshot, self._columns.names)
 
     def _unchanged(self, key: Key, row: Mapping[str, Any], names: Collection[str]) -> Collection[str]:
-        """Those of some identity columns that have the row's values already.
+        """The identity columns among ``names`` that have the row's values already.
 
         Raises:
-            InvalidArgument: a row that is there has another value, or the table alone gives values.
+            InvalidArgument: an existing row has another value, or only the table may generate values.
         """
         rows = self._current_rows.get(key)
         for name in names:

@@ -1,9 +1,9 @@
-"""The clauses of a MERGE, from what people write to SQL without doubt about names.
+"""The clauses of a MERGE, from what people write to SQL with unambiguous names.
 
-What lives here: :class:`Clause`; :class:`Names`, which knows the two tables of a merge by their aliases
-and writes every column of an expression with one; the columns that ``*`` stands for, and the schema
-that a merge with schema evolution gives the table.
-What it does not know: rows, files, how a clause is carried out (``in_process``, ``on_spark``).
+What lives here: :class:`Clause`; :class:`Names`, which knows the two tables of a merge by their aliases and
+qualifies every column of an expression; the columns that ``*`` stands for, and the schema of the table after
+a merge with schema evolution.
+What it does not know: rows, files, how a clause is executed (``in_process``, ``on_spark``).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Tree = assigning.Tree
 
 
 class Fields(dict[str, Any]):
-    """Of a :data:`Tree`: the fields of a struct that come from a struct of the source, beside which it keeps
-    others. Where both structs are NULL it stays so.
+    """A node of a :data:`Tree`: the fields of a struct that come from a struct of the source; it keeps its
+    other fields. If both structs are NULL, it stays NULL.
 
-    ``source`` is the source's, as SQL.
+    ``source`` is the source's struct as SQL.
     """
 
     def __init__(self, source: str, fields: Tree) -> None:
@@ -43,7 +43,7 @@ class Fields(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Clause:
-    """One WHEN: which rows, and what becomes of them.
+    """One WHEN clause: which rows it applies to, and its action.
 
     ``values`` are SQL or Python values by column; None is ``*``, every column but those of ``except_cols``.
     """
@@ -70,7 +70,7 @@ class Resolved:
     """A clause over known columns: its condition qualified, its values by columns of the new schema.
 
     ``generated`` is the SQL, over the new row, of those generated columns that the clause does not assign.
-    With ``evolves`` fields that the structs of a value lack are NULL; else such a value is refused.
+    With ``evolves``, fields missing from the structs of a value are NULL; else such a value is refused.
     """
 
     kind: str
@@ -125,7 +125,7 @@ class Names:
                 f"target_alias and source_alias are both {self.target_alias!r}; give each its own")
 
     def schema(self, sides: Sequence[str] = BOTH) -> StructType:
-        """A struct for each side, under its alias: what qualified expressions are read over."""
+        """A struct for each side under its alias: the schema of qualified expressions."""
         return StructType(StructField(self._alias(side), self._of(side)) for side in sides)
 
     def column(self, side: str, *path: str) -> str:
@@ -136,11 +136,11 @@ class Names:
         self, sql: str, sides: Sequence[str] = BOTH, place: str = "the ON condition",
         is_condition: bool = True,
     ) -> str:
-        """The SQL with an alias before every column that has none, and its time :func:`settled`.
+        """The SQL with an alias for every column, and its time :func:`settled`.
 
         Raises:
-            InvalidPredicate: syntax; a column that no side has, that both have, or that cannot be seen
-                from the ``place``.
+            InvalidPredicate: syntax; a column that no side has, that both have, or that is not visible at
+                ``place``.
         """
         sql = settled(sql, self.now, is_condition=is_condition)
         marks = []
@@ -155,7 +155,7 @@ class Names:
     def _side(
         self, parts: Sequence[str], sides: Sequence[str], sql: str, place: str
     ) -> str | None:
-        """The side whose alias is missing before a column; None where it is there."""
+        """The side whose alias a column lacks; None if it has one."""
         if len(parts) > 1:
             for side in BOTH:
                 if parts[0].lower() == self._alias(side).lower():
@@ -195,10 +195,10 @@ class Names:
 def settled(sql: str, now: int, *, is_condition: bool) -> str:
     """The SQL with the time of the merge, in milliseconds, in place of ``current_timestamp()`` and its like.
 
-    A merge looks at a row more than once; what it finds must be the same each time.
+    A merge evaluates expressions more than once; the results must be the same each time.
 
     Raises:
-        InvalidPredicate: a condition with a function that gives another value at every call.
+        InvalidPredicate: a condition with a nondeterministic function.
 
     >>> settled("t.at < now() AND s.day = current_date", 0, is_condition=True)
     "t.at < TIMESTAMP '1970-01-01 00:00:00.000Z' AND s.day = DATE '1970-01-01'"
@@ -241,7 +241,7 @@ _CHANGING = frozenset({
 
 
 def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
-    """The columns that SQL mentions: the parts of each name, and where in the text it begins.
+    """The columns in an SQL text: the parts of each name, and its position in the text.
 
     >>> list(references("t.a = `b c` + 1"))
     [(['t', 'a'], 0), (['b c'], 6)]
@@ -258,9 +258,9 @@ def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
 # --- values ---------------------------------------------------------------------------------------
 
 def evolved(names: Names, clauses: Sequence[Clause], *, widen: bool) -> StructType:
-    """The schema with the columns that clauses take from the source and the table does not have.
+    """The schema with columns of the source that clauses use and the table lacks.
 
-    ``*`` brings all columns of the source, assignments those that they name.
+    ``*`` adds all columns of the source, assignments those that they name.
     """
     new_fields: dict[str, StructField] = {}
     for clause in clauses:
@@ -311,7 +311,7 @@ def resolve(names: Names, clause: Clause, schema: StructType, *, evolves: bool) 
 
 
 def _unaliased(names: Names, key: str) -> str:
-    """``t.name`` is ``name``, where the table has no column ``t``."""
+    """``t.name`` as ``name``, unless the table has a column ``t``."""
     prefix = names.target_alias.lower() + "."
     if isinstance(key, str) and key.lower().startswith(prefix) and (
             names.target.get(names.target_alias) is None):
@@ -372,7 +372,7 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
 
 
 def _has_table_value(field: StructField, action: str) -> bool:
-    """Whether the table has a value for the column of a row that comes without one."""
+    """Whether the table computes a value for the column of a row that lacks it."""
     keys = (GENERATION, START, STEP) if action == UPDATE else KEYS
     return any(key in field.metadata for key in keys)
 
@@ -380,7 +380,7 @@ def _has_table_value(field: StructField, action: str) -> bool:
 def _taken(
     names: Names, field: StructField, source: StructField, path: tuple[str, ...], action: str
 ) -> Any:
-    """The source's column; of a struct its fields one by one where an update must keep others."""
+    """The source's column; for a struct, its fields one by one if an update must keep others."""
     column = names.column("source", *path)
     if action == UPDATE and isinstance(source.type, StructType) and _has_more(field.type, source.type):
         return Fields(column, {f.name: _taken(names, f, other, (*path, other.name), action)

@@ -1,4 +1,4 @@
-"""MERGE in the process: rows of two sides joined by equal keys, and the rows they give, with Arrow.
+"""MERGE in the process: a join of two sides by equal keys, and the resulting rows, with Arrow.
 
 What lives here: :class:`ArrowMerge`, which holds the source, finds the target's rows that clauses change
 (:meth:`ArrowMerge.find`) and then writes the new ones (:meth:`ArrowMerge.write`); the contract is
@@ -6,9 +6,9 @@ What lives here: :class:`ArrowMerge`, which holds the source, finds the target's
 What it does not know: how rows are found (``search``); the transaction's commit, metrics, deletion vectors
 (``merge``); Spark.
 
-The source is held in memory. Of the target what stays are the places of the rows that change, and some of the
-keys that were searched. When rows are written, a few batches of the target are in memory at a time, or of row
-groups the columns that change: rows that are updated stay in their places, and other columns are copied.
+The source is held in memory. Of the target, only the positions of changed rows and some of the searched keys
+are. When rows are written, a few batches of the target are in memory at a time, or the changed columns of row
+groups: updated rows stay in their places, and other columns are copied.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ArrowMerge:
 
     Args:
         on: the condition, which must have a key.
-        clauses: in the order in which they were given.
+        clauses: the clauses in order.
         schema: the table's schema after the merge.
 
     Raises:
@@ -95,7 +95,7 @@ class ArrowMerge:
 
     @property
     def num_source_rows(self) -> int:
-        """How many rows the source has."""
+        """The number of rows of the source."""
         return int(self.source.num_rows)
 
     # -- finding -------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class ArrowMerge:
         return Reach(self.txn.snapshot, self.on.keys, self.key_values(), self.on.target_only)
 
     def narrowed(self, files: FileScan) -> FileScan:
-        """Of the files those that some key of the source can meet."""
+        """The files that may hold a key of the source."""
         return files.where(self._reach.of_files(files))
 
     def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
@@ -158,7 +158,7 @@ class ArrowMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> list[AddFile]:
-        """A few batches or row groups of the target are in memory at a time."""
+        """Write new files; a few batches or row groups of the target are in memory at a time."""
         return PROCESS.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
@@ -190,8 +190,8 @@ class ArrowMerge:
     def _of_file(
         self, scan: Scan, one: Changed, groups: Sequence[str], patcher: Patcher, own: frozenset[str] | None
     ) -> Generator[Any, None, None]:
-        """What takes the place of a file; its row groups in which no row changes stay as they are. ``own``
-        are the columns that change in rows which stay in their places."""
+        """The rows that replace a file; row groups without changed rows are copied. ``own`` are the columns
+        that change in rows that stay in their places."""
         if "copy" not in groups:
             only = one.of(self._places(UPDATE))
             return self._decoded(scan, one, groups, only) if only else _nothing()
@@ -226,8 +226,8 @@ class ArrowMerge:
     def _updated(
         self, one: Changed, rows: pa.RecordBatch, here: Any, changes: Any
     ) -> Iterator[tuple[Outcome, Any, pa.RecordBatch, pa.Table]]:
-        """For each clause that makes new rows of some: what it makes, where the old ones are among the rows,
-        these, and both sides. ``here`` and ``changes`` as :meth:`Changed.among` gives them."""
+        """For each clause that updates rows: its outcome, the positions of the old rows, the old rows, and
+        both sides. ``here`` and ``changes`` are from :meth:`Changed.among`."""
         for place in np.flatnonzero(np.bincount(one.clauses[changes])):
             outcome = self.outcomes[place]
             if outcome is None:
@@ -241,7 +241,8 @@ class ArrowMerge:
     # -- rows that stay where they are ---------------------------------------------------------------
 
     def _in_place(self) -> Changing | None:
-        """The columns that updates change; None where these may be all that files have, or other rows'."""
+        """The columns that updates change; None if these may be all columns of the files, or depend on other
+        rows."""
         outcomes = [outcome for clause, outcome in zip(self.clauses, self.outcomes, strict=True)
                     if outcome is not None and clause.action == UPDATE]
         snapshot = self.txn.snapshot
@@ -255,7 +256,7 @@ class ArrowMerge:
     def _renewed(
         self, one: Changed, columns: frozenset[str], rows: pa.RecordBatch, positions: pa.Array
     ) -> pa.RecordBatch:
-        """Some columns of rows of a file, with the values that updates give them."""
+        """Some columns of a file's rows with their updated values."""
         here, changes = one.among(numbers(positions))
         if not len(here):
             return rows

@@ -1,11 +1,11 @@
-"""Which rows of a target and of a source have equal keys.
+"""Rows of a target and a source with equal keys.
 
-What lives here: :class:`SourceKeys`, which holds the source's keys and finds for rows of the target those of
-the source with the same ones; :func:`comparable`, values that are equal as Spark's SQL has it.
-What it does not know: conditions beside equality, files, clauses.
+What lives here: :class:`SourceKeys`, which holds the source's keys and finds the source rows for rows of the
+target; :func:`comparable`, values whose equality is that of Spark's SQL.
+What it does not know: conditions other than equality, files, clauses.
 
-No table is made of the target's keys: each column is looked up among the values that the source has, and
-only the rows that are found go on to the next column.
+No table is built from the target's keys: each column is looked up among the source's values, and only rows
+with a hit proceed to the next column.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SourceKeys:
 
     Args:
         columns: the key, in the order and types of those given to :meth:`pairs`.
-        able: numbers of the rows that can match, ascending; None: all.
+        able: ascending numbers of the rows that can match; None for all.
 
     >>> keys = SourceKeys([pa.array([7, 8, None, 7])])
     >>> [rows.tolist() for rows in keys.pairs([pa.array([9, 7, None, 8])])]
@@ -61,11 +61,11 @@ class SourceKeys:
         self._are_unique = bool(counts.max() <= 1)
 
     def __len__(self) -> int:
-        """How many rows can match."""
+        """The number of rows that can match."""
         return len(self._rows)
 
     def pairs(self, columns: Sequence[pa.Array]) -> tuple[Any, Any]:
-        """(row of the target, row of the source) of all pairs with equal keys, none NULL; in that order."""
+        """All pairs (row of the target, row of the source) with equal non-NULL keys, in order."""
         codes: Any = None
         here: Any = None
         for column, (distinct, known) in zip(columns, self._steps, strict=True):
@@ -86,9 +86,9 @@ def _at(column: pa.Array, rows: Any) -> pa.Array:
 
 
 def _codes_and_rows(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any) -> tuple[Any, Any]:
-    """The codes and numbers of the rows whose values are among the distinct ones, with these counted in.
+    """The combined codes and the numbers of the rows whose values are among the distinct ones.
 
-    ``codes`` are those of the columns before, None at the first; ``rows`` are None for all.
+    ``codes`` are those of the previous columns, None at the first; ``rows`` None means all.
     """
     places, indices = distinct.places(values)
     places = places if codes is None else codes[indices] * len(distinct) + places
@@ -96,11 +96,11 @@ def _codes_and_rows(values: pa.Array, distinct: _Distinct, codes: Any, rows: Any
 
 
 class _Distinct:
-    """The distinct values of a column, each with a number by which it is known.
+    """The distinct values of a column, each with a number.
 
-    Integers that lie close together are found in a table of all that are between the least and the greatest,
-    other values by their hashes. Where integers are looked up that ascend, as in a file that is sorted by its
-    key, and few are known, these are looked for among them.
+    Dense integers are looked up in a table from the minimum to the maximum, other values by hash. If the
+    integers to look up ascend, as in a file sorted by its key, and few are known, the known ones are searched
+    among them.
     """
 
     def __init__(self, values: pa.Array) -> None:
@@ -118,7 +118,7 @@ class _Distinct:
         return len(self._values)
 
     def places(self, values: pa.Array) -> tuple[Any, Any]:
-        """The numbers of those of the values that are known, and where these stand."""
+        """The numbers of the known values, and their positions."""
         whole: Any = None
         if t.is_integer(values.type) and len(self) and len(values) and not values.null_count:
             whole = numbers(values.cast(pa.int64()))
@@ -137,7 +137,7 @@ class _Distinct:
         return numbers(places).astype(np.int64), indices
 
     def _among(self, whole: Any) -> tuple[Any, Any] | None:
-        """As :meth:`places`; None where the integers do not ascend, or many of those known may be there."""
+        """Like :meth:`places`; None if the integers do not ascend, or many known ones may be among them."""
         if not (whole[1:] > whole[:-1]).all():
             return None
         ordered, order = self._in_order
@@ -158,7 +158,7 @@ class _Distinct:
 
 
 def comparable(key: Key, array: pa.Array) -> list[pa.Array]:
-    """What a key is compared by: of a null-safe one whether it is NULL, and some value in its place."""
+    """The values a key is compared by: for a null-safe one, whether it is NULL, and a substitute value."""
     array = _normal(array)
     if not key.null_safe:
         return [array]
@@ -168,7 +168,7 @@ def comparable(key: Key, array: pa.Array) -> list[pa.Array]:
 
 
 def _normal(array: pa.Array) -> pa.Array:
-    """Keys of which two are equal in Spark's SQL exactly if they are the same bytes."""
+    """Keys whose bytes are equal exactly if they are equal in Spark's SQL."""
     if t.is_floating(array.type):
         array = array.cast(pa.float64())
         array = pc.if_else(pc.is_nan(array), float("nan"), pc.add(array, 0.0))

@@ -1,13 +1,13 @@
 """MERGE: rows of a source update, delete and extend those of a table, in one commit.
 
 What lives here: :class:`MergeBuilder`, the clauses as people write them, and the command: schema
-evolution, the files that may hold matching rows, what becomes of them, the operation's record.
-What it does not know: names and clauses (``clauses``), the ON condition (``on``), how rows
-are joined and made: ``in_process`` does it in the process, ``on_spark`` on Spark.
+evolution, the files that may hold matching rows, their changes, the operation's record.
+What it does not know: names and clauses (``clauses``), the ON condition (``on``), how rows are joined and
+made (``in_process`` in the process, ``on_spark`` on Spark).
 
-What is recorded as read are the files that can hold a row which matches, by the partition conjuncts of
-the condition and by the source's own values; so two merges whose sources lie in different partitions
-commit side by side. A merge that only inserts rewrites nothing.
+The reads are the files that may hold a matching row, by the partition conjuncts of the condition and the
+source's values; so two merges whose sources are in different partitions do not conflict. A merge that only
+inserts rewrites nothing.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ _NOTHING = -1  # in place of a version: no row changed
 
 @dataclass(frozen=True)
 class MergeBuilder(Spelt):
-    """A merge that is being described; each call gives a builder with one clause more.
+    """The description of a merge; each call returns a builder with a further clause.
 
-    For a row of the target that matches one of the source, and for a row of either that matches none,
-    the first clause of its kind whose condition is TRUE says what happens. Only the last clause of a
-    kind may have no condition. In conditions and values the two tables go by their aliases; names that
-    only one of them has need none. Values see the rows as they were.
+    For a target row that matches a source row, and for a row of either side without a match, the first clause
+    of its kind whose condition is TRUE applies. Only the last clause of a kind may omit the condition.
+    Conditions and values use the tables' aliases; names that only one of them has need no alias. Values see
+    the old rows.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"], "nephews": [3, 3]})
@@ -119,9 +119,9 @@ class MergeBuilder(Spelt):
     def when_matched_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
     ) -> MergeBuilder:
-        """Give a matching row new values by column of the table (``a.b`` is a field of a struct).
+        """Update a matching row, by column of the table (``a.b`` is a field of a struct).
 
-        A value that is a text is SQL; a Python value means itself: ``{"n": "s.n + 1", "seen": True}``.
+        A text is SQL; another Python value means itself: ``{"n": "s.n + 1", "seen": True}``.
 
         Raises:
             InvalidArgument: an earlier clause for matching rows has no condition.
@@ -131,7 +131,7 @@ class MergeBuilder(Spelt):
     def when_matched_update_all(
         self, condition: str | None = None, *, except_cols: Sequence[str] = ()
     ) -> MergeBuilder:
-        """Give a matching row the source's values, column by column of the same name."""
+        """Update a matching row with the source's columns of the same names."""
         return self._with(Clause(MATCHED, UPDATE, condition, None, _names(except_cols)))
 
     def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
@@ -141,30 +141,30 @@ class MergeBuilder(Spelt):
     def when_not_matched_insert(
         self, condition: str | None = None, *, values: Mapping[str, Any]
     ) -> MergeBuilder:
-        """Insert a row of the source that matches none; columns without a value are NULL.
+        """Insert a source row without a match; columns without a value are NULL.
 
-        Values are SQL or Python values, as for :meth:`when_matched_update`.
+        Values are SQL or Python values, as in :meth:`when_matched_update`.
         """
         return self._with(Clause(NOT_MATCHED, INSERT, condition, _mapping(values, "values")))
 
     def when_not_matched_insert_all(
         self, condition: str | None = None, *, except_cols: Sequence[str] = ()
     ) -> MergeBuilder:
-        """Insert a row of the source that matches none, column by column of the same name."""
+        """Insert a source row without a match, with the columns of the same names."""
         return self._with(Clause(NOT_MATCHED, INSERT, condition, None, _names(except_cols)))
 
     def when_not_matched_by_source_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
     ) -> MergeBuilder:
-        """Give a row of the target that matches none of the source new values."""
+        """Update a target row without a match in the source."""
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, _mapping(set, "set")))
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete a row of the target that matches none of the source."""
+        """Delete a target row without a match in the source."""
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))
 
     def with_schema_evolution(self) -> MergeBuilder:
-        """Let columns of the source that clauses assign, and the table lacks, into the table."""
+        """Add columns of the source that clauses assign and the table lacks."""
         return replace(self, evolves=True)
 
     def _with(self, clause: Clause) -> MergeBuilder:
@@ -182,25 +182,25 @@ class MergeBuilder(Spelt):
         """Run the merge.
 
         Args:
-            engine: ``"auto"`` joins equalities (``t.a = s.a AND t.b <=> s.b``) in the process, and takes
-                Spark for other conditions, for SQL that the process cannot evaluate, for a Spark DataFrame as
-                the source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both
-                give the same rows.
-            user_metadata: a text kept in the commit.
-            txn: (application id, version): the merge is skipped if the table has that version, or a later one
-                of the application, already. With it a merge that changes no row is committed, too.
+            engine: ``"auto"`` joins equalities (``t.a = s.a AND t.b <=> s.b``) in the process, and uses Spark
+                for other conditions, for SQL that the process cannot evaluate, for a Spark DataFrame as the
+                source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both give
+                the same rows.
+            user_metadata: a text to record in the commit.
+            txn: (application id, version): the merge is skipped if the table has that version of the
+                application, or a later one. With it, a merge that changes no row is committed, too.
 
         Returns:
-            What was done: version (None if nothing was committed), engine, and Delta's metrics.
+            The version (None if nothing was committed), engine, and Delta's metrics.
 
         Raises:
             MultipleSourceRowsMatched: several rows of the source match one of the target.
-            InvalidPredicate: SQL that cannot be understood, or a column that is not there.
-            UnsupportedPredicate: SQL that needs Spark, and ``engine`` or the installation says no.
+            InvalidPredicate: invalid SQL, or an unknown column.
+            UnsupportedPredicate: SQL that needs Spark, which ``engine`` or the installation excludes.
             SchemaMismatch, ConstraintViolation: a row does not fit; nothing was written.
-            AppendOnlyTable: the table has ``delta.appendOnly=true``, and rows would go.
+            AppendOnlyTable: rows would be removed, and the table has ``delta.appendOnly=true``.
             InvalidArgument: no clause, or an unknown engine.
-            SourceRowsLost: a cluster has lost the executors that held the source, time and again.
+            SourceRowsLost: a cluster repeatedly lost the executors that held the source.
             DeltaConcurrentModificationException: another commit changed what was read.
         """
         check_engine(engine)
@@ -223,14 +223,14 @@ def merge(
     log: DeltaLog, source: Any, on: str, *, target_alias: str = TARGET_ALIAS,
     source_alias: str = SOURCE_ALIAS,
 ) -> MergeBuilder:
-    """Begin to describe a merge into a table; ``.execute()`` at its end runs it.
+    """Begin the description of a merge into a table; its ``.execute()`` runs it.
 
     Args:
         source: Arrow, pandas, polars, a dict of columns or a list of dicts; another
             :class:`~deltanb.table.table.DeltaTable`; or a Spark DataFrame.
-        on: SQL that is TRUE for a row of the table and a row of the source that match; a comparison with
-            NULL never is, but ``<=>`` of two of them.
-        target_alias, source_alias: the names of the two in SQL.
+        on: SQL that is TRUE for a row of the table and a row of the source that match; a comparison with NULL
+            never is, except ``<=>`` of two NULLs.
+        target_alias, source_alias: the names of table and source in SQL.
     """
     if not isinstance(on, str):
         raise InvalidArgument(f"the condition of a merge is SQL text, found {on!r:.80}")
@@ -253,10 +253,10 @@ def _names(names: Any) -> tuple[str, ...]:
 # --- the source -----------------------------------------------------------------------------------
 
 class Source:
-    """The source of a merge, as what it was given as, until an engine wants it.
+    """The source of a merge in its original form, until an engine converts it.
 
     Raises:
-        InvalidArgument: data of a kind that cannot be read, or with two columns of one name.
+        InvalidArgument: data of an unsupported kind, or with two columns of the same name.
     """
 
     def __init__(self, data: Any) -> None:
@@ -278,7 +278,7 @@ class Source:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is more than the process should hold, and Spark is there to hold it."""
+        """Whether it is larger than the process should hold, and Spark is available."""
         return self.snapshot is not None and choose_by_size(
             self.snapshot.log.store, [self.snapshot.files]) == "spark"
 
@@ -333,7 +333,7 @@ class _Merge:
         self.schema = schema
 
     def _evolve(self) -> StructType:
-        """The table's schema after the merge; the transaction gets it where it is new."""
+        """The table's schema after the merge; a new one is set in the transaction."""
         txn = self.txn
         before = txn.metadata
         if not self.builder.evolves:
@@ -350,7 +350,7 @@ class _Merge:
         return after.schema
 
     def run(self) -> CommandResult:
-        """Find what changes, write it, commit."""
+        """Find the changes, write them, commit."""
         from deltanb.text.progress import progress
 
         txn = self.txn
@@ -383,15 +383,15 @@ class _Merge:
         return CommandResult("MERGE", None if version == _NOTHING else version, engine, metrics)
 
     def _deletes_alone(self) -> bool:
-        """Whether the one clause for matching rows deletes them all: then it does not matter how many
-        rows of the source they match."""
+        """Whether the only clause for matching rows deletes all of them, so that several matches do not
+        matter."""
         matched = [clause for clause in self.clauses if clause.kind == MATCHED]
         return len(matched) == 1 and matched[0].action == DELETE and matched[0].condition is None
 
     # -- who, and which files ------------------------------------------------------------------------
 
     def _begun(self) -> tuple[MergeEngine, str, FileScan]:
-        """The engine with the source at hand, its name, and the files to look into."""
+        """The engine with the source, its name, and the files to search."""
         nothing = FileScan(files_table([]))
         requested = self.engine
         reason = None
@@ -417,7 +417,7 @@ class _Merge:
         return work, engine, files
 
     def _sql(self) -> Iterator[str | None]:
-        """The condition, and what the clauses say."""
+        """The SQL of the condition and the clauses."""
         yield self.on.sql
         for clause in self.clauses:
             yield clause.condition
@@ -439,9 +439,9 @@ class _Merge:
         return [place for place, clause in enumerate(self.clauses) if clause.action in actions]
 
     def _write(self, work: MergeEngine, matches: Found) -> FileChanges:
-        """Write the files; those of the change data feed say what the new ones hold.
+        """Write the files, and those of the change data feed from the new files.
 
-        Inserted rows are written apart where the table gives them values: defaults, identity values.
+        Inserted rows are written separately if the table computes values for them: defaults, identity values.
         """
         txn, changes = self.txn, FileChanges()
         inserts = self._places(INSERT)
@@ -482,11 +482,11 @@ class _Merge:
         return changes
 
     def _count(self, matches: Found, changes: FileChanges) -> None:
-        """Take the inserted rows from the files written where the engine did not count them, and make
-        sure that those hold the rows which were found.
+        """Count inserted rows by the written files if the engine did not count them, and check that the files
+        hold the rows that were found.
 
         Raises:
-            IllegalStateError: a function of the user's gave other values when it was called again.
+            IllegalStateError: a user's function returned other values when it was called again.
         """
         known = (UPDATE, INSERT) if matches.inserts_are_counted else (UPDATE,)
         expected = changes.copied + sum(matches.counts.get(place, 0) for place in self._places(*known))
@@ -501,7 +501,8 @@ class _Merge:
             matches.counts[inserts[0]] = more
 
     def _lacking(self, place: int) -> frozenset[str]:
-        """The columns that the table gives to the rows a clause inserts: they are written without."""
+        """The columns that the table computes for a clause's inserted rows, which are written without
+        them."""
         computed = column_values.active(self.txn.metadata, self.txn.protocol).fields
         return frozenset(column.name for column in computed) - set(self.clauses[place].tree)
 
@@ -511,7 +512,7 @@ class _Merge:
         return [TouchedFile(file, rows, live_count(self.txn, file)) for file, rows in rows_by_file if rows]
 
     def _before(self, touched: Sequence[TouchedFile]) -> Iterator[pa.RecordBatch]:
-        """The rows as they were, in the new schema."""
+        """The old rows in the new schema."""
         widen = Enforcer(to_arrow(self.txn.snapshot.schema), nullable(self.schema))
         for batch in rows_of(self.txn, touched, "touched"):
             yield widen.apply(batch)

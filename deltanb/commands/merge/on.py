@@ -1,9 +1,9 @@
 """The ON condition of a MERGE: its equalities, and which rows of the target can match at all.
 
-What lives here: :func:`analyze`, which sorts the conjuncts of the condition by the tables they look at,
-and :meth:`On.reachable`, predicates on the target alone that every matching row satisfies. They come
-from the condition's own conjuncts and, for ``t.a = s.a``, from the values that the source has: few
-distinct ones become an IN, many a BETWEEN. Files and conflicts are narrowed by them.
+What lives here: :func:`analyze`, which sorts the conjuncts of the condition by the tables they use, and
+:meth:`On.reachable`, predicates on the target alone that every matching row satisfies. They come from the
+condition's own conjuncts and, for ``t.a = s.a``, from the source's values: few distinct ones become an IN,
+many a BETWEEN. They narrow the files and the conflicts.
 What it does not know: clauses, files, how rows are joined (``in_process``, ``on_spark``).
 """
 
@@ -39,8 +39,8 @@ MAX_LISTED_PARTITIONS = 10_000
 class Key:
     """An equality between the tables; both sides have one type.
 
-    ``path`` is the target's column, where the target's side is one, perhaps with a cast. ``null_safe`` is
-    that of ``<=>``, for which NULL equals NULL.
+    ``path`` is the target's column if the target's side is one, perhaps with a cast. ``null_safe`` means
+    ``<=>``, for which NULL equals NULL.
     """
 
     target: ex.Expression
@@ -57,10 +57,10 @@ class Key:
 
 @dataclass(frozen=True)
 class On:
-    """The condition, sorted. ``target_only`` and ``keys`` are those that the process understands.
+    """The condition, sorted. ``target_only`` and ``keys`` are those that the process can evaluate.
 
     ``rest`` are the other conjuncts over both tables, ``source_only`` those over the source; both are
-    over :meth:`Names.schema`. ``reason`` says why the condition cannot be joined in the process.
+    over :meth:`Names.schema`. ``reason`` says why the process cannot join by the condition.
     """
 
     sql: str
@@ -74,12 +74,11 @@ class On:
     def reachable(
         self, partition_columns: Sequence[str], values: Sequence[Any]
     ) -> list[Predicate] | None:
-        """Conjuncts over the target that hold for every row which matches; None if none can.
+        """Conjuncts over the target that hold for every matching row; None if none can match.
 
         Args:
-            values: for each key the source's values, an Arrow array of the key's type (duplicates and
-                NULLs may be among them, which count where the key is null-safe), a pair of bounds, or None
-                where they are not known.
+            values: for each key, the source's values as an Arrow array of the key's type (with duplicates and
+                NULLs, which matter for null-safe keys), a pair of bounds, or None if unknown.
         """
         conditions = list(self.target_only)
         for key, known in zip(self.keys, values, strict=True):
@@ -109,7 +108,7 @@ def analyze(sql: str, names: Names) -> On:
     """Sort a condition whose columns all have an alias (:meth:`Names.qualified`).
 
     Raises:
-        InvalidPredicate: it cannot be understood.
+        InvalidPredicate: invalid SQL.
     """
     schema = names.schema()
     reason = None
@@ -163,7 +162,7 @@ def _key(expression: ex.Expression, names: Names) -> Key | None:
 
 
 def _widens(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast keeps the order of values, and different ones apart."""
+    """Whether a cast is strictly monotonic."""
     if t.is_integer(source) and t.is_integer(target):
         return co.INTEGER_BOUNDS[source] <= co.INTEGER_BOUNDS[target]
     return co.is_number(source) and t.is_decimal(target) and not t.is_floating(source)
@@ -187,7 +186,7 @@ _NOTHING = object()  # no value of the source can be in the column
 
 
 def _listed(key: Key, distinct: pa.Array, limit: int) -> Any:
-    """The predicate that these values (at least one, none NULL) put on the target's column."""
+    """The predicate on the target's column for these values (at least one, none NULL)."""
     if key.path is None:
         return None
     if t.is_floating(key.target.type):
@@ -232,7 +231,7 @@ def _bounded(key: Key, low: Any, high: Any) -> Predicate | None:
 
 
 def _or_null(key: Key, derived: Any) -> Predicate | None:
-    """The predicate of a null-safe key of which the source has NULL, too."""
+    """The predicate for a null-safe key if the source also has NULL."""
     if key.path is None or derived is None:
         return None
     is_null = Predicate(f"{_name(key)} IS NULL", ex.boolean("is_null", ex.Column(key.path, key.column_type)))

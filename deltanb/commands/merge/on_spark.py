@@ -1,13 +1,13 @@
-"""MERGE on Spark: joins of any condition, and the rows they give, as DataFrames.
+"""MERGE on Spark: joins with any condition, and the resulting rows, as DataFrames.
 
 What lives here: :class:`SparkMerge`, which finds the rows that clauses change, and writes the new
 ones; the contract is :class:`deltanb.engines.contract.MergeEngine`.
 What it does not know: the transaction's commit, metrics, deletion vectors (``merge``).
 
-The source is numbered and held still first: it is read twice, and must be the same both times. Executors
-hold it; where one of a cluster's is lost and rows with it, the merge has to begin again. What comes back of
-the first join is one bitmap of positions for each file, clause and Spark partition; the second join is over
-the files with a match alone, and is written by Spark.
+The source is first numbered and cached, since it is read twice and must be the same both times. Executors
+hold it; if one is lost with rows of it, the merge has to start again. The first join returns one bitmap of
+positions for each file, clause and Spark partition; the second join is over the files with a match only, and
+Spark writes its result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FOLDED = "path string, clause int, count long, several boolean, matched boolean
 
 @dataclass
 class SparkChanged:
-    """The rows of a file that clauses change: positions by the clause's place among all."""
+    """The rows of a file that clauses change: positions by the clause's index."""
 
     file: AddFile
     rows: dict[int, BitMap64] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class SparkMerge:
             self.source = self._held(source)
 
     def _held(self, source: Source) -> DataFrame:
-        """The source's rows, numbered, the same whenever they are read."""
+        """The source's rows, numbered and cached."""
         if source.frame is None and source.snapshot is None:
             table = source.table
             table = table.append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
@@ -121,8 +121,8 @@ class SparkMerge:
     # -- finding -------------------------------------------------------------------------------------
 
     def key_values(self) -> list[Any]:
-        """For each key of the condition the values of the source: distinct ones where they are few, else
-        their bounds; None where nothing is known."""
+        """For each key of the condition, the source's distinct values if they are few, else their bounds;
+        None if unknown."""
         with rules(self.session), _while_held():
             return [self._values_of(key) for key in self.on.keys]
 
@@ -189,7 +189,7 @@ class SparkMerge:
         self, changed: Sequence[Any], groups: Sequence[str], inserts: Sequence[int] | None = None,
         without: Collection[str] = (),
     ) -> list[AddFile]:
-        """By a second join, over the files with a match alone."""
+        """Write new files by a second join, over the files with a match only."""
         with _while_held():
             return SPARK.write(self.txn, self._rows(changed, groups, inserts, without))
 
@@ -220,7 +220,7 @@ class SparkMerge:
             return self._run(lambda: self._made(joined, groups))
 
     def _made(self, joined: DataFrame, groups: Sequence[str]) -> DataFrame:
-        """The rows of the groups, with the values of the clause each row fell to."""
+        """The rows of the groups, with the values of each row's clause."""
         places = [place for place, clause in enumerate(self.clauses)
                   if clause.action in groups]
         clauses = [*places, *([_COPY] if "copy" in groups else [])]
@@ -256,7 +256,7 @@ class SparkMerge:
         return shaped.repartition(*partition) if partition and not inserts_computed else shaped
 
     def _row_ids(self, places: Sequence[int]) -> list[Column]:
-        """The ids of rows that were there before, and the commit versions of those that do not change."""
+        """The ids of existing rows, and the commit versions of unchanged ones."""
         fields = columns_of(self.txn.metadata, self.txn.protocol)
         names = [F.expr(self.names.column("target", field.name)) for field in fields]
         inserted = [place for place in places if self.clauses[place].action == INSERT]
@@ -265,7 +265,8 @@ class SparkMerge:
                 for keep, name, field in zip(keeps, names, fields, strict=False)]
 
     def _with_generated(self, rows: DataFrame, places: Sequence[int]) -> DataFrame:
-        """Generated columns computed from the new values, where the row's clause does not assign them."""
+        """The frame with generated columns computed from the new values, unless the row's clause assigns
+        them."""
         beside = [column(name) for name in rows.columns[len(self.schema.fields):] if name != _CLAUSE]
         made = []
         for one in self.schema.fields:
@@ -288,7 +289,7 @@ class SparkMerge:
         return self.source.alias(self.names.source_alias)
 
     def _joined(self, target: DataFrame, how: str) -> DataFrame:
-        """Both sides beside each other, and the clause that each row falls to."""
+        """Both sides joined, with the clause of each row."""
         def join() -> DataFrame:
             joined = target.join(self._aliased_source(), F.expr(self.on.sql), how)
             is_target, is_source = column(PATH).isNotNull(), column(_NUMBER).isNotNull()
@@ -300,7 +301,7 @@ class SparkMerge:
         return self._run(join)
 
     def _inserted(self) -> DataFrame:
-        """The source's rows that match none of the target and that a clause inserts."""
+        """The source's rows without a match that a clause inserts."""
         def join() -> DataFrame:
             rows = self._aliased_source()
             if self.with_matches:
@@ -312,7 +313,7 @@ class SparkMerge:
         return self._run(join)
 
     def _first(self, kind: str, otherwise: int) -> Column:
-        """The place of the first clause of a kind whose condition is TRUE."""
+        """The index of the first clause of a kind whose condition is TRUE."""
         chosen: Any = None
         for place, clause in enumerate(self.clauses):
             if clause.kind != kind:
@@ -350,10 +351,9 @@ def _new(
     joined: DataFrame, both: StructType, one: StructField, old: Column, assigned: Any, path: str,
     evolves: bool,
 ) -> Column:
-    """A column's new value; of a struct whose fields are assigned, the struct with those replaced.
+    """A column's new value; for a struct with assigned fields, the struct with these replaced.
 
-    A column that is stored as it is must fit as rows that are written must; other values are stored by
-    Spark's store assignment.
+    A plain column must fit like written rows; other values are stored by Spark's store assignment.
     """
     if isinstance(assigned, dict):
         assert isinstance(one.type, StructType)
@@ -386,7 +386,7 @@ def _new(
 def _folding() -> Any:
     """A function for executors: (path, position, clause, matches) rows to one bitmap a path and clause.
 
-    It is made here, and imports what it needs itself, so that it travels whole.
+    It is a closure with its own imports, so that it can be pickled.
     """
 
     def fold(batches: Iterator[Any]) -> Iterator[Any]:

@@ -1,7 +1,7 @@
-"""The rows that the clauses of a merge make, in the process.
+"""The new rows that the clauses of a merge make, in the process.
 
-What lives here: :class:`Outcome`, the new rows of a clause, or those of their columns that are other than
-they were; :func:`plain_column` and :func:`type_at`, for a value that is a column as it is.
+What lives here: :class:`Outcome`, the new rows of a clause, or only their changed columns;
+:func:`plain_column` and :func:`type_at`, for a value that is a plain column.
 What it does not know: which rows these are, files.
 """
 
@@ -28,7 +28,7 @@ from deltanb.sql.syntax import identifiers, syntax
 
 
 class Outcome:
-    """The rows that a clause makes: its values where it has one, else the old ones, else NULL."""
+    """The rows that a clause makes: its values, else the old ones, else NULL."""
 
     def __init__(self, names: Names, clause: Resolved, schema: StructType) -> None:
         self.arrow = to_arrow(nullable(schema))
@@ -54,19 +54,19 @@ class Outcome:
         return made
 
     def changed(self, keys: Sequence[Key]) -> frozenset[str]:
-        """The columns with a value of the clause, but for those that have it already: by ``keys``, which are
+        """The columns with a value of the clause, except those that have it already by ``keys``, which are
         equal on both sides."""
         same = dict(pair for key in keys for pair in _same(key)) if self._is_matched else {}
         return frozenset(name for name, leaf in self.leaves.items()
                          if not (isinstance(leaf, _Taken) and same.get(name) == leaf.path))
 
     def inputs(self, columns: Collection[str]) -> frozenset[str]:
-        """The target's columns that some of the new ones are made of."""
+        """The target's columns that the new ones are computed from."""
         return frozenset(path[1] for name in columns if name in self.leaves
                          for path in _paths(self.leaves[name]) if path[0] == self._target)
 
     def only(self, columns: Collection[str]) -> Outcome:
-        """Of the new rows some columns."""
+        """This outcome restricted to some columns."""
         outcome = copy(self)
         outcome.arrow = pa.schema([field for field in self.arrow if field.name in columns])
         outcome.leaves = {name: leaf for name, leaf in self.leaves.items() if name in columns}
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def _same(key: Key) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The target's column and the source's, where equal values are the same bytes: -0.0 and 0.0 are not."""
+    """The target's column and the source's if equal values have equal bytes, unlike -0.0 and 0.0."""
     target, source = key.target, key.source
     if (isinstance(target, ex.Column) and isinstance(source, ex.Column) and len(target.path) == 2
             and target.type.equals(source.type) and not t.is_floating(target.type)):
@@ -82,7 +82,7 @@ def _same(key: Key) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _paths(leaf: Any) -> Iterator[tuple[str, ...]]:
-    """The columns of both sides that a value is made of."""
+    """The columns of both sides that a value is computed from."""
     if isinstance(leaf, _Taken):
         yield leaf.path
     elif isinstance(leaf, _Parts):
@@ -94,7 +94,7 @@ def _paths(leaf: Any) -> Iterator[tuple[str, ...]]:
 
 
 class _Taken:
-    """A column of the source or target that is stored as it is: any type, nested ones too."""
+    """A column of the source or target that is stored unchanged, of any type, also nested."""
 
     def __init__(self, path: tuple[str, ...], arrow_type: pa.DataType, field: StructField) -> None:
         self.path = path
@@ -105,7 +105,7 @@ class _Taken:
         self.enforcer = Enforcer(holder, struct)
 
     def evaluate(self, rows: pa.Table) -> pa.Array:
-        """The column's values in the wanted type."""
+        """The column's values in the target type."""
         array = inner(rows, self.path)
         batch = pa.RecordBatch.from_arrays([array], names=[self.enforcer.table.names[0]])
         return self.enforcer.apply(batch).column(0)
@@ -145,7 +145,7 @@ def _leaves(
 
 
 def plain_column(both: StructType, sql: str) -> tuple[str, ...] | None:
-    """The path of the column that the SQL is, over :meth:`Names.schema`; None for anything else."""
+    """The path of the column if the SQL is one, over :meth:`Names.schema`; else None."""
     named = identifiers(syntax(sql))
     if named is None:
         return None

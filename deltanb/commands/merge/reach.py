@@ -1,11 +1,11 @@
-"""Which files, and which of their row groups, can hold a row whose key the source has.
+"""Which files and row groups may hold a row with a key of the source.
 
-What lives here: :class:`Reach`, which holds the source's keys against minima and maxima. A range of the
-target is met only where a key lies within it: with the keys 1 and 9 the range 3 to 5 is not.
-What it does not know: rows of the target; the bounds that the whole source has (``on``), by which files were
-chosen and conflicts are judged before.
+What lives here: :class:`Reach`, which checks the source's keys against minima and maxima. A range of the
+target is hit only if a key is within it: with the keys 1 and 9, the range 3 to 5 is not.
+What it does not know: rows of the target; the bounds of the whole source (``on``), which chose the files and
+decide conflicts.
 
-A statistic that is missing says nothing, and what it describes is kept.
+A missing statistic excludes nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ZERO = pa.repeat(arrow_scalar(0, pa.int64()), 1)
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of one key in the source, as ascending ranges that do not overlap."""
+    """The values of one key in the source, as ascending disjoint ranges."""
 
     key: Key
     first: Any
@@ -57,9 +57,9 @@ class _Values:
         return self.key.path
 
     def meets(self, low: pa.Array, high: pa.Array, may_be_null: Any) -> Any:
-        """For each pair of bounds in the column's type whether a value lies within; True where one is NULL.
+        """Whether a value is within each pair of bounds (in the column's type); True if a bound is NULL.
 
-        ``may_be_null``: whether what the bounds describe has NULLs, too, which meet those of ``<=>``.
+        ``may_be_null``: whether the described rows may have NULLs, which match those of ``<=>``.
         """
         met = (may_be_null & self.has_null) | numbers(low.is_null()) \
             | numbers(high.is_null())
@@ -74,11 +74,11 @@ class _Values:
 
 
 class Reach:
-    """What of a table rows of the source can match.
+    """The parts of a table that rows of the source can match.
 
     Args:
-        values: for each key the values of the source's rows that can match; NULLs may be among them.
-        target_only: conjuncts of the condition over the target, by which row groups are judged, too.
+        values: for each key, the values of the source's rows that can match, including NULLs.
+        target_only: conjuncts of the condition over the target, which row groups are also checked against.
     """
 
     def __init__(
@@ -98,9 +98,8 @@ class Reach:
         self.wanted: list[Stat] = list(dict.fromkeys(stats))
 
     def holds(self, table: pa.Table) -> list[bool]:
-        """For each row of statistics whether the rows it describes may match.
-
-        As of :class:`deltanb.engines.arrow.row_groups.Condition`.
+        """For each row of statistics, whether the described rows may match; see
+        :class:`deltanb.engines.arrow.row_groups.Condition`.
         """
         met = self._met(self._stored, table)
         for condition in self._further:
@@ -109,7 +108,7 @@ class Reach:
         return mask
 
     def of_files(self, files: FileScan) -> Any:
-        """For each file whether a row of it may match, as a numpy mask."""
+        """For each file, whether one of its rows may match, as a numpy mask."""
         schema: StructType = self._snapshot.schema
         met: Any = np.ones(len(files), bool)
         if not len(files) or not self._known:
@@ -145,7 +144,7 @@ def _stats(one: _Values) -> list[Stat]:
 
 
 def _known(key: Key, values: pa.Array) -> _Values | None:
-    """The values as ranges; None where bounds of the target's column say nothing of them."""
+    """The values as ranges; None if bounds of the target's column do not apply to them."""
     if key.path is None or not has_bounds(key.column_type) or not has_bounds(key.target.type):
         return None
     distinct = pc.unique(values)
@@ -174,7 +173,7 @@ def _is_object(kind: pa.DataType) -> bool:
 
 
 def _ordered(array: pa.Array) -> Any:
-    """Values, none NULL, as numpy compares them in the order of Spark's SQL: texts by their bytes."""
+    """Non-NULL values that numpy compares in the order of Spark's SQL: texts as bytes."""
     kind = array.type
     if t.is_string(kind):
         return _objects(array.cast(pa.binary()))

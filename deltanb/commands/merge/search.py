@@ -1,12 +1,12 @@
-"""Finding the rows of a merge's target that clauses change, in the process.
+"""The search for the target rows that a merge's clauses change, in the process.
 
-What lives here: :class:`Search`, which goes through the files: keys first, then of the rows with a match what
-else decides, then the clause of each row.
+What lives here: :class:`Search`, which goes through the files: first the keys, then the other columns of rows
+with a match, then the clause of each row.
 What it does not know: how the new rows are made and written (``in_process``), the commit.
 
-Of a file only the columns of the keys are decoded, of those row groups that can hold a key of the source;
-what the condition and the clauses name beside them is decoded where keys have matched. Clauses for rows
-that match none of the source need all rows; even then keys are not decoded in files that none can meet.
+Only the key columns of row groups that may hold a key of the source are decoded; other columns of the
+condition and the clauses only if keys have matched. Clauses for rows without a match need all rows; even
+then, keys are not decoded in files that cannot match.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ MAX_WINDOW_ROWS = 4_000_000
 
 @dataclass
 class Changed:
-    """The rows of a file that clauses change: positions in the file, ascending, and for each the
-    clause (its place among all) and the source's row (-1 where there is none).
+    """The rows of a file that clauses change: ascending positions in the file, with the clause's index and
+    the source's row (-1 if there is none) of each.
 
-    ``kept`` is what the search has decoded, where the file is to be written again.
+    ``kept`` caches decoded columns if the file is to be rewritten.
     """
 
     file: AddFile
@@ -67,7 +67,7 @@ class Changed:
         return BitMap64(self.positions[np.isin(self.clauses, clauses)].astype(np.uint64))
 
     def among(self, positions: Any) -> tuple[Any, Any]:
-        """Which of some rows change: their places among these positions, which ascend, and among ours."""
+        """Which of some ascending positions change: their indices among these, and among ours."""
         ends: Any = np.searchsorted(self.positions, (positions[0], positions[-1] + 1))
         ours: Any = np.arange(ends[0], ends[1])
         places: Any = np.searchsorted(positions, self.positions[ours])
@@ -77,7 +77,7 @@ class Changed:
 
 @dataclass
 class Part:
-    """What was found in some files: ``matched`` are rows of the source, perhaps several times."""
+    """The matches in some files: ``matched`` are rows of the source, perhaps repeated."""
 
     changed: list[Changed] = field(default_factory=list)
     matched: list[Any] = field(default_factory=list)
@@ -85,14 +85,14 @@ class Part:
 
 
 class Search:
-    """The look for the rows that change, of one merge.
+    """The search for the rows that a merge changes.
 
     Args:
-        conditions: of the clauses, over :meth:`Names.schema`.
-        source: its rows.
-        keys: those of its rows that can match.
-        reach: of these keys.
-        room: for what is decoded of files that are written again; None: they stay.
+        conditions: the clauses' conditions, over :meth:`Names.schema`.
+        source: the source's rows.
+        keys: the keys of its rows that can match.
+        reach: the reach of these keys.
+        room: the budget for decoded columns of files to rewrite; None if none are rewritten.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class Search:
             own, groups=reach, judged=txn.snapshot.schema.fields)
 
     def parts(self, files: FileScan, seen: Callable[[], None]) -> Iterator[Part]:
-        """What is found, in the order of the files; last those that no key of the source can meet.
+        """The matches in the order of the files; last, files without possible matches.
 
-        Where every row counts, all files are given; else those that some key can meet.
+        If clauses need every row, all files are included, else only those that may match.
         """
         small = sum(files.table["size"].to_pylist()) <= SMALL_SCAN_BYTES
         beyond = None
@@ -133,7 +133,7 @@ class Search:
 
     @cached_property
     def _others(self) -> set[str]:
-        """The columns of the target that decide beside the keys."""
+        """The target's columns that decide besides the keys."""
         decisive = [*self.on.rest, *(one for one in self.conditions if one is not None)]
         columns = {path[1] for part in decisive for path in part.column_paths
                  if path[0] == self.names.target_alias}
@@ -142,12 +142,12 @@ class Search:
 
     @cached_property
     def _late(self) -> Scan | None:
-        """What is read of the rows whose keys have matched."""
+        """The scan of further columns for rows whose keys matched."""
         return plan(self._snapshot, sorted(self._others)) if self._others and not self.by_source else None
 
     @cached_property
     def _lonely(self) -> Scan:
-        """What is read of files without a match."""
+        """The scan of files without a match."""
         conditions = [condition for clause, condition in zip(self.clauses, self.conditions, strict=True)
                       if clause.kind == NOT_MATCHED_BY_SOURCE and condition is not None]
         return plan(self._snapshot, sorted({path[1] for one in conditions for path in one.column_paths}))
@@ -191,8 +191,8 @@ class Search:
     def _read(
         self, scan: Scan, files: Sequence[AddFile], caches: Sequence[Kept | None], seen: Callable[[], None]
     ) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows of the files in pieces of about a window, with their positions; and of each piece how many
-        rows each file has."""
+        """The rows of the files in pieces of about a window, with their positions, and the number of rows of
+        each file in each piece."""
         schema = pa.schema([*scan.schema, pa.field(ROW_POSITION, pa.int64())])
         waiting: list[pa.RecordBatch] = []
         counts: Any = np.zeros(len(files), np.int64)
@@ -218,7 +218,7 @@ class Search:
         self, read: Callable[[tuple[int, AddFile]], Generator[tuple[int, pa.RecordBatch], None, None]],
         files: Sequence[AddFile],
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What is read of each file, in their order; in a bucket several wait at a time."""
+        """The batches of each file, in order; in a bucket, several files are read at a time."""
         if is_remote(self._scan.store):
             return parallel.streamed(read, enumerate(files), parallel.MAX_WAITING, "merge")
         return (batch for one in enumerate(files) for batch in read(one))
@@ -228,7 +228,7 @@ class Search:
     def _judged(
         self, files: Sequence[AddFile], rows: pa.Table, counts: Any, part: Part, can_match: bool
     ) -> tuple[Any, Any, Any, Any]:
-        """Of the rows that change the file's number, the position, the clause and the source's row.
+        """The file's number, position, clause and source row of each changed row.
 
         ``here`` and ``source_rows`` are pairs of a row of the target and one of the source, as row numbers;
         they stay sorted by ``here`` throughout, as they are only filtered.
@@ -262,8 +262,7 @@ class Search:
     def _narrowed(
         self, files: Sequence[AddFile], rows: pa.Table, counts: Any, here: Any
     ) -> tuple[pa.Table, Any, Any]:
-        """The rows with a match alone, with what decides beside the keys; their files' numbers, and the
-        pairs' new ones."""
+        """The rows with a match and further columns, the numbers of their files, and the pairs renumbered."""
         begins = _begins(here)
         firsts = here[begins]
         places: Any = np.searchsorted(np.cumsum(counts), firsts, "right")
@@ -293,7 +292,7 @@ class Search:
         return here, source_rows
 
     def _with_lonely(self, rows: pa.Table, here: Any, source_rows: Any, clauses: Any) -> tuple[Any, Any, Any]:
-        """The rows without a match beside the others, in their order."""
+        """The pairs with the rows without a match added, in order."""
         alone: Any = np.ones(rows.num_rows, bool)
         alone[here] = False
         lonely = np.flatnonzero(alone)
@@ -309,7 +308,7 @@ class Search:
         return sided(self.names, rows.take(array_of(here)), self.source.take(array_of(source_rows)))
 
     def chosen(self, kind: str, rows: Callable[[], pa.Table], count: int) -> Any:
-        """For each row the place of the first clause of the kind whose condition is TRUE, or -1."""
+        """For each row, the index of the first clause of the kind whose condition is TRUE, or -1."""
         chosen: Any = np.full(count, -1, np.int16)
         places = [place for place, clause in enumerate(self.clauses) if clause.kind == kind]
         if not count or not places:
@@ -326,7 +325,7 @@ class Search:
 
 
 def _begins(values: Any) -> Any:
-    """Of sorted numbers a mask of those that are not the same as the one before."""
+    """A mask of the sorted numbers that differ from the previous one."""
     begins: Any = np.ones(len(values), bool)
     begins[1:] = values[1:] != values[:-1]
     return begins

@@ -1,4 +1,4 @@
-"""Rows of two sides beside each other, and SQL over them, with Arrow.
+"""Paired rows of two sides, and SQL over them, with Arrow.
 
 What lives here: :func:`sided`, the rows of target and source as :meth:`Names.schema` describes them; columns
 of such rows, conditions and key values.
@@ -54,7 +54,7 @@ def inner(rows: pa.Table, path: Sequence[str]) -> pa.Array:
 
 
 def is_true(rows: pa.Table, condition: Predicate) -> Any:
-    """For each row whether the condition is TRUE, as a numpy mask."""
+    """A numpy mask of the rows for which the condition is TRUE."""
     return numbers(whole(pc.coalesce(condition.verdicts(rows), arrow_scalar(False, pa.bool_()))))
 
 
