@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.iceberg.metadata.fields import Check, Json
 
@@ -56,11 +56,25 @@ class Endpoint:
     """Further statuses of success."""
     prefixed: bool = True
     """Whether it is also below the roots that have parameters."""
+    carries: Callable[..., Any] | None = None
+    """The method of a catalog's store that it is over HTTP: the client's method has its parameters."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the body, with underscores, that are not called as that method's parameters."""
 
     @property
     def name(self) -> str:
         """Its name in descriptions and in the log: that of the function."""
         return self.call.__name__
+
+    def arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of the store's method that the fields of a body are."""
+        names = {name: name.replace("-", "_") for name in body}
+        return {self.parameters.get(name, name): body[field_] for field_, name in names.items()}
+
+    def fields(self, arguments: Mapping[str, Any]) -> Json:
+        """The fields of the body, or parts of the path, that arguments of the store's method are."""
+        names = {parameter: name for name, parameter in self.parameters.items()}
+        return {names.get(name, name).replace("_", "-"): value for name, value in arguments.items()}
 
     @property
     def paths(self) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from deltanb.catalog.iceberg.metadata.fields import (
     Check,
@@ -17,6 +18,7 @@ from deltanb.catalog.iceberg.metadata.fields import (
     deferred,
     described,
     flag,
+    mapping,
     maybe,
     named,
     plain,
@@ -24,6 +26,7 @@ from deltanb.catalog.iceberg.metadata.fields import (
     shaped,
     text,
     texts,
+    to_json,
     uuid_text,
     whole,
 )
@@ -31,24 +34,33 @@ from deltanb.catalog.iceberg.metadata.partitioning import order_field, spec_fiel
 from deltanb.catalog.iceberg.metadata.requirements import requirement_field
 from deltanb.catalog.iceberg.metadata.schemas import schema_field
 from deltanb.catalog.iceberg.metadata.updates import update_field
+from deltanb.catalog.rest import forms
 from deltanb.catalog.rest.endpoint import Api, Endpoint, query
-from deltanb.catalog.rest.forms import VERSION, few, ratification_of, short, table_id_field, table_name
+from deltanb.catalog.rest.forms import (
+    NAME,
+    VERSION,
+    name_field,
+    namespace_field,
+    nothing,
+    only,
+    short,
+    table_field,
+)
 from deltanb.catalog.rest.server import namespaces, own, tables
 from deltanb.catalog.rest.server.messages import (
     Reply,
     Request,
     anyone,
-    name_field,
-    namespace_field,
     readers,
     readers_of,
-    table_field,
     writers,
     writers_of,
 )
 from deltanb.catalog.rest.server.own import readers_by_id, writers_by_id, writers_somewhere
 from deltanb.catalog.rest.server.ratify import outcome, ratifiers, ratify
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES, REFUSAL, STATUSES, refusal
+from deltanb.catalog.store.registry import Registry
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.unity.server.endpoints import ENDPOINTS as UNITY
 
 __all__ = ["ENDPOINTS", "ICEBERG", "OWN"]
@@ -80,7 +92,7 @@ _PAGES = (
 _SPACE, _TABLES = "/namespaces/{namespace}", "/namespaces/{namespace}/tables"
 _TABLE = f"{_TABLES}/{{table}}"
 
-_NAMESPACE = named("Namespace", record({"namespace": namespace_field, "properties": texts}))
+_NAMESPACE = named("Namespace", record({"namespace": forms.PARTS, "properties": texts}))
 _LOADED = named("Table", record({"metadata": plain, "config": texts}, {"metadata-location": text}))
 _CHANGE = {"requirements": deferred(list, array(requirement_field)),
            "updates": deferred(list, array(update_field))}
@@ -93,7 +105,7 @@ ICEBERG = (
              query=(query("warehouse", _TEXT, "the warehouse that the client means"),)),
     _iceberg("GET", "/namespaces", namespaces.list_namespaces, namespaces.parents, "List namespaces",
              answer=named("Namespaces", record({
-                 "namespaces": array(namespace_field), "next-page-token": maybe(text)})),
+                 "namespaces": array(forms.PARTS), "next-page-token": maybe(text)})),
              query=(query("parent", _TEXT, "the namespace around those to list, its parts joined by 0x1F"),
                     *_PAGES)),
     _iceberg("POST", "/namespaces", namespaces.create_namespace, writers_of("namespace"),
@@ -152,60 +164,87 @@ _OWN_API = Api(roots={"": "own_{}"}, refusal=refusal, statuses=EXTENSION_STATUSE
 _ROOT = "/deltanb/v1"
 
 
-def _own(path: str, call: Callable[[Request], Reply], needs: Callable[[Request], None], summary: str,
-         body: Check, is_keyed: bool = False) -> Endpoint:
+_DONE = {204: "Done"}
+
+
+def _own(
+    path: str, carries: Callable[..., Any], needs: Callable[[Request], None], summary: str,
+    body: Check | dict[str, Check], answer: Check, call: Callable[[Request], Reply] | None = None,
+    is_keyed: bool = False, **parameters: str,
+) -> Endpoint:
+    """What carries a method of the store; unless there is a function for it, it is no more than that."""
+    check = body if callable(body) else record(body)
     return Endpoint(
-        _OWN_API, "POST", f"{_ROOT}{path}", call, needs, summary, answer=plain, more={204: "Done"},
-        body=named(f"own{path.replace('/', '-')}", body), is_keyed=is_keyed)
+        _OWN_API, "POST", f"{_ROOT}{path}", call or own.passed_on(path.rpartition("/")[2]), needs, summary,
+        body=named(f"own{path.replace('/', '-')}", check), answer=_object(answer), is_keyed=is_keyed,
+        more=_DONE, carries=carries, parameters=parameters)
 
 
-_IDS = {"table-ids": few(array(text))}
-_VERSION_OF = {"table-id": text, "version": VERSION}
+def _object(answer: Check) -> Check:
+    """Of answers that no other client reads, OpenAPI says nothing more."""
+    return shaped(plain, write=partial(to_json, answer))(partial(answer))
+
+
+_DONE = {204: "Done"}
 _TIME = shaped(VERSION)(whole(64))
-_SIZE = shaped(VERSION)(whole(32, least=1))
+_VERSION_OF = {"table-id": text, "version": VERSION}
 
 OWN = (
     Endpoint(_OWN_API, "GET", f"{_ROOT}/config", own.config, anyone, "The catalog's name and warehouse",
-             answer=plain, more={204: "Done"}, query=UNITY[0].query),
-    _own("/tables/load", own.load, readers_of("tables"), "Tables by name, at one instant",
-         record({"tables": few(array(table_name))})),
-    _own("/tables/page", own.page, readers_of("namespace"), "A page of a namespace's tables",
-         record({"namespace": shaped(array(text))(lambda each, path: namespace_field(each, path))},
-                {"page-token": text, "page-size": _SIZE, "format": choice("delta", "iceberg")})),
-    _own("/tables/register", own.register, writers_of("table"), "Register a Delta table",
-         record({"table": table_name, "location": text, "version": VERSION},
-                {"table-id": table_id_field, "principal": short, "ict": _TIME, "etag": short,
-                 "protocol": text, "metadata": text}), is_keyed=True),
-    _own("/tables/is-registered", own.is_registered, anyone, "Whether a registration has landed",
-         record({"table-id": short}, {"keys": few(array(uuid_text))})),
-    _own("/tables/rename", own.rename, writers_of("source", "destination"), "Rename a table",
-         record({"source": table_name, "destination": table_name}), is_keyed=True),
-    _own("/tables/drop", own.drop, writers_of("table"), "Drop a table",
-         record({"table": table_name}, {"principal": short, "published": flag, "purge": flag}),
-         is_keyed=True),
-    _own("/tails", own.tails, readers_by_id, "Delta tables with their commits that are not published",
-         record(_IDS)),
-    _own("/content", own.content, readers_by_id, "The content of an inline commit", record(_VERSION_OF)),
-    _own("/published", own.published, writers_by_id, "Say up to which version a table is published",
-         record(_VERSION_OF)),
-    _own("/ratify", ratify, ratifiers, "Move many tables, all or none", ratification_of),
-    _own("/outcome", outcome, anyone, "Whether a transaction has landed",
-         record({"txn-id": short}, {"attempts": array(uuid_text)})),
-    _own("/instant", own.instant, anyone, "The number of the last transaction", record({}, {"time": _TIME})),
-    _own("/pointers", own.pointers, readers_by_id, "Where tables stood after a transaction",
-         record({"seq": VERSION, **_IDS})),
-    _own("/history", own.history, anyone, "Transactions in their order",
-         record({"after": VERSION, "size": _SIZE})),
-    _own("/names", own.names, anyone, "The names of tables by their ids", record(_IDS)),
-    _own("/overview", own.overview, anyone, "The catalog at a glance",
-         record({"most": shaped(VERSION)(whole(16, least=1))})),
-    _own("/places/record", own.record_places, writers_somewhere, "Note folders of tables that are being made",
-         record({"locations": few(array(text)), "table-id": table_id_field})),
-    _own("/places/free", own.free, writers_somewhere, "Refuse a folder that is another table's",
-         record({"location": text}, {"table-id": short, "table": table_name})),
-    _own("/places/forget", own.forget_places, writers_somewhere, "Take such folders out again",
-         shaped(record({"locations": array(text)}))(
-             record({"locations": few(array(text))}, {"table-id": short}))),
+             answer=_object(record({"name": text, "warehouse": text})), more=_DONE, query=UNITY[0].query),
+    _own("/tables/load", Registry.find_many, readers_of("tables"), "Tables by name, at one instant",
+         {"tables": forms.NAMES}, forms.ROWS, tables="names"),
+    _own("/tables/page", Registry.page, readers_of("namespace"), "A page of a namespace's tables",
+         record({"namespace": forms.NAMESPACE}, {
+             "page-token": forms.PAGE_TOKEN, "page-size": forms.PAGE_SIZE,
+             "format": choice("delta", "iceberg")}),
+         forms.PAGE, page_token="token", page_size="size"),
+    _own("/tables/register", Registry.register_delta, writers_of("table"), "Register a Delta table",
+         record({"table": NAME, "location": text, "version": VERSION}, {
+             "table-id": forms.table_id_field, "principal": short, "ict": _TIME, "etag": short,
+             "protocol": text, "metadata": text}),
+         only("row", forms.ROW), own.register, is_keyed=True, table="name"),
+    _own("/tables/is-registered", Registry.is_registered, anyone, "Whether a registration has landed",
+         record({"table-id": short}, {"keys": forms.few(array(uuid_text))}),
+         only("is-registered", flag), own.is_registered),
+    _own("/tables/rename", Registry.rename, writers_of("source", "destination"), "Rename a table",
+         {"source": NAME, "destination": NAME}, nothing, is_keyed=True, source="old", destination="new"),
+    _own("/tables/drop", Registry.drop, writers_of("table"), "Drop a table",
+         record({"table": NAME}, {"principal": short, "published": flag, "purge": forms.PURGE}),
+         only("row", maybe(forms.ROW)), own.drop, is_keyed=True, table="name", purge="purged_from"),
+    _own("/tails", CatalogStore.tails, readers_by_id,
+         "Delta tables with their commits that are not published",
+         {"table-ids": forms.IDS}, only("tails", mapping(forms.TAIL))),
+    _own("/content", CatalogStore.content, readers_by_id, "The content of an inline commit",
+         _VERSION_OF, only("content", forms.CONTENT)),
+    _own("/published", CatalogStore.set_published, writers_by_id,
+         "Say up to which version a table is published", _VERSION_OF, nothing),
+    _own("/ratify", CatalogStore.ratify, ratifiers, "Move many tables, all or none",
+         forms.ratification_of, record({"seq": maybe(VERSION), "metadata-locations": array(text)}), ratify),
+    _own("/outcome", CatalogStore.outcome, anyone, "Whether a transaction has landed",
+         record({"txn-id": short}, {"attempts": array(uuid_text)}), only("seq", maybe(VERSION)), outcome),
+    _own("/instant", CatalogStore.instant, anyone, "The number of the last transaction",
+         record({}, {"time": _TIME}), only("seq", VERSION)),
+    _own("/pointers", CatalogStore.pointers_at, readers_by_id, "Where tables stood after a transaction",
+         {"seq": VERSION, "table-ids": forms.IDS}, only("pointers", mapping(maybe(text)))),
+    _own("/history", CatalogStore.history, anyone, "Transactions in their order",
+         {"after": VERSION, "size": shaped(VERSION)(whole(32, least=1))},
+         only("entries", array(forms.ENTRY)), own.history),
+    _own("/names", CatalogStore.names_of, anyone, "The names of tables by their ids",
+         {"table-ids": forms.IDS}, only("names", texts), own.names),
+    _own("/overview", CatalogStore.overview, anyone, "The catalog at a glance",
+         {"most": shaped(VERSION)(whole(16, least=1))}, forms.OVERVIEW, own.overview),
+    _own("/places/record", Registry.note_folder, writers_somewhere,
+         "Note folders of tables that are being made",
+         {"locations": forms.LOCATIONS, "table-id": forms.table_id_field}, nothing, own.record_places,
+         locations="location"),
+    _own("/places/free", Registry.require_free, writers_somewhere,
+         "Refuse a folder that is another table's",
+         record({"location": text}, {"table-id": short, "table": NAME}), nothing, own.free, table="name"),
+    _own("/places/forget", Registry.forget_folder, writers_somewhere, "Take such folders out again",
+         shaped(record({"locations": forms.LOCATIONS}))(
+             record({"locations": forms.LOCATIONS}, {"table-id": short})),
+         nothing, own.forget_places, locations="location"),
 )
 
 ENDPOINTS = (*UNITY, *OWN, *ICEBERG)

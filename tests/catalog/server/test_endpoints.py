@@ -1,6 +1,8 @@
-"""Routes, permissions and OpenAPI have each row of the table of endpoints, and nothing else."""
+"""Routes, permissions, OpenAPI and the client have each row of the table of endpoints, and nothing else."""
 
 from __future__ import annotations
+
+import inspect
 
 import pytest
 
@@ -8,12 +10,15 @@ pytest.importorskip("starlette", reason="the server is an extra: pip install 'de
 
 from starlette.routing import Route
 
+from deltanb.catalog.rest.client.store import RemoteRegistry, RemoteStore
 from deltanb.catalog.rest.endpoint import Endpoint
-from deltanb.catalog.rest.endpoints import ENDPOINTS, ICEBERG
+from deltanb.catalog.rest.endpoints import ENDPOINTS, ICEBERG, OWN
 from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.messages import anyone
 from deltanb.catalog.rest.server.openapi import description
 from deltanb.catalog.rest.server.service import Service
+from deltanb.catalog.store.registry import Registry
+from deltanb.catalog.store.store import CatalogStore
 from tests.catalog.server.ask import Client
 
 OPEN = {"config", "get_config", "instant", "history", "names", "overview", "is_registered", "outcome",
@@ -59,3 +64,18 @@ def test_only_what_shows_nothing_needs_no_permission() -> None:
 def test_what_changes_takes_a_body_or_names_its_object(row: Endpoint) -> None:
     assert row.method in ("GET", "HEAD", "DELETE") or row.body is not None
     assert not row.is_keyed or row.method in ("POST", "DELETE")
+
+
+def test_each_of_our_own_is_a_method_of_the_client_and_no_other_asks() -> None:
+    clients: dict[type, type] = {CatalogStore: RemoteStore, Registry: RemoteRegistry}
+    carried = set()
+    for row in OWN:
+        if row.carries is not None:  # the configuration is what a client begins with
+            store = next(each for each in clients if vars(each).get(row.carries.__name__) is row.carries)
+            method = getattr(clients[store], row.carries.__name__)
+            names = list(inspect.signature(row.carries).parameters)
+            assert list(inspect.signature(method).parameters)[:2] == names[:2]
+            carried.add(row.carries.__name__)
+    methods = {name for client in clients.values() for name, value in vars(client).items()
+               if callable(value) and not name.startswith("_")}
+    assert methods == carried | {"close", "load", "load_many"}

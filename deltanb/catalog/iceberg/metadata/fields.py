@@ -13,14 +13,15 @@ import base64
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast
 
 from deltanb.errors import BadRequest
 from deltanb.text.safe_text import shown
 
 __all__ = ["Check", "Json", "array", "base64_text", "choice", "deferred", "described", "flag", "mapping",
-           "maybe", "named", "plain", "record", "refuse", "shaped", "tagged", "text", "texts", "uuid_text",
-           "whole"]
+           "maybe", "named", "plain", "record", "refuse", "shaped", "tagged", "text", "texts", "to_json",
+           "uuid_text", "whole"]
 
 Json = dict[str, Any]
 Check = Callable[[Any, str], Any]
@@ -49,27 +50,48 @@ def _refuse_type(value: Any, path: str, expected: str) -> NoReturn:
     refuse(path, f"must be {expected}, found {type_name}{detail}")
 
 
-# -- what a check accepts, as a JSON schema ----------------------------------------------------------
+# -- what a check accepts, as a JSON schema, and how a value is written -------------------------------
 
 
 C = TypeVar("C", bound=Check)
 Describe = Callable[[Check], Json]
 
 
-def shaped(schema: Json | Check, *others: Check) -> Callable[[C], C]:
-    """Give a check its JSON schema, that of another check, or of one of several."""
+def shaped(
+    schema: Json | Check, *others: Check, write: Callable[[Any], Any] | None = None
+) -> Callable[[C], C]:
+    """Give a check its JSON schema, that of another check, or of one of several.
+
+    ``write`` makes the JSON of a value that the check reads; without it, the check or the other one does.
+    """
+    checks = [each for each in (schema, *others) if callable(each)]
     if others:
-        return _shaped(lambda of: {"oneOf": [of(each) for each in (schema, *others) if callable(each)]})
-    return _shaped(lambda of: of(schema) if callable(schema) else schema)
-
-
-def _shaped(schema: Callable[[Describe], Json]) -> Callable[[C], C]:
+        return _shaped(lambda of: {"oneOf": list(map(of, checks))}, write)
+    if not checks:
+        return _shaped(lambda of: cast(Json, schema), write)
 
     def give(check: C) -> C:
-        vars(check)["schema"] = schema
+        its_own = vars(check).get("write", partial(to_json, checks[0]))
+        return _shaped(lambda of: of(checks[0]), write or its_own)(check)
+
+    return give
+
+
+def _shaped(
+    schema: Callable[[Describe], Json], write: Callable[[Any], Any] | None = None
+) -> Callable[[C], C]:
+
+    def give(check: C) -> C:
+        vars(check).update({"schema": schema} | ({} if write is None else {"write": write}))
         return check
 
     return give
+
+
+def to_json(check: Check, value: Any) -> Any:
+    """The JSON of a value that a check reads: the value itself, unless the check says otherwise."""
+    write: Callable[[Any], Any] | None = vars(check).get("write")
+    return value if write is None else write(value)
 
 
 def named(name: str, check: C) -> C:
@@ -178,7 +200,8 @@ def choice(*allowed: str) -> Check:
 def mapping(item: Check) -> Check:
     """The check of an object, every value of which passes a check."""
 
-    @_shaped(lambda of: {"type": "object", "additionalProperties": of(item)})
+    @_shaped(lambda of: {"type": "object", "additionalProperties": of(item)},
+             lambda values: {name: to_json(item, each) for name, each in values.items()})
     def check(value: Any, path: str) -> Json:
         if not isinstance(value, dict):
             _refuse_type(value, path, "an object")
@@ -194,7 +217,8 @@ texts = mapping(text)
 def maybe(item: Check) -> Check:
     """The check of a value that may be null."""
 
-    @_shaped(lambda of: {**of(item), "type": [of(item)["type"], "null"]})
+    @_shaped(lambda of: {**of(item), "type": [of(item)["type"], "null"]},
+             lambda value: None if value is None else to_json(item, value))
     def check(value: Any, path: str) -> Any:
         return None if value is None else item(value, path)
 
@@ -204,7 +228,8 @@ def maybe(item: Check) -> Check:
 def array(item: Check, **schema: Any) -> Check:
     """The check of an array, every item of which passes a check; ``schema`` is what its description adds."""
 
-    @_shaped(lambda of: {"type": "array", "items": of(item), **schema})
+    @_shaped(lambda of: {"type": "array", "items": of(item), **schema},
+             lambda values: [to_json(item, each) for each in values])
     def check(value: Any, path: str) -> list[Any]:
         if not isinstance(value, list):
             _refuse_type(value, path, "an array")
@@ -223,9 +248,13 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
     maybe = dict(optional or {})
     known = {**required, **maybe}
 
+    def write(values: Mapping[str, Any]) -> Json:
+        return {name: to_json(item, values[name]) for name, item in known.items()
+                if name in required or values.get(name) is not None}
+
     @_shaped(lambda of: {
         "type": "object", "properties": {name: of(each) for name, each in known.items()},
-        "required": list(required), "additionalProperties": False})
+        "required": list(required), "additionalProperties": False}, write)
     def check(value: Any, path: str) -> Json:
         if not isinstance(value, dict):
             _refuse_type(value, path, "an object")

@@ -1,7 +1,7 @@
 """Requests to a server of a catalog: three ways to ask, each with what is known where no answer comes.
 
 What lives here: :class:`Connection`: JSON there and back, errors of the server as errors of this library.
-What it does not know: what is asked.
+What it does not know: what is asked: an endpoint says how it is.
 
 ==============  ==================================================================================
 way             where there is no answer
@@ -22,12 +22,15 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from deltanb import errors
-from deltanb.catalog.iceberg.metadata.fields import Check, Json
+from deltanb.catalog.iceberg.metadata.fields import Check, Json, to_json
+from deltanb.catalog.rest.endpoint import Endpoint
+from deltanb.catalog.rest.forms import nothing
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
@@ -114,6 +117,29 @@ class Connection:
         if client is not None and self._pid == os.getpid():
             client.close()
 
+    def send(
+        self, endpoint: Endpoint, values: Mapping[str, Any], *, key: str | None = None, fresh: bool = False
+    ) -> Any:
+        """What the server says to a request to an endpoint: changed once if that has keys, else asked.
+
+        Args:
+            values: the parts of the path, the parameters of the query and the fields of the body, by name.
+
+        Raises:
+            DeltaError: what it refuses.
+            StorageError: it cannot be reached.
+            CommitOutcomeUnknown: it does not say whether it has changed anything.
+        """
+        path = re.sub(r"{(\w+)}", lambda part: quote(values[part[1]], safe=""), endpoint.paths[0])
+        names = [each["name"] for each in endpoint.query if values.get(each["name"]) is not None]
+        if names:
+            path += "?" + "&".join(f"{name}={quote(str(values[name]), safe='')}" for name in names)
+        body = None if endpoint.body is None else to_json(endpoint.body, values)
+        answer = endpoint.answer or nothing
+        if endpoint.is_keyed:
+            return self.change(path, body, answer, endpoint.method, key)
+        return self.ask(path, body, answer, endpoint.method, fresh)
+
     def ask(
         self, path: str, value: Any, answer: Check, method: str = "POST", fresh: bool = False
     ) -> Any:
@@ -156,7 +182,7 @@ class Connection:
                 unknown = error
         self._unknown(unknown)
 
-    def once(self, path: str, value: Any, answer: Check) -> Any:
+    def once(self, endpoint: Endpoint, values: Mapping[str, Any]) -> Any:
         """What the server says to a request that is sent once.
 
         Raises:
@@ -164,8 +190,10 @@ class Connection:
             StorageError: it cannot be reached; nothing was changed.
             CommitOutcomeUnknown: it does not say whether it has done it.
         """
+        assert endpoint.body is not None and endpoint.answer is not None
+        body = to_json(endpoint.body, values)
         try:
-            return self._sent("POST", path, value, {}, answer)
+            return self._sent(endpoint.method, endpoint.paths[0], body, {}, endpoint.answer)
         except _NoAnswer as error:
             if error.is_certain:
                 raise self._unreachable(error) from error

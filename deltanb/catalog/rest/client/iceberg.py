@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from deltanb.catalog.iceberg.commit import Change, Committed, IcebergTable
 from deltanb.catalog.iceberg.member import IcebergMember
-from deltanb.catalog.iceberg.metadata.fields import Json, plain, record, text
+from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.iceberg.tables import IcebergTables
-from deltanb.catalog.rest.client.store import RemoteRatified, RemoteStore, place_of_namespace
+from deltanb.catalog.rest.client.store import ICEBERG_ENDPOINTS, RemoteRatified, RemoteStore, in_path
 from deltanb.catalog.rest.forms import IcebergChange
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.places import Warehouse
@@ -26,8 +25,6 @@ from deltanb.transaction.ids import deciding_id
 __all__ = ["RemoteIcebergTables"]
 
 TRIES = 3  # of a commit that is not answered, each after the one before was given up
-
-_TABLE = record({"metadata": plain}, {"metadata-location": text, "config": plain})
 
 
 class RemoteMember(IcebergMember):
@@ -106,22 +103,21 @@ class RemoteIcebergTables(IcebergTables):
         principal: str | None = None,
     ) -> IcebergTable:
         """Make a table; the server writes its metadata."""
-        name = TableName.of(name)
-        value = {"name": name.name, "schema": schema, "partition-spec": partition_spec,
-                 "write-order": sort_order, "location": location, "properties": dict(properties or {})}
-        return self._made(name, "/tables", value)
+        return self._made("create_table", name, {
+            "schema": schema, "partition-spec": partition_spec, "write-order": sort_order,
+            "location": location, "properties": dict(properties or {})})
 
     def register(  # type: ignore[override]
         self, name: Any, metadata_location: str, overwrite: bool = False, principal: str | None = None,
     ) -> IcebergTable:
         """Make a table of a metadata file that is there."""
-        name = TableName.of(name)
-        value = {"name": name.name, "metadata-location": metadata_location, "overwrite": overwrite}
-        return self._made(name, "/register", value)
+        return self._made(
+            "register_table", name, {"metadata-location": metadata_location, "overwrite": overwrite})
 
-    def _made(self, name: TableName, path: str, value: Json) -> IcebergTable:
-        found = self._remote.connection.change(
-            f"{place_of_namespace(name.namespace)}{path}", value, _TABLE)
+    def _made(self, endpoint: str, name: Any, value: Json) -> IcebergTable:
+        name = TableName.of(name)
+        found = self._remote.connection.send(
+            ICEBERG_ENDPOINTS[endpoint], {"namespace": in_path(name.namespace), "name": name.name, **value})
         return IcebergTable(name, None, found.get("metadata-location"), found["metadata"])
 
     def drop(  # type: ignore[override]
@@ -129,6 +125,5 @@ class RemoteIcebergTables(IcebergTables):
     ) -> None:
         """Take a table out of the catalog; with ``purge`` the server deletes its files as well."""
         name = TableName.of(name)
-        self._remote.connection.change(
-            f"{place_of_namespace(name.namespace)}/tables/{quote(name.name, safe='')}"
-            f"?purgeRequested={str(purge).lower()}", None, lambda value, path: None, "DELETE")
+        self._remote.connection.send(ICEBERG_ENDPOINTS["drop_table"], {
+            "namespace": in_path(name.namespace), "table": name.name, "purgeRequested": str(purge).lower()})

@@ -10,57 +10,45 @@ is none: from then on none of them can land.
 
 from __future__ import annotations
 
-import base64
+import inspect
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
-from urllib.parse import quote
 
-from deltanb.catalog.iceberg.metadata.fields import (
-    array,
-    base64_text,
-    flag,
-    mapping,
-    maybe,
-    plain,
-    record,
-    text,
-    texts,
-)
-from deltanb.catalog.overview import Overview
+from deltanb.catalog.iceberg.metadata.fields import plain
 from deltanb.catalog.rest.client.connection import TIMEOUT, Connection, Refusal, new_key
-from deltanb.catalog.rest.forms import (
-    VERSION,
-    IcebergChange,
-    assertion_value,
-    entry_of,
-    name_value,
-    overview_of,
-    proposal_value,
-    row_of,
-    tail_of,
-)
-from deltanb.catalog.store.history import Entry
-from deltanb.catalog.store.names import MAX_PAGE, Page, TableName, check_size, joined, key_of, parts_of
+from deltanb.catalog.rest.endpoints import ICEBERG, OWN
+from deltanb.catalog.rest.forms import SEPARATOR, IcebergChange, namespace_of
+from deltanb.catalog.store.names import MAX_PAGE, Page, check_size, key_of
 from deltanb.catalog.store.ownership import FolderNote
 from deltanb.catalog.store.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
+from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import TableRow
-from deltanb.catalog.store.store import Tail
-from deltanb.errors import DeltaError, InvalidArgument, NamespaceNotFound, StorageError, TableNotFound
+from deltanb.errors import DeltaError, InvalidArgument, NamespaceNotFound, StorageError
 from deltanb.transaction.ids import new_table_id
 
-__all__ = ["OWN", "RemoteRatified", "RemoteStore", "place_of_namespace"]
-
-OWN = "/deltanb/v1"
-"""Below it are the endpoints that are this library's own."""
+__all__ = ["RemoteNamespaces", "RemoteRatified", "RemoteRegistry", "RemoteStore", "in_path"]
 
 MAX_ASKED = 1000  # ids in one question: a server takes no more
-SEPARATOR = "\x1f"  # between the parts of a namespace in a URL, as the REST catalog has it
+
+_OWN = {each.path.removeprefix("/deltanb/v1"): each for each in OWN}
+ICEBERG_ENDPOINTS = {each.name: each for each in ICEBERG}
 
 
-def _nothing(value: Any, path: str) -> None:
-    """Whatever is answered says no more than that it is done."""
+def _remote(path: str) -> Any:
+    """The method that an endpoint carries, as a request: with its parameters and its result."""
+    endpoint = _OWN[path]
+    assert endpoint.carries is not None
+    signature = inspect.signature(endpoint.carries)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        return self.connection.send(endpoint, endpoint.fields(bound.arguments))
+
+    return wraps(endpoint.carries)(method)
 
 
 @dataclass(frozen=True)
@@ -69,10 +57,6 @@ class RemoteRatified(Ratified):
     """
 
     metadata_locations: tuple[str, ...]
-
-
-_CONFIG = record({"name": text, "warehouse": text})
-_RATIFIED = record({"metadata-locations": array(text)}, {"seq": VERSION})
 
 
 class RemoteStore:
@@ -88,7 +72,7 @@ class RemoteStore:
     def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
         self.connection = Connection(url, token, timeout)
         try:
-            found = self.connection.ask(f"{OWN}/config", None, _CONFIG, "GET")
+            found = self.connection.send(_OWN["/config"], {})
         except InvalidArgument as error:
             raise InvalidArgument(f"{self.url} serves no catalog of this library ({error}); 'deltanb serve' "
                                   "begins one") from None
@@ -143,12 +127,11 @@ class RemoteStore:
             raise InvalidArgument("the metadata files of tables behind a server are written by the server")
         attempt = new_key()
         value = {"txn-id": txn_id, "attempt": attempt, "principal": principal, "summary": summary,
-                 "proposals": [proposal_value(each) for each in proposals],
-                 "assertions": [assertion_value(each) for each in assertions]}
+                 "proposals": proposals, "assertions": assertions}
         with self._lock:  # also where an interrupt ends it
             self._open.setdefault(txn_id, []).append(attempt)
         try:
-            found = self.connection.once(f"{OWN}/ratify", value, _RATIFIED)
+            found = self.connection.once(_OWN["/ratify"], value)
         except Refusal as refusal:
             self._ended(txn_id, attempt)
             if "latest" in refusal.details:
@@ -159,7 +142,7 @@ class RemoteStore:
             raise
         with self._lock:
             self._open.pop(txn_id, None)  # whichever attempt it was
-        return RemoteRatified(found.get("seq"), tuple(found["metadata-locations"]))
+        return RemoteRatified(found["seq"], tuple(found["metadata-locations"]))
 
     def _ended(self, txn_id: str, attempt: str) -> None:
         """An attempt that surely did nothing and never will."""
@@ -176,57 +159,25 @@ class RemoteStore:
         """
         with self._lock:
             attempts = list(self._open.get(txn_id, ()))
-        found = self.connection.ask(
-            f"{OWN}/outcome", {"txn-id": txn_id, "attempts": attempts}, record({"seq": maybe(VERSION)}),
-            fresh=True)
+        seq = self.connection.send(_OWN["/outcome"], {"txn-id": txn_id, "attempts": attempts}, fresh=True)
         with self._lock:
             self._open.pop(txn_id, None)
-        return None if found["seq"] is None else Ratified(found["seq"])
-
-    def history(self, after: int = 0, size: int = 1000) -> list[Entry]:
-        """As :meth:`CatalogStore.history`; of tables that the token may not read nothing is told."""
-        found = self.connection.ask(
-            f"{OWN}/history", {"after": after, "size": size}, record({"entries": array(entry_of)}))
-        return list(found["entries"])
+        return None if seq is None else Ratified(seq)
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
         """As :meth:`CatalogStore.names_of`, of tables that the token may read."""
-        wanted, names = sorted(set(table_ids)), dict[str, str]()
-        for at in range(0, len(wanted), MAX_ASKED):
-            names |= self.connection.ask(
-                f"{OWN}/names", {"table-ids": wanted[at:at + MAX_ASKED]}, record({"names": texts}))["names"]
+        asked, names = sorted(set(table_ids)), dict[str, str]()
+        for at in range(0, len(asked), MAX_ASKED):
+            names |= self.connection.send(_OWN["/names"], {"table-ids": asked[at:at + MAX_ASKED]})
         return names
 
-    def overview(self, most: int) -> Overview:
-        """As :meth:`CatalogStore.overview`, of what the token may see."""
-        found: Overview = self.connection.ask(f"{OWN}/overview", {"most": most}, overview_of)
-        return found
-
-    def instant(self, time: int | None = None) -> int:
-        """As :meth:`CatalogStore.instant`."""
-        value = {} if time is None else {"time": time}
-        return int(self.connection.ask(f"{OWN}/instant", value, record({"seq": VERSION}))["seq"])
-
-    def pointers_at(self, seq: int, table_ids: Iterable[str]) -> dict[str, str | None]:
-        """As :meth:`CatalogStore.pointers_at`."""
-        value = {"seq": seq, "table-ids": sorted(set(table_ids))}
-        return dict(self.connection.ask(
-            f"{OWN}/pointers", value, record({"pointers": mapping(maybe(text))}))["pointers"])
-
-    def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
-        """As :meth:`CatalogStore.tails`."""
-        value = {"table-ids": sorted(set(table_ids))}
-        return dict(self.connection.ask(f"{OWN}/tails", value, record({"tails": mapping(tail_of)}))["tails"])
-
-    def content(self, table_id: str, version: int) -> bytes:
-        """As :meth:`CatalogStore.content`."""
-        value = {"table-id": table_id, "version": version}
-        return base64.b64decode(self.connection.ask(
-            f"{OWN}/content", value, record({"content": base64_text}))["content"])
-
-    def set_published(self, table_id: str, version: int) -> None:
-        """As :meth:`CatalogStore.set_published`."""
-        self.connection.ask(f"{OWN}/published", {"table-id": table_id, "version": version}, _nothing)
+    history = _remote("/history")
+    instant = _remote("/instant")
+    pointers_at = _remote("/pointers")
+    tails = _remote("/tails")
+    content = _remote("/content")
+    set_published = _remote("/published")
+    overview = _remote("/overview")
 
 
 def _latest(value: Any, path: str) -> Mapping[str, int | str | None]:
@@ -238,12 +189,12 @@ class RemoteNamespaces:
     """Namespaces behind a server, as :class:`~deltanb.catalog.store.namespaces.Namespaces` has them."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def create(self, namespace: Any, properties: Mapping[str, str] | None = None) -> None:
         """Make a namespace."""
-        value = {"namespace": list(parts_of(namespace)), "properties": dict(properties or {})}
-        self._connection.change("/v1/namespaces", value, _nothing)
+        self.connection.send(ICEBERG_ENDPOINTS["create_namespace"], {
+            "namespace": namespace, "properties": dict(properties or {})})
 
     def exists(self, namespace: Any) -> bool:
         """Whether a namespace is there."""
@@ -258,147 +209,80 @@ class RemoteNamespaces:
     ) -> Page[tuple[str, ...]]:
         """A page of the namespaces directly inside a parent that the token may see."""
         key_of(token)
-        query = f"pageSize={check_size(size)}&pageToken={quote(token or '', safe='')}"
-        if parent:
-            query += f"&parent={_quoted(parts_of(parent))}"
-        found = self._connection.ask(f"/v1/namespaces?{query}", None, _NAMESPACES, "GET")
-        return Page(tuple(map(tuple, found["namespaces"])), found.get("next-page-token"))
+        found = self.connection.send(ICEBERG_ENDPOINTS["list_namespaces"], {
+            "parent": in_path(parent) if parent else None, "pageToken": token or "",
+            "pageSize": check_size(size)})
+        return Page(tuple(found["namespaces"]), found["next-page-token"])
 
     def properties(self, namespace: Any) -> dict[str, str]:
         """The properties of a namespace."""
-        answer = record({"namespace": array(text)}, {"properties": texts})
-        found = self._connection.ask(place_of_namespace(namespace), None, answer, "GET")
-        return dict(found.get("properties", {}))
+        found = self.connection.send(ICEBERG_ENDPOINTS["load_namespace"], {"namespace": in_path(namespace)})
+        return dict(found["properties"])
 
     def update(
         self, namespace: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> list[str]:
         """Set and remove properties; returns those of ``removals`` that were there."""
-        value = {"updates": dict(updates or {}), "removals": sorted(set(removals))}
-        answer = record({"updated": array(text), "removed": array(text)}, {"missing": array(text)})
-        path = f"{place_of_namespace(namespace)}/properties"
-        return list(self._connection.change(path, value, answer)["removed"])
+        found = self.connection.send(ICEBERG_ENDPOINTS["update_properties"], {
+            "namespace": in_path(namespace), "updates": dict(updates or {}),
+            "removals": sorted(set(removals))})
+        return list(found["removed"])
 
     def drop(self, namespace: Any) -> None:
         """Drop a namespace that is empty."""
-        self._connection.change(place_of_namespace(namespace), None, _nothing, "DELETE")
+        self.connection.send(ICEBERG_ENDPOINTS["drop_namespace"], {"namespace": in_path(namespace)})
 
 
-_NAMESPACES = record({"namespaces": array(array(text))}, {"next-page-token": text})
+def in_path(namespace: Any) -> str:
+    """A namespace as a part of a path or a parameter.
 
-
-def _quoted(parts: tuple[str, ...]) -> str:
-    return quote(SEPARATOR.join(parts), safe="")
-
-
-def place_of_namespace(namespace: Any) -> str:
-    """The path of a namespace's endpoints.
-
-    >>> place_of_namespace("shop.eu")
-    '/v1/namespaces/shop%1Feu'
+    >>> in_path("shop.eu")
+    'shop\\x1feu'
     """
-    parts = parts_of(namespace)
-    joined(parts)
-    return f"/v1/namespaces/{_quoted(parts)}"
-
-
-_MADE, _DROPPED = record({"row": row_of}), record({}, {"row": row_of})
+    return SEPARATOR.join(namespace_of(namespace))
 
 
 class RemoteRegistry:
     """The tables of a catalog behind a server, as :class:`~deltanb.catalog.store.registry.Registry`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._registering: dict[str, str] = {}
 
-    def load(self, name: Any) -> TableRow:
-        """A table by its name."""
-        name = TableName.of(name)
-        return self.load_many([name])[name]
-
-    def load_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
-        """Tables by name, all as they were at one instant."""
-        wanted = list(dict.fromkeys(map(TableName.of, names)))
-        found = self.find_many(wanted)
-        for name in wanted:
-            if name not in found:
-                raise TableNotFound(f"there is no table {name} in the catalog", path=str(name))
-        return found
-
-    def find_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
-        """As :meth:`load_many`, without those that are not there."""
-        value = {"tables": [name_value(name) for name in dict.fromkeys(map(TableName.of, names))]}
-        found = self._connection.ask(f"{OWN}/tables/load", value, record({"tables": array(row_of)}))
-        return {row.name: row for row in found["tables"]}
-
-    def page(
-        self, namespace: Any, token: str | None = None, size: int = 1000, format: str | None = None
-    ) -> Page[TableRow]:
-        """A page of the tables directly in a namespace."""
-        key_of(token)  # refused before it is sent
-        value = {"namespace": list(parts_of(namespace)), "page-token": token, "page-size": check_size(size),
-                 "format": format}
-        answer = record({"tables": array(row_of)}, {"next-page-token": text})
-        found = self._connection.ask(f"{OWN}/tables/page", value, answer)
-        return Page(tuple(found["tables"]), found.get("next-page-token"))
+    load = Registry.load
+    load_many = Registry.load_many
+    find_many = _remote("/tables/load")
+    page = _remote("/tables/page")
+    require_free = _remote("/places/free")
+    forget_folder = _remote("/places/forget")
+    rename = _remote("/tables/rename")
+    drop = _remote("/tables/drop")
 
     def register_delta(
         self, name: Any, location: str, version: int, table_id: str | None = None,
-        principal: str | None = None, *, ict: int | None = None, etag: str | None = None,
-        protocol: str | None = None, metadata: str | None = None,
+        principal: str | None = None, **state: Any,
     ) -> TableRow:
-        """Make a row for a Delta table whose log has all versions up to ``version`` in its folder."""
+        """As :meth:`Registry.register_delta`; one that is interrupted can be asked for by the table's id."""
         table_id, key = table_id or new_table_id(), new_key()
-        value = {"table": name_value(TableName.of(name)), "location": location, "version": version,
-                 "table-id": table_id, "principal": principal, "ict": ict, "etag": etag,
-                 "protocol": protocol, "metadata": metadata}
+        value = {"table": name, "location": location, "version": version, "table-id": table_id,
+                 "principal": principal, **state}
         self._registering[table_id] = key  # also where an interrupt ends it
         try:
-            found = self._connection.change(f"{OWN}/tables/register", value, _MADE, key=key)
+            row: TableRow = self.connection.send(_OWN["/tables/register"], value, key=key)
         except DeltaError:
             self._registering.pop(table_id, None)
             raise
         self._registering.pop(table_id, None)
-        row: TableRow = found["row"]
         return row
-
-    def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
-        """Refuse a folder that is another table's than the one with an id, and a name that is taken, or whose
-        namespace one may not write."""
-        value = {"location": location, "table-id": table_id}
-        self._connection.ask(f"{OWN}/places/free", {
-            **value, **({} if name is None else {"table": name_value(name)})}, _nothing)
 
     def note_folder(self, location: str, what: FolderNote, not_before: int) -> None:
         """Note a folder in which a table is about to be made; how long it is left alone, the server says."""
-        self._connection.ask(
-            f"{OWN}/places/record", {"locations": [location], "table-id": what.table_id}, _nothing)
+        self.connection.send(_OWN["/places/record"], {"locations": location, "table-id": what.table_id})
 
     def is_registered(self, table_id: str) -> bool:
         """Whether there is a table with an id; a registration that was interrupted can make it no more."""
         key = self._registering.get(table_id)
-        value = {"table-id": table_id, "keys": [] if key is None else [key]}
-        found = self._connection.ask(
-            f"{OWN}/tables/is-registered", value, record({"is-registered": flag}))["is-registered"]
+        is_there: bool = self.connection.send(
+            _OWN["/tables/is-registered"], {"table-id": table_id, "keys": [] if key is None else [key]})
         self._registering.pop(table_id, None)
-        return bool(found)
-
-    def rename(self, old: Any, new: Any) -> None:
-        """Give a table another name."""
-        value = {"source": name_value(TableName.of(old)), "destination": name_value(TableName.of(new))}
-        self._connection.change(f"{OWN}/tables/rename", value, _nothing)
-
-    def drop(
-        self, name: Any, principal: str | None = None, published: bool = False,
-        purged_from: int | None = None,
-    ) -> TableRow | None:
-        """Take a Delta table out of the catalog; its files stay. Returns what it was."""
-        value = {"table": name_value(TableName.of(name)), "principal": principal, "published": published,
-                 "purge": purged_from is not None}
-        row: TableRow | None = self._connection.change(f"{OWN}/tables/drop", value, _DROPPED).get("row")
-        return row
-
-    def forget_folder(self, location: str) -> None:
-        """Take out a folder that is a table's, or deleted."""
-        self._connection.ask(f"{OWN}/places/forget", {"locations": [location]}, _nothing)
+        return is_there

@@ -7,6 +7,17 @@
 ['defaults', 'endpoints', 'idempotency-key-lifetime', 'overrides']
 """
 
-from deltanb.catalog.rest.server.serving import Server, serve
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deltanb.catalog.rest.server.serving import Server, serve
 
 __all__ = ["Server", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when it is asked for: a client needs the table of endpoints, and no Starlette."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.serving"), name)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from deltanb.catalog.iceberg.commit import IcebergTable
-from deltanb.catalog.iceberg.metadata.fields import Json, array, named, record, refuse, shaped, text
-from deltanb.catalog.store.names import TableName, check_part, joined, parts_of
+from deltanb.catalog.iceberg.metadata.fields import refuse, to_json
+from deltanb.catalog.rest.forms import SEPARATOR, namespace_of
+from deltanb.catalog.store.names import TableName
 from deltanb.errors import BadRequest, InvalidArgument
 from deltanb.text.safe_text import shown
 
@@ -26,15 +27,13 @@ if TYPE_CHECKING:
     from deltanb.catalog.rest.server.service import Service
     from deltanb.catalog.rest.server.tokens import Principal
 
-__all__ = ["Reply", "Request", "anyone", "identifier", "namespace_field", "readers", "readers_of",
-           "table_field", "writers", "writers_of"]
+__all__ = ["Reply", "Request", "anyone", "readers", "readers_of", "writers", "writers_of"]
 
 
 class NoSuchCatalog(InvalidArgument):
     """Another catalog or warehouse than the one that is served."""
 
 
-SEPARATOR = "\x1f"  # between the parts of a namespace in a path
 DAMAGED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -68,6 +67,11 @@ class Request:
     """Of a request with an idempotency key."""
     endpoint: Endpoint | None = None
 
+    def answered(self, value: Any) -> Reply:
+        """The reply with a value, as its endpoint's answers are written."""
+        assert self.endpoint is not None and self.endpoint.answer is not None
+        return Reply(value=to_json(self.endpoint.answer, value))
+
     @cached_property
     def namespace(self) -> tuple[str, ...]:
         """The namespace that the path names.
@@ -75,7 +79,7 @@ class Request:
         Raises:
             InvalidArgument: a name that none may have.
         """
-        return _checked(self.params["namespace"].split(SEPARATOR))
+        return namespace_of(self.params["namespace"].split(SEPARATOR))
 
     @cached_property
     def table(self) -> TableName:
@@ -175,62 +179,3 @@ def _namespaces(request: Request, fields: tuple[str, ...]) -> Iterator[tuple[str
         value = request.body.get(field_, [])
         for each in value if isinstance(value, list) else [value]:
             yield each.namespace if isinstance(each, TableName) else each
-
-
-# -- names in a body ---------------------------------------------------------------------------------
-
-
-def _checked(parts: list[str]) -> tuple[str, ...]:
-    found = parts_of(parts)
-    joined(found)
-    return found
-
-
-@shaped(array(text, minItems=1))
-def namespace_field(value: Any, path: str) -> tuple[str, ...]:
-    """The check of a namespace in a body.
-
-    Raises:
-        BadRequest: no array of names that a namespace may have.
-    """
-    parts = array(text)(value, path)
-    try:
-        return _checked(parts)
-    except InvalidArgument as error:
-        refuse(path, f"is no namespace: {error}")
-
-
-@shaped(text)
-def name_field(value: Any, path: str) -> str:
-    """The check of a table's own name in a body.
-
-    Raises:
-        BadRequest: no name that a table may have.
-    """
-    name = text(value, path)
-    try:
-        check_part(name, name)
-    except InvalidArgument as error:
-        refuse(path, f"is no name of a table: {error}")
-    return name
-
-
-@shaped(record({"namespace": namespace_field, "name": text}))
-def table_field(value: Any, path: str) -> TableName:
-    """The check of a table's identifier in a body.
-
-    Raises:
-        BadRequest: no object of a namespace and a name that a table may have.
-    """
-    if not isinstance(value, dict) or set(value) != {"namespace", "name"}:
-        refuse(path, "must be an object of namespace and name")
-    namespace = namespace_field(value["namespace"], f"{path}.namespace")
-    return TableName.of((namespace, name_field(value["name"], f"{path}.name")))
-
-
-named("Identifier", table_field)
-
-
-def identifier(name: TableName) -> Json:
-    """A table's identifier as a body has it."""
-    return {"namespace": list(name.namespace), "name": name.name}

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from deltanb.catalog.iceberg.metadata.fields import Json
+from deltanb.catalog.rest.forms import SEPARATOR
 from deltanb.catalog.rest.server.keyed import writing
-from deltanb.catalog.rest.server.messages import SEPARATOR, Reply, Request
+from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.pages import listed
 from deltanb.catalog.rest.server.refusals import refused
 from deltanb.catalog.store.namespaces import Namespaces

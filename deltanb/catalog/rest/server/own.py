@@ -7,24 +7,13 @@ What it does not know: ratification (``ratify``), how tables are stored, and HTT
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from deltanb.catalog.delta.tables import GRACE
-from deltanb.catalog.iceberg.metadata.fields import (
-    Json,
-    refuse,
-)
+from deltanb.catalog.iceberg.metadata.fields import Json, refuse
 from deltanb.catalog.overview import Overview
-from deltanb.catalog.rest.forms import (
-    entry_value,
-    overview_value,
-    row_value,
-    tail_value,
-)
 from deltanb.catalog.rest.server.keyed import writing
 from deltanb.catalog.rest.server.messages import Reply, Request, writers_of
 from deltanb.catalog.rest.server.ratify import give_up
@@ -34,41 +23,40 @@ from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.namespaces import every_namespace
 from deltanb.catalog.store.ownership import EVERYONE, NEW_TABLE, FolderNote, forget
 from deltanb.catalog.store.registry import Registry
-from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.tables import sa
 from deltanb.catalog.unity.server.commits import managed_table
 from deltanb.errors import Forbidden, TableNotFound
 from deltanb.options import options
 
-__all__ = ["config", "content", "drop", "forget_places", "free", "history", "instant", "is_registered",
-           "load", "names", "overview", "page", "pointers", "published", "record_places", "register",
-           "rename", "tails"]
+__all__ = ["config", "drop", "forget_places", "free", "history", "is_registered", "names", "overview",
+           "passed_on", "readers_by_id", "record_places", "register", "writers_by_id", "writers_somewhere"]
 
-MAX_NAMES = 1000  # tables of one question
 MAX_ENTRIES = 1000  # transactions of one page of history
+
+
+def passed_on(name: str) -> Callable[[Request], Reply]:
+    """The function of an endpoint that is a method of the store, and no more: its parameters are the body's
+    fields, its result the answer."""
+
+    def call(request: Request) -> Reply:
+        endpoint, store = request.endpoint, request.service.tables.store
+        assert endpoint is not None and endpoint.carries is not None
+        method = endpoint.carries.__name__
+        holder = store if hasattr(store, method) else _registry(request)
+        return request.answered(getattr(holder, method)(**endpoint.arguments(request.body)))
+
+    call.__name__ = name.replace("-", "_")
+    return call
+
 
 def config(request: Request) -> Reply:
     """What a client asks first: the catalog's name, and where its tables are."""
     tables = request.service.tables
-    return Reply(value={"name": tables.store.name, "warehouse": tables.warehouse.uri})
+    return request.answered({"name": tables.store.name, "warehouse": tables.warehouse.uri})
 
 
 # -- tables ------------------------------------------------------------------------------------------
-
-
-def load(request: Request) -> Reply:
-    """Tables of both formats as they were at one instant, without those that are not there."""
-    found = request.service.tables.store.tables.find_many(request.body["tables"])
-    return Reply(value={"tables": [row_value(row) for row in found.values()]})
-
-
-def page(request: Request) -> Reply:
-    """A page of the tables directly in a namespace."""
-    body = request.body
-    rows, token = request.service.tables.store.tables.page(
-        body["namespace"], body.get("page-token"), body.get("page-size", MAX_NAMES), body.get("format"))
-    return Reply(value={"tables": list(map(row_value, rows)), "next-page-token": token})
 
 
 def register(request: Request) -> Reply:
@@ -88,7 +76,7 @@ def register(request: Request) -> Reply:
     store = tables.warehouse.store_at(location)
     _require_vacant_around(request, location)
     found = managed_table(store, body["version"], body.get("table-id"))
-    return _row(_through(request, _row).register_delta(
+    return request.answered(_registry(request).register_delta(
         body["table"], store.root, found.version, body.get("table-id"), _who(request, body),
         ict=found.timestamp, etag=f"{found.version}.{found.timestamp}",
         protocol=json.dumps(found.protocol.to_value()), metadata=json.dumps(found.metadata.to_value())))
@@ -107,32 +95,20 @@ def is_registered(request: Request) -> Reply:
     body = request.body
     give_up(request, [f"{request.principal.name or ''}/{key}" for key in body.get("keys", [])])
     is_there = request.service.tables.store.tables.is_registered(body["table-id"])
-    return Reply(value={"is-registered": is_there})
-
-
-def rename(request: Request) -> Reply:
-    """Give a table another name."""
-    _through(request, lambda _: Reply(value={})).rename(request.body["source"], request.body["destination"])
-    return Reply(value={})
+    return request.answered(is_there)
 
 
 def drop(request: Request) -> Reply:
     """Take a table out of the catalog; its files stay."""
     body = request.body
-    row = _through(request, _row).drop(
+    return request.answered(_registry(request).drop(
         body["table"], _who(request, body), body.get("published", False),
-        options.clock() if body.get("purge", False) else None, request.principal.name)
-    return Reply(value={"row": None}) if row is None else Reply(value={"row": row_value(row)})
+        options.clock() if body.get("purge", False) else None, request.principal.name))
 
 
-def _row(row: TableRow) -> Reply:
-    return Reply(value={"row": row_value(row)})
-
-
-def _through(request: Request, reply: Any) -> Registry:
+def _registry(request: Request) -> Registry:
     """The tables' rows, changed in one transaction with the answer to the request."""
-    store = request.service.tables.store
-    return store.tables.through(writing(request, reply))
+    return request.service.tables.store.tables.through(writing(request, request.answered))
 
 
 def _who(request: Request, body: Json) -> str | None:
@@ -141,27 +117,7 @@ def _who(request: Request, body: Json) -> str | None:
     return name
 
 
-# -- commits that are not published ------------------------------------------------------------------
-
-
-def tails(request: Request) -> Reply:
-    """Delta tables with their commits that are not published."""
-    found = request.service.tables.store.tails(request.body["table-ids"])
-    return Reply(value={"tails": {table_id: tail_value(tail) for table_id, tail in found.items()}})
-
-
-def content(request: Request) -> Reply:
-    """The content of an inline commit."""
-    body = request.body
-    data = request.service.tables.store.content(body["table-id"], body["version"])
-    return Reply(value={"content": base64.b64encode(data).decode()})
-
-
-def published(request: Request) -> Reply:
-    """All versions up to one are in the table's folder."""
-    body = request.body
-    request.service.tables.store.set_published(body["table-id"], body["version"])
-    return Reply(value={})
+# -- tables by their ids -------------------------------------------------------------------------------
 
 
 def readers_by_id(request: Request) -> None:
@@ -193,19 +149,6 @@ def _require_by_id(request: Request, what: str) -> None:
 # -- history -----------------------------------------------------------------------------------------
 
 
-def instant(request: Request) -> Reply:
-    """The number of the last transaction, of all or up to a time."""
-    time = request.body.get("time")
-    return Reply(value={"seq": request.service.tables.store.instant(time)})
-
-
-def pointers(request: Request) -> Reply:
-    """Where tables stood after a transaction."""
-    body = request.body
-    found = request.service.tables.store.pointers_at(body["seq"], body["table-ids"])
-    return Reply(value={"pointers": found})
-
-
 def history(request: Request) -> Reply:
     """Transactions in their order; what the sender may not read is left out of each."""
     body = request.body
@@ -214,12 +157,12 @@ def history(request: Request) -> Reply:
     if not request.principal.sees_all:
         names = _seen_names(request, (table_id for entry in entries for table_id in entry.changes))
         entries = [_seen(entry, names) for entry in entries]
-    return Reply(value={"entries": list(map(entry_value, entries))})
+    return request.answered(entries)
 
 
 def names(request: Request) -> Reply:
     """The names that tables have now, by id, of those that the sender may read."""
-    return Reply(value={"names": _seen_names(request, request.body["table-ids"])})
+    return request.answered(_seen_names(request, request.body["table-ids"]))
 
 
 def _seen_names(request: Request, table_ids: Iterable[str]) -> dict[str, str]:
@@ -240,7 +183,7 @@ def overview(request: Request) -> Reply:
         found = Overview(
             tuple(spaces[:most]), len(spaces), tuple(tables[:most]), len(tables),
             tuple(_seen(entry, names) for entry in found.last), found.num_transactions, names)
-    return Reply(value=overview_value(found))
+    return request.answered(found)
 
 
 def _namespaces(store: CatalogStore) -> list[str]:
@@ -277,7 +220,7 @@ def record_places(request: Request) -> Reply:
     for at, place in enumerate(_places(request)):
         tables.warehouse.vacant_location(place, f"locations[{at}]")
         tables.store.tables.note_folder(place, what, options.clock() + GRACE)
-    return Reply(value={})
+    return request.answered(None)
 
 
 def forget_places(request: Request) -> Reply:
@@ -285,7 +228,7 @@ def forget_places(request: Request) -> Reply:
     places, who = _places(request), request.principal.name or EVERYONE
     request.service.tables.store.database.write(
         lambda connection: forget(connection, places, who), lambda connection: 0)
-    return Reply(value={})
+    return request.answered(None)
 
 
 def free(request: Request) -> Reply:
@@ -293,7 +236,7 @@ def free(request: Request) -> Reply:
     body, tables = request.body, request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
     tables.store.tables.require_free(location, body.get("table-id"), body.get("table"))
-    return Reply(value={})
+    return request.answered(None)
 
 
 def _places(request: Request) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from deltanb.catalog.iceberg.commit import Change, Committed, Committer, Prepared, moved_again
-from deltanb.catalog.iceberg.metadata.fields import Json, refuse
+from deltanb.catalog.iceberg.metadata.fields import refuse
 from deltanb.catalog.rest.forms import Ratification
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.refusals import refused
@@ -48,7 +48,7 @@ def ratify(request: Request) -> Reply:
     committer = request.service.tables.committer
     request.service.forget_answers()
     if asked.changes and (found := committer.store.outcome(asked.txn_id)):
-        return _ratified(found.seq, ())
+        return _ratified(request, found.seq, ())
     try:
         return _landed(request, asked, committer)
     except DeltaError:
@@ -56,7 +56,7 @@ def ratify(request: Request) -> Reply:
         found = committer.store.outcome(asked.txn_id) if asked.changes else None
         if found is None:
             raise
-        return _ratified(found.seq, ())
+        return _ratified(request, found.seq, ())
 
 
 def _elsewhere(verdict: Refused, names: Sequence[TableName]) -> Reply:
@@ -109,7 +109,8 @@ def _landed(request: Request, asked: Ratification, committer: Committer) -> Repl
                 prepared, asked.txn_id, principal, lambda done: answer, asked.summary, asked.commits,
                 [*asked.assertions, *_unchanged(asked, prepared)])
             if isinstance(verdict, Committed):
-                return _ratified(verdict.seq, [str(table.metadata_location) for table in verdict.tables])
+                places = [str(table.metadata_location) for table in verdict.tables]
+                return _ratified(request, verdict.seq, places)
             if isinstance(verdict, Replayed):
                 return _again(request, asked, verdict)
             if not asked.changes or others & set(verdict.latest):
@@ -138,7 +139,7 @@ def _again(request: Request, asked: Ratification, before: Replayed) -> Reply:
     found = request.service.tables.store.outcome(asked.txn_id)
     if found is None:
         raise CommitFailed("this attempt has ended; nothing was changed", failed_requirements=[])
-    return _ratified(found.seq, ())
+    return _ratified(request, found.seq, ())
 
 
 def _attempt(request: Request, attempt: str, what: str) -> Answer:
@@ -161,9 +162,8 @@ def give_up(request: Request, keys: Sequence[str]) -> None:
             request.service.tables.store.answers.keep(_answer(request, key, GIVEN_UP))
 
 
-def _ratified(seq: int | None, places: Sequence[str]) -> Reply:
-    value: Json = {"seq": seq, "metadata-locations": list(places)}
-    return Reply(value=value)
+def _ratified(request: Request, seq: int | None, places: Sequence[str]) -> Reply:
+    return request.answered({"seq": seq, "metadata-locations": places})
 
 
 def outcome(request: Request) -> Reply:
@@ -175,4 +175,4 @@ def outcome(request: Request) -> Reply:
     store = request.service.tables.store
     give_up(request, [_key(request, attempt) for attempt in attempts])
     found: Ratified | None = store.outcome(body["txn-id"])
-    return Reply(value={"seq": None if found is None else found.seq})
+    return request.answered(None if found is None else found.seq)

@@ -11,9 +11,10 @@ from functools import partial
 
 from deltanb.catalog.iceberg.commit import Change, Committed
 from deltanb.catalog.iceberg.metadata.fields import Json, refuse, text
+from deltanb.catalog.rest.forms import name_value
 from deltanb.catalog.rest.server.etags import etag_of, is_same
 from deltanb.catalog.rest.server.keyed import kept, unless_answered, writing
-from deltanb.catalog.rest.server.messages import Reply, Request, identifier
+from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.pages import listed
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import TableRow
@@ -31,7 +32,7 @@ def list_tables(request: Request) -> Reply:
     tables = request.service.tables.store.tables
 
     def value(row: TableRow) -> Json:
-        return identifier(row.name)
+        return name_value(row.name)
 
     return listed(
         request, "identifiers",
@@ -142,7 +143,7 @@ def commit_tables(request: Request) -> Reply:
 
 
 def _all(done: Committed) -> Reply:
-    results = [{"identifier": identifier(table.name), "metadata-location": table.metadata_location}
+    results = [{"identifier": name_value(table.name), "metadata-location": table.metadata_location}
                for table in done.tables]
     return Reply(value={"commit-id": done.txn_id, "results": results})
 

@@ -32,7 +32,8 @@ from deltanb.catalog.iceberg.metadata.fields import (
 )
 from deltanb.catalog.limits import unlimited
 from deltanb.catalog.rest.endpoint import Api, Endpoint
-from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request, anyone, name_field
+from deltanb.catalog.rest.forms import name_field
+from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request, anyone
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES, REFUSAL
 from deltanb.catalog.store.names import TableName, parts_of
 from deltanb.catalog.store.ownership import EVERYONE, STAGED, FolderNote, key_of
