@@ -11,17 +11,16 @@ Version 0 is written directly into the log and then registered. An existing tabl
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits
 from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.delta.registration import register
 from deltanb.catalog.store.contents import delete_folder, first_file, table_around
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ownership import NEW_TABLE, FolderNote
@@ -212,16 +211,9 @@ class DeltaTables:
             raise
 
     def _register(self, name: TableName, snapshot: Snapshot, table_id: str | None = None) -> TableRow:
-        return self.catalog.tables.register_delta(  # type: ignore[no-any-return]
-            name, snapshot.log.path, snapshot.version, table_id, options.user_name, ict=snapshot.timestamp,
-            etag=f"{snapshot.version}.{snapshot.timestamp}",
-            protocol=_json(snapshot.protocol.to_value()), metadata=_json(snapshot.metadata.to_value()))
+        return register(self.catalog.tables, name, snapshot, table_id, options.user_name)
 
 
 def _whole(location: str) -> str:
     """A user's location, with a relative path resolved against the current folder."""
     return location if "://" in location else os.path.abspath(location)
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value)

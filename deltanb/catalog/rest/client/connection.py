@@ -30,7 +30,7 @@ from urllib.parse import quote
 from deltanb import errors
 from deltanb.catalog.iceberg.metadata.fields import Check, Json, to_json
 from deltanb.catalog.rest.endpoint import Endpoint
-from deltanb.catalog.rest.forms import nothing
+from deltanb.catalog.rest.forms import SEPARATOR, namespace_of, nothing
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
@@ -130,10 +130,10 @@ class Connection:
             StorageError: it cannot be reached.
             CommitOutcomeUnknown: it does not say whether it has changed anything.
         """
-        path = re.sub(r"{(\w+)}", lambda part: quote(values[part[1]], safe=""), endpoint.paths[0])
-        names = [each["name"] for each in endpoint.query if values.get(each["name"]) is not None]
-        if names:
-            path += "?" + "&".join(f"{name}={quote(str(values[name]), safe='')}" for name in names)
+        path = re.sub(r"{(\w+)}", lambda part: _in_url(part[1], values[part[1]]), endpoint.paths[0])
+        query = "&".join(f"{name}={_in_url(name, values[name])}" for name in (
+            each["name"] for each in endpoint.query) if values.get(name) is not None)
+        path += f"?{query}" if query else ""
         body = None if endpoint.body is None else to_json(endpoint.body, values)
         answer = endpoint.answer or nothing
         if endpoint.is_keyed:
@@ -247,6 +247,17 @@ class Connection:
                 self._client, self._pid = self._httpx.Client(timeout=self._timeout), os.getpid()
             client = self._client
         yield client
+
+
+def _in_url(name: str, value: Any) -> str:
+    """A value as a part of a path or of a query; the parts of a namespace are joined.
+
+    >>> _in_url("namespace", "shop.eu"), _in_url("purgeRequested", True)
+    ('shop%1Feu', 'true')
+    """
+    if name in ("namespace", "parent"):
+        value = SEPARATOR.join(namespace_of(value))
+    return quote(str(value).lower() if isinstance(value, bool) else str(value), safe="")
 
 
 def _as_json(value: Any) -> str:

@@ -14,7 +14,7 @@ from deltanb.catalog.iceberg.commit import Change, Committed, IcebergTable
 from deltanb.catalog.iceberg.member import IcebergMember
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.iceberg.tables import IcebergTables
-from deltanb.catalog.rest.client.store import ICEBERG_ENDPOINTS, RemoteRatified, RemoteStore, in_path
+from deltanb.catalog.rest.client.store import ICEBERG_ENDPOINTS, RemoteRatified, RemoteStore
 from deltanb.catalog.rest.forms import IcebergChange
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.places import Warehouse
@@ -117,7 +117,7 @@ class RemoteIcebergTables(IcebergTables):
     def _made(self, endpoint: str, name: Any, value: Json) -> IcebergTable:
         name = TableName.of(name)
         found = self._remote.connection.send(
-            ICEBERG_ENDPOINTS[endpoint], {"namespace": in_path(name.namespace), "name": name.name, **value})
+            ICEBERG_ENDPOINTS[endpoint], {"namespace": name.namespace, "name": name.name, **value})
         return IcebergTable(name, None, found.get("metadata-location"), found["metadata"])
 
     def drop(  # type: ignore[override]
@@ -126,4 +126,4 @@ class RemoteIcebergTables(IcebergTables):
         """Take a table out of the catalog; with ``purge`` the server deletes its files as well."""
         name = TableName.of(name)
         self._remote.connection.send(ICEBERG_ENDPOINTS["drop_table"], {
-            "namespace": in_path(name.namespace), "table": name.name, "purgeRequested": str(purge).lower()})
+            "namespace": name.namespace, "table": name.name, "purgeRequested": purge})

@@ -20,7 +20,7 @@ from typing import Any
 from deltanb.catalog.iceberg.metadata.fields import plain
 from deltanb.catalog.rest.client.connection import TIMEOUT, Connection, Refusal, new_key
 from deltanb.catalog.rest.endpoints import ICEBERG, OWN
-from deltanb.catalog.rest.forms import SEPARATOR, IcebergChange, namespace_of
+from deltanb.catalog.rest.forms import IcebergChange
 from deltanb.catalog.store.names import MAX_PAGE, Page, check_size, key_of
 from deltanb.catalog.store.ownership import FolderNote
 from deltanb.catalog.store.ratification import Asserted, DeltaCommit, IcebergSwap, Ratified, Refused
@@ -29,7 +29,7 @@ from deltanb.catalog.store.rows import TableRow
 from deltanb.errors import DeltaError, InvalidArgument, NamespaceNotFound, StorageError
 from deltanb.transaction.ids import new_table_id
 
-__all__ = ["RemoteNamespaces", "RemoteRatified", "RemoteRegistry", "RemoteStore", "in_path"]
+__all__ = ["RemoteNamespaces", "RemoteRatified", "RemoteRegistry", "RemoteStore"]
 
 MAX_ASKED = 1000  # ids in one question: a server takes no more
 
@@ -193,8 +193,7 @@ class RemoteNamespaces:
 
     def create(self, namespace: Any, properties: Mapping[str, str] | None = None) -> None:
         """Make a namespace."""
-        self.connection.send(ICEBERG_ENDPOINTS["create_namespace"], {
-            "namespace": namespace, "properties": dict(properties or {})})
+        self._send("create_namespace", namespace, properties=dict(properties or {}))
 
     def exists(self, namespace: Any) -> bool:
         """Whether a namespace is there."""
@@ -209,37 +208,27 @@ class RemoteNamespaces:
     ) -> Page[tuple[str, ...]]:
         """A page of the namespaces directly inside a parent that the token may see."""
         key_of(token)
-        found = self.connection.send(ICEBERG_ENDPOINTS["list_namespaces"], {
-            "parent": in_path(parent) if parent else None, "pageToken": token or "",
-            "pageSize": check_size(size)})
+        found = self._send("list_namespaces", None, parent=parent or None, pageToken=token or "",
+                           pageSize=check_size(size))
         return Page(tuple(found["namespaces"]), found["next-page-token"])
 
     def properties(self, namespace: Any) -> dict[str, str]:
         """The properties of a namespace."""
-        found = self.connection.send(ICEBERG_ENDPOINTS["load_namespace"], {"namespace": in_path(namespace)})
-        return dict(found["properties"])
+        return dict(self._send("load_namespace", namespace)["properties"])
 
     def update(
         self, namespace: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> list[str]:
         """Set and remove properties; returns those of ``removals`` that were there."""
-        found = self.connection.send(ICEBERG_ENDPOINTS["update_properties"], {
-            "namespace": in_path(namespace), "updates": dict(updates or {}),
-            "removals": sorted(set(removals))})
-        return list(found["removed"])
+        return list(self._send("update_properties", namespace, updates=dict(updates or {}),
+                               removals=sorted(set(removals)))["removed"])
 
     def drop(self, namespace: Any) -> None:
         """Drop a namespace that is empty."""
-        self.connection.send(ICEBERG_ENDPOINTS["drop_namespace"], {"namespace": in_path(namespace)})
+        self._send("drop_namespace", namespace)
 
-
-def in_path(namespace: Any) -> str:
-    """A namespace as a part of a path or a parameter.
-
-    >>> in_path("shop.eu")
-    'shop\\x1feu'
-    """
-    return SEPARATOR.join(namespace_of(namespace))
+    def _send(self, name: str, namespace: Any, **values: Any) -> Any:
+        return self.connection.send(ICEBERG_ENDPOINTS[name], {"namespace": namespace, **values})
 
 
 class RemoteRegistry:

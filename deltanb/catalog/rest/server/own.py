@@ -7,10 +7,11 @@ What it does not know: ratification (``ratify``), how tables are stored, and HTT
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from deltanb.catalog.delta.registration import managed_table
+from deltanb.catalog.delta.registration import register as register_snapshot
 from deltanb.catalog.delta.tables import GRACE
 from deltanb.catalog.iceberg.metadata.fields import Json, refuse
 from deltanb.catalog.overview import Overview
@@ -25,7 +26,6 @@ from deltanb.catalog.store.ownership import EVERYONE, NEW_TABLE, FolderNote, for
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.tables import sa
-from deltanb.catalog.unity.server.commits import managed_table
 from deltanb.errors import Forbidden, TableNotFound
 from deltanb.options import options
 
@@ -67,19 +67,16 @@ def register(request: Request) -> Reply:
     body = request.body
     tables = request.service.tables
     location = tables.warehouse.table_location(body["location"], "location")
-    standing = tables.store.tables.claims_on(location)
-    noted = standing.noted
+    claims = tables.store.tables.claims_on(location)
+    noted = claims.noted
     if noted is not None and request.principal.name not in (None, noted.who):
         raise Forbidden(f"{location} was noted by {noted.who}, not by {request.principal.name}")
     if noted is None:  # else it was empty, and what lies there is the new table's
-        request.allow("write", *standing.left_in)
-    store = tables.warehouse.store_at(location)
+        request.allow("write", *claims.left_in)
     _require_vacant_around(request, location)
-    found = managed_table(store, body["version"], body.get("table-id"))
-    return request.answered(_registry(request).register_delta(
-        body["table"], store.root, found.version, body.get("table-id"), _who(request, body),
-        ict=found.timestamp, etag=f"{found.version}.{found.timestamp}",
-        protocol=json.dumps(found.protocol.to_value()), metadata=json.dumps(found.metadata.to_value())))
+    snapshot = managed_table(tables.warehouse.store_at(location), body["version"], body.get("table-id"))
+    return request.answered(register_snapshot(
+        _registry(request), body["table"], snapshot, body.get("table-id"), _who(request, body)))
 
 
 def _require_vacant_around(request: Request, location: str) -> None:

@@ -13,21 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from deltanb.actions import Metadata, Protocol
-from deltanb.catalog.delta.commits import UnregisteredCommits, staged_name
+from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.delta.managed import commit_info_of, retained_of
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.store.rows import DeltaState
 from deltanb.catalog.store.store import Commit
 from deltanb.catalog.unity.server.forms import bare
 from deltanb.errors import InvalidArgument
-from deltanb.log.snapshot import Snapshot
-from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID
 from deltanb.store.base import LogStore
 from deltanb.text.damage import reading
-from deltanb.transaction.delta_log import DeltaLog
 
-__all__ = ["Content", "configuration_of", "disagreement", "managed_table", "require_managed", "staged"]
+__all__ = ["Content", "configuration_of", "disagreement", "staged"]
 
 MAX_COMMIT = 512 << 20  # bytes of a staged file: a million files of a table
 ICT = "inCommitTimestamp"
@@ -97,43 +93,6 @@ def configuration_of(text: str) -> Json:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def require_managed(protocol: Json, metadata: Json, table_id: str | None = None) -> None:
-    """Refuse a table that no catalog could manage.
-
-    Raises:
-        InvalidArgument: the protocol lacks a feature, or a property is not set.
-    """
-    found = Protocol.from_value(protocol)
-    Metadata.from_value(metadata)
-    for feature, kinds in ((CATALOG_MANAGED, ("reader", "writer")), ("inCommitTimestamp", ("writer",))):
-        for kind in kinds:
-            if feature not in (getattr(found, f"{kind}_features") or ()):
-                raise InvalidArgument(f"protocol: a managed table has the {kind} feature {feature}")
-    properties = metadata.get("configuration") or {}
-    if properties.get("delta.enableInCommitTimestamps") != "true":
-        raise InvalidArgument("properties: a managed table has delta.enableInCommitTimestamps=true")
-    if table_id is not None and properties.get(CATALOG_TABLE_ID) != table_id:
-        found_id = properties.get(CATALOG_TABLE_ID)
-        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is {table_id}, found {found_id}")
-
-
-def managed_table(store: LogStore, version: int, table_id: str | None) -> Snapshot:
-    """The newest snapshot of the table in a folder, as its log is there, for a catalog to register it.
-
-    Raises:
-        InvalidArgument: there is no log, its newest version is another one, or no catalog could manage it.
-    """
-    log = DeltaLog(store, UnregisteredCommits(store))
-    if not log.exists:
-        raise InvalidArgument(f"location: there is no Delta table at {store.root}")
-    snapshot = log.snapshot
-    if snapshot.version != version:
-        raise InvalidArgument(
-            f"version: the log at {store.root} is at version {snapshot.version}, and not at {version}")
-    require_managed(snapshot.protocol.to_value(), snapshot.metadata.to_value(), table_id)
-    return snapshot
 
 
 def disagreement(updates: Mapping[str, Json], after: Content) -> None:

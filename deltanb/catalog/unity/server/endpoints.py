@@ -10,10 +10,10 @@ swept.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 
+from deltanb.catalog.delta.registration import managed_table, register
 from deltanb.catalog.delta.tables import GRACE
 from deltanb.catalog.iceberg.metadata.fields import (
     Check,
@@ -40,7 +40,7 @@ from deltanb.catalog.store.ownership import EVERYONE, STAGED, FolderNote, key_of
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import Tail
 from deltanb.catalog.store.tables import delta_tables, garbage, sa
-from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement, managed_table
+from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement
 from deltanb.catalog.unity.server.forms import (
     COUNT,
     columns_of,
@@ -143,10 +143,7 @@ def create_table(request: Request) -> Reply:
     domains = {name: configuration_of(each.configuration)
                for name, each in snapshot.domain_metadata.items()}
     disagreement(_as_updates(body), Content({}, protocol, metadata, domains, {}))
-    time = snapshot.timestamp
-    store.tables.register_delta(
-        name, place, 0, table_id, request.principal.name, ict=time, etag=f"0.{time}",
-        protocol=json.dumps(protocol), metadata=json.dumps(metadata))
+    register(store.tables, name, snapshot, table_id, request.principal.name)
     return _done(request, name)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.delta.managed import summary_of
+from deltanb.catalog.delta.registration import require_managed
 from deltanb.catalog.iceberg.metadata.fields import (
     Check,
     Json,
@@ -33,7 +34,7 @@ from deltanb.catalog.store.ratification import DeltaCommit, Refused
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import CatalogStore, Commit, Tail
 from deltanb.catalog.store.tables import delta_tables
-from deltanb.catalog.unity.server.commits import disagreement, require_managed, staged
+from deltanb.catalog.unity.server.commits import disagreement, staged
 from deltanb.catalog.unity.server.forms import (
     COUNT,
     columns_of,
