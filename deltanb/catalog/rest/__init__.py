@@ -1,1 +1,1 @@
-"""A catalog over HTTP: served, and used from afar as one in the process is."""
+"""A catalog over HTTP: its server, and a client that is used like a catalog in the process."""

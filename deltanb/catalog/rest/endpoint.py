@@ -1,4 +1,4 @@
-"""One endpoint of a server, as the table has it: from this its route, permission, OpenAPI and client derive.
+"""A row of the table of endpoints, from which route, permission, OpenAPI and client derive.
 
 What lives here: the row (:class:`Endpoint`) and what the endpoints of one API share (:class:`Api`).
 What it does not know: any endpoint.

@@ -1,4 +1,4 @@
-"""What a catalog is asked and answers, as JSON: written by one side, checked by the other.
+"""The JSON of requests and answers: written by one side, checked by the other.
 
 What lives here: the forms of values. A form is a check (``iceberg/metadata/fields``) that reads a value of a
 class, refuses a field that is missing, unknown or of another type by its name, and also writes one
@@ -99,11 +99,11 @@ def only(name: str, item: Check) -> Check:
 
 @shaped({"type": "object"}, write=lambda value: {})
 def nothing(value: Any, path: str) -> None:
-    """Whatever is answered says no more than that it is done."""
+    """An answer without content."""
 
 
 def few(items: Check) -> Check:
-    """The check of an array that is not too long for one question."""
+    """The check of an array that one request may have."""
 
     @shaped(items)
     def check(value: Any, path: str) -> Any:
@@ -117,7 +117,7 @@ def few(items: Check) -> Check:
 
 @shaped(text)
 def short(value: Any, path: str) -> str:
-    """The id or the name of something, not of any length."""
+    """An id or a name of limited length."""
     if not 0 < len(text(value, path)) <= 200 or not value.isprintable():
         refuse(path, "must have 1 to 200 characters that can be printed")
     return str(value)
@@ -155,9 +155,9 @@ def NAME(value: Any, path: str) -> TableName:
     deltanb.errors.BadRequest: table is no name of a table: the part 'a.b' of a name has a dot, which joins \
 parts; leave it out
     """
-    found = _NAME(value, path)
+    parts = _NAME(value, path)
     try:
-        return TableName.of((parts_of(found["namespace"]), found["name"]))
+        return TableName.of((parts_of(parts["namespace"]), parts["name"]))
     except InvalidArgument as error:
         refuse(path, f"is no name of a table: {error}")
 
@@ -339,8 +339,8 @@ def is_staged_name(name: str, version: int) -> bool:
     >>> is_staged_name("00000000000000000007.4a1f.json", 7), is_staged_name("../7.json", 7)
     (True, False)
     """
-    found = _STAGED.fullmatch(name)
-    return found is not None and int(found[1]) == version
+    match = _STAGED.fullmatch(name)
+    return match is not None and int(match[1]) == version
 
 
 _KINDS = {"delta": _commit_of, "iceberg": form(
@@ -355,10 +355,10 @@ def _proposal_value(proposal: DeltaCommit | IcebergChange) -> Json:
 
 @shaped(*(record({kind: check}) for kind, check in _KINDS.items()), write=_proposal_value)
 def _proposal_of(value: Any, path: str) -> tuple[str, DeltaCommit | IcebergChange]:
-    found = record({}, _KINDS)(value, path)
-    if len(found) != 1:
+    kinds = record({}, _KINDS)(value, path)
+    if len(kinds) != 1:
         refuse(path, "is either delta or iceberg")
-    ((kind, proposal),) = found.items()
+    ((kind, proposal),) = kinds.items()
     return f"{path}.{kind}", proposal
 
 
@@ -387,11 +387,11 @@ _RATIFICATION = record(
 @shaped(_RATIFICATION)
 def ratification_of(value: Any, path: str) -> Ratification:
     """The check of a request to ratify."""
-    found = _RATIFICATION(value, path)
-    proposals, assertions = found["proposals"], found.get("assertions", [])
+    fields = _RATIFICATION(value, path)
+    proposals, assertions = fields["proposals"], fields.get("assertions", [])
     if not proposals and not assertions:
         refuse(f"{path}.proposals", "is empty, and nothing is asserted")
     return Ratification(
-        found["txn-id"], found["attempt"], [each for _, each in proposals if isinstance(each, DeltaCommit)],
+        fields["txn-id"], fields["attempt"], [each for _, each in proposals if isinstance(each, DeltaCommit)],
         [(at.lstrip("."), each) for at, each in proposals if isinstance(each, IcebergChange)], assertions,
-        found.get("principal"), found.get("summary"))
+        fields.get("principal"), fields.get("summary"))

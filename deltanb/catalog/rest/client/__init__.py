@@ -1,1 +1,1 @@
-"""A catalog behind a server, used as one in the process is."""
+"""A catalog behind a server, used like one in the process."""

@@ -1,7 +1,7 @@
-"""``dn.connect``: a catalog behind a server, in the hands of people.
+"""``dn.connect``: a catalog behind a server.
 
 What lives here: the function.
-What it does not know: anything else.
+What it does not know: how the server is asked (``connection``, ``store``).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def connect(
     """A catalog that a server serves (``deltanb serve``), with the interface of :class:`deltanb.Catalog`.
 
     Names and commits go through the server; the tables' files are read and written where they lie, so their
-    place has to be reachable from here under the name that the server has for it. A commit that is not
-    answered is asked for on a fresh connection, and no file is deleted as long as its fate is open.
+    place has to be reachable from here under the name that the server has for it. If a
+    commit is not answered, its outcome is asked for on a fresh connection; no file is deleted before that is
+    known.
 
     Args:
         url: where the server answers, ``http://localhost:8181``.
@@ -53,8 +54,8 @@ def connect(
     try:
         store = RemoteStore(url, token, timeout)
     except Unauthorized:
-        wanted = "a token" if token is None else "another token than the one given"
+        needed = "a token" if token is None else "another token than the one given"
         raise Unauthorized(
-            f"the catalog at {url} wants {wanted}: deltanb.connect(url, token=...)") from None
+            f"the catalog at {url} wants {needed}: deltanb.connect(url, token=...)") from None
     warehouse = Warehouse(store.warehouse, storage_options)
     return Catalog.over(store, warehouse, RemoteIcebergTables(store, warehouse))

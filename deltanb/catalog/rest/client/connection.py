@@ -1,13 +1,13 @@
-"""Requests to a server of a catalog: three ways to ask, each with what is known where no answer comes.
+"""Requests to a catalog's server, in three ways that differ in what happens when no answer comes.
 
 What lives here: :class:`Connection`: JSON there and back, errors of the server as errors of this library.
-What it does not know: what is asked: an endpoint says how it is.
+What it does not know: any endpoint; a row of the table says how it is asked.
 
 ==============  ==================================================================================
-way             where there is no answer
+way             without an answer
 ==============  ==================================================================================
-``ask``         changes nothing, so it is asked once more, and then is a StorageError
-``change``      is sent again with the same idempotency key, and then is a CommitOutcomeUnknown
+``ask``         is sent once more, since it changes nothing; then it is a StorageError
+``change``      is sent again with the same idempotency key; then it is a CommitOutcomeUnknown
 ``once``        is a CommitOutcomeUnknown at once: the caller asks for the outcome
 ==============  ==================================================================================
 
@@ -61,7 +61,7 @@ _TYPES: dict[str, type[DeltaError]] = {
 
 
 class Refusal(Exception):
-    """An answer that says no: ``error`` is what it means, ``details`` the rest of what it says."""
+    """A refusal: ``error`` is the error it means, ``details`` the rest of its body."""
 
     def __init__(self, error: DeltaError, details: Json) -> None:
         super().__init__(str(error))
@@ -120,7 +120,7 @@ class Connection:
     def send(
         self, endpoint: Endpoint, values: Mapping[str, Any], *, key: str | None = None, fresh: bool = False
     ) -> Any:
-        """What the server says to a request to an endpoint: changed once if that has keys, else asked.
+        """The answer of an endpoint: by ``change`` if it takes idempotency keys, else by ``ask``.
 
         Args:
             values: the parts of the path, the parameters of the query and the fields of the body, by name.
@@ -143,7 +143,7 @@ class Connection:
     def ask(
         self, path: str, value: Any, answer: Check, method: str = "POST", fresh: bool = False
     ) -> Any:
-        """What the server says to a question; asked on a ``fresh`` connection if that is wanted.
+        """The answer to a question; asked on a ``fresh`` connection on request.
 
         Raises:
             DeltaError: what it refuses.
@@ -162,7 +162,7 @@ class Connection:
     def change(
         self, path: str, value: Any, answer: Check, method: str = "POST", key: str | None = None
     ) -> Any:
-        """What the server says to a request that it does once, however often it comes.
+        """The answer to a request that the server carries out once, however often it comes.
 
         Raises:
             DeltaError: what it refuses.
@@ -183,7 +183,7 @@ class Connection:
         self._unknown(unknown)
 
     def once(self, endpoint: Endpoint, values: Mapping[str, Any]) -> Any:
-        """What the server says to a request that is sent once.
+        """The answer to a request that is sent once.
 
         Raises:
             Refusal: nothing was changed.
@@ -217,13 +217,13 @@ class Connection:
             Refusal: a refusal.
             _NoAnswer: none.
         """
-        given: dict[str, Any] = {} if value is None else {
+        content: dict[str, Any] = {} if value is None else {
             "content": _as_json(value), "headers": {"Content-Type": "application/json"}}
-        given["headers"] = {**self._headers, **given.get("headers", {}), **headers}
+        content["headers"] = {**self._headers, **content.get("headers", {}), **headers}
         httpx = self._httpx
         try:
             with self._connected(fresh) as client:
-                reply = client.request(method, f"{self.url}{path}", **given)
+                reply = client.request(method, f"{self.url}{path}", **content)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as e:
             raise _NoAnswer(e, is_certain=True) from e
         except httpx.HTTPError as error:
@@ -278,22 +278,22 @@ def _refusal(reply: Any) -> Exception:
     try:
         details = json.loads(reply.content)["error"]
         message = str(details["message"])
-        told = json.loads(reply.headers.get(KIND_HEADER, "{}"))
-        kind = _KINDS.get(told.pop("kind", None))
+        fields = json.loads(reply.headers.get(KIND_HEADER, "{}"))
+        kind = _KINDS.get(fields.pop("kind", None))
     except (ValueError, LookupError, TypeError, AttributeError):
-        details, message, told, kind = {}, f"it answers with the status {status}", {}, None
+        details, message, fields, kind = {}, f"it answers with the status {status}", {}, None
     if status >= 500 and (status != 503 or kind is None):
         return _NoAnswer(message)
     if not 400 <= status < 500 and status != 503:
         return _NoAnswer(message, is_certain=True)
     kind = kind or _TYPES.get(details.get("type", ""), InvalidArgument)
     if issubclass(kind, errors.CommitFailed):
-        told["failed_requirements"] = details.get("failed-requirements", [])
-    return Refusal(kind(message, **told), details)
+        fields["failed_requirements"] = details.get("failed-requirements", [])
+    return Refusal(kind(message, **fields), details)
 
 
 def new_key() -> str:
-    """What tells a request from all others; an id that the options hold still could not."""
+    """A key that is unique even where ``options.new_id`` is fixed."""
     return str(uuid.uuid4())
 
 

@@ -84,9 +84,9 @@ class RemoteIcebergTables(IcebergTables):
             try:
                 verdict = self._remote.ratify(txn_id, principal, proposals, summary=summary)
             except CommitOutcomeUnknown as error:
-                unknown, found = error, self._remote.outcome(txn_id)
-                if found is not None:
-                    return found
+                unknown, landed = error, self._remote.outcome(txn_id)
+                if landed is not None:
+                    return landed
                 continue
             if not isinstance(verdict, Refused):
                 return verdict
@@ -116,9 +116,9 @@ class RemoteIcebergTables(IcebergTables):
 
     def _made(self, endpoint: str, name: Any, value: Json) -> IcebergTable:
         name = TableName.of(name)
-        found = self._remote.connection.send(
+        loaded = self._remote.connection.send(
             ICEBERG_ENDPOINTS[endpoint], {"namespace": name.namespace, "name": name.name, **value})
-        return IcebergTable(name, None, found.get("metadata-location"), found["metadata"])
+        return IcebergTable(name, None, loaded.get("metadata-location"), loaded["metadata"])
 
     def drop(  # type: ignore[override]
         self, name: Any, purge: bool = False, principal: str | None = None

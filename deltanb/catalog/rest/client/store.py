@@ -1,11 +1,12 @@
-"""A catalog's store behind a server: what ``CatalogStore`` is in the process.
+"""A catalog's store behind a server, with the interface of ``CatalogStore``.
 
-What lives here: :class:`RemoteStore`, with the same calls, each of them a request.
+What lives here: :class:`RemoteStore`, each of whose methods is a request; most derive from the table of
+endpoints.
 What it does not know: HTTP (``connection``), tables' files, and what the server makes of a request.
 
-A ratification that is not answered may still be on its way. So each is an attempt with an id of its own, and
-:meth:`RemoteStore.outcome` has the server give up all attempts of the transaction before it says that there
-is none: from then on none of them can land.
+A ratification that is not answered may still be on its way. Each is therefore an attempt with an id of its
+own, and :meth:`RemoteStore.outcome` has the server give up all attempts of the transaction before it says
+that there is none: from then on none of them can land.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ class RemoteStore:
     def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
         self.connection = Connection(url, token, timeout)
         try:
-            found = self.connection.send(_OWN["/config"], {})
+            config = self.connection.send(_OWN["/config"], {})
         except InvalidArgument as error:
             raise InvalidArgument(f"{self.url} serves no catalog of this library ({error}); 'deltanb serve' "
                                   "begins one") from None
-        self.name: str = found["name"]
-        self.warehouse: str = found["warehouse"]
+        self.name: str = config["name"]
+        self.warehouse: str = config["warehouse"]
         """Where its tables' files are."""
         self.namespaces = RemoteNamespaces(self.connection)
         self.tables = RemoteRegistry(self.connection)
@@ -91,7 +92,7 @@ class RemoteStore:
 
     @property
     def place_of_ids(self) -> None:
-        """Nobody here knows who else commits to it."""
+        """None: it is unknown here who else commits to it."""
 
     @property
     def url(self) -> str:
@@ -131,7 +132,7 @@ class RemoteStore:
         with self._lock:  # also where an interrupt ends it
             self._open.setdefault(txn_id, []).append(attempt)
         try:
-            found = self.connection.once(_OWN["/ratify"], value)
+            verdict = self.connection.once(_OWN["/ratify"], value)
         except Refusal as refusal:
             self._ended(txn_id, attempt)
             if "latest" in refusal.details:
@@ -142,10 +143,10 @@ class RemoteStore:
             raise
         with self._lock:
             self._open.pop(txn_id, None)  # whichever attempt it was
-        return RemoteRatified(found["seq"], tuple(found["metadata-locations"]))
+        return RemoteRatified(verdict["seq"], tuple(verdict["metadata-locations"]))
 
     def _ended(self, txn_id: str, attempt: str) -> None:
-        """An attempt that surely did nothing and never will."""
+        """Forget an attempt that certainly changed nothing and never will."""
         with self._lock:
             self._open[txn_id].remove(attempt)
             if not self._open[txn_id]:
@@ -181,8 +182,8 @@ class RemoteStore:
 
 
 def _latest(value: Any, path: str) -> Mapping[str, int | str | None]:
-    found = plain(value, path)
-    return found if isinstance(found, dict) else {}
+    latest = plain(value, path)
+    return latest if isinstance(latest, dict) else {}
 
 
 class RemoteNamespaces:
@@ -208,9 +209,9 @@ class RemoteNamespaces:
     ) -> Page[tuple[str, ...]]:
         """A page of the namespaces directly inside a parent that the token may see."""
         key_of(token)
-        found = self._send("list_namespaces", None, parent=parent or None, pageToken=token or "",
+        page = self._send("list_namespaces", None, parent=parent or None, pageToken=token or "",
                            pageSize=check_size(size))
-        return Page(tuple(found["namespaces"]), found["next-page-token"])
+        return Page(tuple(page["namespaces"]), page["next-page-token"])
 
     def properties(self, namespace: Any) -> dict[str, str]:
         """The properties of a namespace."""

@@ -241,8 +241,8 @@ def _require_loopback(http: HttpRequest) -> None:
 
 
 def _request_id(http: HttpRequest) -> str:
-    given = http.headers.get("x-request-id", "")
-    return given if _REQUEST_ID.fullmatch(given) else options.new_id()
+    request_id = http.headers.get("x-request-id", "")
+    return request_id if _REQUEST_ID.fullmatch(request_id) else options.new_id()
 
 
 def _shown(reply: Reply, snapshots: str | None, headers: dict[str, str]) -> Any:

@@ -1,7 +1,7 @@
 """ETags of tables: which state of a table an answer shows, and in which form.
 
 What lives here: the tag, and its comparison with what a client sends.
-What it does not know: tables. A metadata file never changes, so its place says all.
+What it does not know: tables. A metadata file never changes, so its location identifies its content.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Idempotency keys: a request that comes again is answered and not done again.
+"""Idempotency keys: a repeated request gets the first answer and is not carried out again.
 
-What lives here: a request's key with what tells it from another request; its answer as it is stored; and a
-database that keeps an answer in the transaction of the change it is the answer to.
+What lives here: a request's key with a hash of the request; its answer as it is stored; and a database that
+keeps an answer in the transaction of the change that it answers.
 What it does not know: any endpoint.
 
 An answer that shows a table is stored as the place of its metadata file, which never changes.
@@ -29,13 +29,14 @@ from deltanb.errors import InvalidArgument
 from deltanb.options import options
 from deltanb.text.safe_text import shown
 
-__all__ = ["AlreadyAnswered", "KeepingDatabase", "Keyed", "kept", "replayed", "unless_answered", "writing"]
+__all__ = [
+    "AlreadyAnswered", "KeepingDatabase", "Keyed", "answer_for", "replayed", "unless_answered", "writing"]
 
 T = TypeVar("T")
 
 
 class AlreadyAnswered(Exception):
-    """The request was here before; what was about to be done again is rolled back."""
+    """The request came before; the change is rolled back."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer.key)
@@ -44,7 +45,7 @@ class AlreadyAnswered(Exception):
 
 @dataclass(frozen=True)
 class Keyed:
-    """The key of a request, and the hash of what else it says."""
+    """The key of a request, and the hash of the rest of it."""
 
     key: str
     body_hash: str
@@ -92,7 +93,7 @@ def replayed(answer: Answer, files: MetadataFiles) -> Reply:
     return Reply(answer.status, table=table)
 
 
-def kept(request: Request, reply: Callable[[Committed], Reply]) -> AnswerFor | None:
+def answer_for(request: Request, reply: Callable[[Committed], Reply]) -> AnswerFor | None:
     """What makes the answer of a commit that is to be kept; None where the request has no key."""
     keyed = request.keyed
     return None if keyed is None else lambda done: keyed.answer(reply(done))
@@ -153,11 +154,11 @@ class KeepingDatabase(Database):
                 raise AlreadyAnswered(before)
             return done
 
-        def found(connection: sa.Connection) -> Any:
+        def has_landed(connection: sa.Connection) -> Any:
             ((_, answer),) = done
             assert answer is not None
-            kept = sa.select(idempotency.c.body_hash).where(idempotency.c.key == answer.key)
-            return done if connection.execute(kept).scalar() == answer.body_hash else None
+            stored_hash = sa.select(idempotency.c.body_hash).where(idempotency.c.key == answer.key)
+            return done if connection.execute(stored_hash).scalar() == answer.body_hash else None
 
-        ((result, _),) = self._inner.write(both, found, txn_id)
+        ((result, _),) = self._inner.write(both, has_landed, txn_id)
         return result

@@ -1,6 +1,6 @@
 """The log of a server's process: one line of JSON an event.
 
-What lives here: how a record of the log becomes such a line, whoever wrote it.
+What lives here: the formatter for the records of all loggers.
 What it does not know: what is logged.
 """
 

@@ -1,7 +1,7 @@
 """Requests and replies as the handlers of a server see them: values, without HTTP.
 
-What lives here: what a handler is given and what it gives back, how it reads its parameters and its body, and
-the permissions that endpoints need.
+What lives here: the request with its parameters and its body, the reply, and the permissions that endpoints
+need.
 What it does not know: Starlette, sockets, any one endpoint.
 """
 
@@ -39,7 +39,7 @@ DAMAGED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: its status and its value, a table, or parts of a text that are made while they are sent."""
+    """An answer: a status with a value, a table, or the parts of a text, made while they are sent."""
 
     status: int = 200
     value: Any = None

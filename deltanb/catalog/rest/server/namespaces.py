@@ -1,6 +1,6 @@
 """The endpoints of namespaces.
 
-What lives here: one function an endpoint: from the request to the reply.
+What lives here: one function per endpoint, from the request to the reply.
 What it does not know: how a namespace is stored, and HTTP.
 """
 
@@ -29,8 +29,8 @@ def parents(request: Request) -> None:
 
 
 def _parent(request: Request) -> tuple[str, ...]:
-    given = request.query.get("parent")
-    return tuple(given.split(SEPARATOR)) if given else ()
+    joined = request.query.get("parent")
+    return tuple(joined.split(SEPARATOR)) if joined else ()
 
 
 def list_namespaces(request: Request) -> Reply:

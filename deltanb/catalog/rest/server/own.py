@@ -1,7 +1,7 @@
 """The endpoints of this library's own, below ``/deltanb/v1``: a catalog's store, for ``dn.connect``.
 
-What lives here: one function an endpoint: from the request to the reply. A table that is named by its id is
-looked up first, for the namespace that decides who may ask.
+What lives here: the function of each endpoint that does more than call a method of the store. Permissions are
+of namespaces, so a table that is given by its id is looked up first.
 What it does not know: ratification (``ratify``), how tables are stored, and HTTP.
 """
 
@@ -51,7 +51,7 @@ def passed_on(name: str) -> Callable[[Request], Reply]:
 
 
 def config(request: Request) -> Reply:
-    """What a client asks first: the catalog's name, and where its tables are."""
+    """The catalog's name and warehouse, which clients ask for first."""
     tables = request.service.tables
     return request.answered({"name": tables.store.name, "warehouse": tables.warehouse.uri})
 
@@ -109,7 +109,7 @@ def _registry(request: Request) -> Registry:
 
 
 def _who(request: Request, body: Json) -> str | None:
-    """Whom history names: the token's owner; without tokens, who the client says it is."""
+    """The principal for the history: the token's owner; without tokens, whom the client names."""
     name: str | None = request.principal.name or body.get("principal")
     return name
 
@@ -163,24 +163,24 @@ def names(request: Request) -> Reply:
 
 
 def _seen_names(request: Request, table_ids: Iterable[str]) -> dict[str, str]:
-    found = request.service.tables.store.names_of(table_ids)
-    return {table_id: name for table_id, name in found.items()
+    names = request.service.tables.store.names_of(table_ids)
+    return {table_id: name for table_id, name in names.items()
             if request.principal.may("read", TableName.of(name).namespace)}
 
 
 def overview(request: Request) -> Reply:
-    """What the catalog has at a glance: what the sender may see of it."""
+    """The part of the catalog at a glance that the sender may see."""
     most = request.body["most"]
     store = request.service.tables.store
-    found = store.overview(most)
+    overview_ = store.overview(most)
     if not request.principal.sees_all:
         tables = [row for row in store.every_table() if request.principal.may("read", row.name.namespace)]
         spaces = [space for space in _namespaces(store) if request.principal.sees(tuple(space.split(".")))]
-        names = _seen_names(request, found.names)
-        found = Overview(
+        names = _seen_names(request, overview_.names)
+        overview_ = Overview(
             tuple(spaces[:most]), len(spaces), tuple(tables[:most]), len(tables),
-            tuple(_seen(entry, names) for entry in found.last), found.num_transactions, names)
-    return request.answered(found)
+            tuple(_seen(entry, names) for entry in overview_.last), overview_.num_transactions, names)
+    return request.answered(overview_)
 
 
 def _namespaces(store: CatalogStore) -> list[str]:
@@ -190,7 +190,7 @@ def _namespaces(store: CatalogStore) -> list[str]:
 
 
 def _seen(entry: Entry, seen: Mapping[str, str]) -> Entry:
-    """What may be told of a transaction to someone who sees some tables: its place in any case."""
+    """A transaction as someone sees it who may read some of its tables."""
     if entry.changes and seen.keys() >= entry.changes.keys():
         return entry
     changes = {table_id: change for table_id, change in entry.changes.items() if table_id in seen}

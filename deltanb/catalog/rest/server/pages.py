@@ -1,4 +1,4 @@
-"""Lists over HTTP: a page where a client asks for pages, else all there is, sent piece by piece.
+"""Lists over HTTP: a page for a client that asks for pages, else the whole list, sent page by page.
 
 What lives here: both forms of a list, neither of which holds more than a page of rows.
 What it does not know: what is listed.
@@ -25,10 +25,10 @@ def listed(
     """The answer to a request for a list.
 
     Args:
-        request: says by its parameters ``pageToken`` and ``pageSize`` what it wants.
+        request: with the parameters ``pageToken`` and ``pageSize``.
         field: the list's name in the answer.
         page: reads the page that begins at a token.
-        value: a row as JSON says it; None leaves it out.
+        value: the JSON of a row; None leaves it out.
     """
     token, size = request.page
     first = page(token, size or PAGE)

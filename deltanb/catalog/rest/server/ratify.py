@@ -1,4 +1,4 @@
-"""Ratification over HTTP: Delta and Iceberg tables moved together for a client that is this library.
+"""Ratification over HTTP: Delta and Iceberg tables move together, for clients that are this library.
 
 What lives here: from the request to the verdict. Delta commits come staged by the client; for Iceberg tables
 come requirements and updates, whose metadata files are written here. A request carries an attempt's id, which
@@ -47,16 +47,16 @@ def ratify(request: Request) -> Reply:
     asked: Ratification = request.body
     committer = request.service.tables.committer
     request.service.forget_answers()
-    if asked.changes and (found := committer.store.outcome(asked.txn_id)):
-        return _ratified(request, found.seq, ())
+    if asked.changes and (landed := committer.store.outcome(asked.txn_id)):
+        return _ratified(request, landed.seq, ())
     try:
         return _landed(request, asked, committer)
     except DeltaError:
         # Of the same request, come twice: the other one was first, and left nothing to require.
-        found = committer.store.outcome(asked.txn_id) if asked.changes else None
-        if found is None:
+        landed = committer.store.outcome(asked.txn_id) if asked.changes else None
+        if landed is None:
             raise
-        return _ratified(request, found.seq, ())
+        return _ratified(request, landed.seq, ())
 
 
 def _elsewhere(verdict: Refused, names: Sequence[TableName]) -> Reply:
@@ -136,14 +136,14 @@ def _unchanged(asked: Ratification, prepared: Prepared) -> Sequence[Asserted]:
 
 def _again(request: Request, asked: Ratification, before: Replayed) -> Reply:
     """The answer to an attempt that was here before."""
-    found = request.service.tables.store.outcome(asked.txn_id)
-    if found is None:
+    landed = request.service.tables.store.outcome(asked.txn_id)
+    if landed is None:
         raise CommitFailed("this attempt has ended; nothing was changed", failed_requirements=[])
-    return _ratified(request, found.seq, ())
+    return _ratified(request, landed.seq, ())
 
 
 def _attempt(request: Request, attempt: str, what: str) -> Answer:
-    """What is kept of an attempt, longer than any request is on its way."""
+    """The stored answer of an attempt, which outlives any request on its way."""
     return _answer(request, _key(request, attempt), what)
 
 
@@ -174,5 +174,5 @@ def outcome(request: Request) -> Reply:
         refuse("attempts", f"are {len(attempts)}, and a transaction has at most {MAX_ATTEMPTS}")
     store = request.service.tables.store
     give_up(request, [_key(request, attempt) for attempt in attempts])
-    found: Ratified | None = store.outcome(body["txn-id"])
-    return request.answered(None if found is None else found.seq)
+    landed: Ratified | None = store.outcome(body["txn-id"])
+    return request.answered(None if landed is None else landed.seq)

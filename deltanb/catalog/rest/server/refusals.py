@@ -1,7 +1,7 @@
-"""Errors as a server answers them: a status and a body in the shape of the Iceberg REST specification.
+"""The answer to a request that failed: a status and a body as in the Iceberg REST specification.
 
-What lives here: which error is which status. A client takes 500 on a commit for "nobody knows whether it
-landed", so what is certain never is one: 4xx where asking again is no use, 503 where it is.
+What lives here: which error is which status. On a commit, clients take 500 for "outcome unknown", so a
+certain failure is 4xx where a retry is useless, and 503 where it is not.
 What it does not know: what was asked.
 """
 
@@ -39,9 +39,9 @@ REFUSAL = named("Refusal", shaped({"type": "object", "required": ["error"], "pro
 RETRY_SECONDS = "1"
 
 KIND_HEADER = "Deltanb-Error"
-TOLD = ("path", "namespace", "version", "txn_id", "field", "key")
-"""What an error carries that its client is told."""
-MAX_TOLD = 300  # characters of each: headers are short
+SHOWN = ("path", "namespace", "version", "txn_id", "field", "key")
+"""Attributes of an error that its client gets."""
+MAX_SHOWN = 300  # characters of each: headers are short
 
 # The first class that fits counts.
 _STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
@@ -83,14 +83,13 @@ def refusal(error: Exception) -> Reply:
 
 
 def with_kind(reply: Reply, error: Exception) -> Reply:
-    """A refusal that says in a header which error of this library it is, for a client that is this library.
-    """
-    told: Json = {"kind": _kind(error)}
-    for name in TOLD:
+    """A refusal with a header that names the error, for a client that is this library."""
+    fields: Json = {"kind": _kind(error)}
+    for name in SHOWN:
         value: Any = getattr(error, name, None)
-        if isinstance(value, int | str) and len(str(value)) <= MAX_TOLD:
-            told[name] = value
-    return Reply(reply.status, reply.value, {**reply.headers, KIND_HEADER: json.dumps(told)})
+        if isinstance(value, int | str) and len(str(value)) <= MAX_SHOWN:
+            fields[name] = value
+    return Reply(reply.status, reply.value, {**reply.headers, KIND_HEADER: json.dumps(fields)})
 
 
 def _kind(error: Exception) -> str:

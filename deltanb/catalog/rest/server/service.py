@@ -1,7 +1,7 @@
 """What a server serves: one catalog, who may use it, and how a request becomes a reply.
 
-What lives here: the way of a request, whatever it came by: its sender, its idempotency key, its endpoint,
-and the answer where an error ends it.
+What lives here: the steps of a request: its sender, its idempotency key, its permission, its endpoint, and
+the refusal if one fails.
 What it does not know: Starlette, sockets.
 """
 
@@ -107,8 +107,8 @@ class Service:
                 if before is not None:
                     return replayed(before, self.tables.files)
             return self._done(endpoint, request)
-        except AlreadyAnswered as found:
-            return replayed(found.answer, self.tables.files)
+        except AlreadyAnswered as repeated:
+            return replayed(repeated.answer, self.tables.files)
         except Exception as error:
             if not isinstance(error, DeltaError):
                 _log.exception("%s failed", endpoint.name)

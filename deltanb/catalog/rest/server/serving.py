@@ -1,6 +1,6 @@
-"""A server running: in this process beside a notebook, or as the process of ``deltanb serve``.
+"""A running server: in a thread of this process, or as the process of ``deltanb serve``.
 
-What lives here: what is opened before requests come, and closed when they end; who may be let in where.
+What lives here: starting and stopping, and the rule that a server without tokens listens on loopback only.
 What it does not know: requests.
 """
 
@@ -150,13 +150,13 @@ def _uvicorn(service: Service, started: Callable[[], object]) -> uvicorn.Server:
             "serving a catalog needs uvicorn, which is not installed: pip install 'deltanb[catalog]'",
             extra="catalog") from None
 
-    class Telling(uvicorn.Server):
+    class AnnouncedServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
                 started()
 
-    return Telling(uvicorn.Config(
+    return AnnouncedServer(uvicorn.Config(
         application(service), log_config=None, access_log=False, server_header=False, lifespan="on",
         loop="asyncio", http=bounded(AutoHTTPProtocol), ws="none", timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=service.settings.stop_seconds))

@@ -1,10 +1,10 @@
-"""Connections on which the headers of a request have to come in time, as its body has to.
+"""A time limit for the headers of a request, as there is one for its body.
 
-What lives here: :func:`bounded`, which gives one of uvicorn's protocols a time for the headers.
+What lives here: :func:`bounded`, which adds the limit to one of uvicorn's protocols.
 What it does not know: requests whose headers are there (``app``), and idle connections, which uvicorn closes.
 
-Uvicorn waits for the rest of a request's headers for ever: whoever sends a line and then nothing would hold a
-connection as long as he likes.
+Uvicorn itself waits for headers forever: a client that sends one line and then nothing would hold a
+connection for as long as it likes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The endpoints of tables, and that of commits to many of them.
 
-What lives here: one function an endpoint: from the request to the reply.
+What lives here: one function per endpoint, from the request to the reply.
 What it does not know: how tables are stored and committed to (``catalog/iceberg``), and HTTP.
 """
 
@@ -13,7 +13,7 @@ from deltanb.catalog.iceberg.commit import Change, Committed
 from deltanb.catalog.iceberg.metadata.fields import Json, refuse, text
 from deltanb.catalog.rest.forms import name_value
 from deltanb.catalog.rest.server.etags import etag_of, is_same
-from deltanb.catalog.rest.server.keyed import kept, unless_answered, writing
+from deltanb.catalog.rest.server.keyed import answer_for, unless_answered, writing
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.pages import listed
 from deltanb.catalog.store.registry import Registry
@@ -40,12 +40,12 @@ def list_tables(request: Request) -> Reply:
 
 
 def create_table(request: Request) -> Reply:
-    """Make a table, or say what it would be."""
+    """Make a table, or answer with the metadata it would have."""
     body = request.body
     made = request.service.tables.create(
         (request.namespace, body["name"]), body["schema"], body.get("partition-spec"),
         body.get("write-order"), body.get("location"), body.get("properties"),
-        body.get("stage-create", False), request.principal.name, kept(request, _first))
+        body.get("stage-create", False), request.principal.name, answer_for(request, _first))
     return Reply(table=unless_answered(made))
 
 
@@ -58,7 +58,7 @@ def register_table(request: Request) -> Reply:
     body = request.body
     made = request.service.tables.register(
         (request.namespace, body["name"]), body["metadata-location"], body.get("overwrite", False),
-        request.principal.name, kept(request, _first), partial(request.allow, "write"))
+        request.principal.name, answer_for(request, _first), partial(request.allow, "write"))
     return Reply(table=unless_answered(made))
 
 
@@ -119,7 +119,8 @@ def commit_table(request: Request) -> Reply:
     if body.get("identifier", request.table) != request.table:
         refuse("identifier", f"is {body['identifier']}, and the path names {request.table}")
     change = Change(request.table, body["requirements"], body["updates"])
-    done = request.service.tables.commit([change], request.principal.name, kept(request, _first), "commit")
+    done = request.service.tables.commit(
+        [change], request.principal.name, answer_for(request, _first), "commit")
     return _first(unless_answered(done))
 
 
@@ -138,7 +139,7 @@ def commit_tables(request: Request) -> Reply:
     changes = [Change(each["identifier"], each["requirements"], each["updates"], f"table-changes[{at}]")
                for at, each in enumerate(request.body["table-changes"])]
     done = request.service.tables.commit(
-        changes, request.principal.name, kept(request, _all), "transaction")
+        changes, request.principal.name, answer_for(request, _all), "transaction")
     return _all(unless_answered(done))
 
 

@@ -132,16 +132,16 @@ class Tokens:
         Raises:
             InvalidArgument: it is malformed.
         """
-        found: dict[str, Principal] = {}
+        principals: dict[str, Principal] = {}
         for at, entry in enumerate(record({"tokens": array(_ENTRY)})(content, "it")["tokens"]):
             path = f"tokens[{at}]"
             its_hash = _hash_of(entry, path)
-            if its_hash in found:
+            if its_hash in principals:
                 refuse(path, "has the token of another entry")
-            found[its_hash] = _principal(entry, path)
-        if not found:
+            principals[its_hash] = _principal(entry, path)
+        if not principals:
             refuse("tokens", "is empty: nobody could send a request")
-        return cls(found)
+        return cls(principals)
 
     def principal(self, header: str | None) -> Principal:
         """Who sends an ``Authorization`` header.
@@ -153,12 +153,12 @@ class Tokens:
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Unauthorized("a bearer token is required: send the header 'Authorization: Bearer TOKEN'")
-        found = self._principals.get(_sha256(token.strip()))
-        if found is None:
+        principal = self._principals.get(_sha256(token.strip()))
+        if principal is None:
             raise Unauthorized("the token is not known")
-        if found.expires is not None and found.expires <= options.clock():
-            raise Expired(f"the token of {found.name} has expired")
-        return found
+        if principal.expires is not None and principal.expires <= options.clock():
+            raise Expired(f"the token of {principal.name} has expired")
+        return principal
 
 
 def _sha256(token: str) -> str:
@@ -184,22 +184,22 @@ def _principal(entry: Json, path: str) -> Principal:
                      _time(entry.get("expires"), f"{path}.expires"))
 
 
-def _permissions(given: Mapping[str, str], path: str) -> Iterable[tuple[tuple[str, ...], str]]:
-    for namespace, level in given.items():
+def _permissions(permissions: Mapping[str, str], path: str) -> Iterable[tuple[tuple[str, ...], str]]:
+    for namespace, level in permissions.items():
         choice(*LEVELS)(level, f"{path}.{namespace}")
         yield () if namespace == EVERYWHERE else parts_of(namespace), level
 
 
-def _time(given: str | None, path: str) -> int | None:
-    if given is None:
+def _time(text_: str | None, path: str) -> int | None:
+    if text_ is None:
         return None
     try:
-        found = datetime.fromisoformat(given.replace("Z", "+00:00"))
+        time = datetime.fromisoformat(text_.replace("Z", "+00:00"))
     except ValueError:
-        refuse(path, f"is no time such as 2027-01-01T00:00:00Z: {given!r:.40}")
-    if found.tzinfo is None:
+        refuse(path, f"is no time such as 2027-01-01T00:00:00Z: {text_!r:.40}")
+    if time.tzinfo is None:
         refuse(path, "has no time zone; end it with Z")
-    return int(found.timestamp() * 1000)
+    return int(time.timestamp() * 1000)
 
 
 def _object(value: Any, path: str) -> Json:

@@ -1,7 +1,7 @@
-"""A commit as it was staged: what it makes of its table, and whether its request says the same of it.
+"""A staged commit: its content, and whether the updates of its request agree with it.
 
-What lives here: the content of the staged file, which is read before it is ratified. The log is what counts:
-the catalog keeps what the file says, and a request whose updates say something else is refused.
+What lives here: the content of the staged file, which is read before it is ratified. The log decides: the
+catalog stores the file's content, and refuses a request whose updates differ from it.
 What it does not know: requests as such, and the database.
 """
 
@@ -32,14 +32,14 @@ _DOMAIN = re.compile(rb'^\{"domainMetadata":.*$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Content:
-    """What a commit says: its first action, and the table's protocol, metadata and domains after it."""
+    """A commit's first action, and the table's protocol, metadata and domains after it."""
 
     info: Json
     protocol: Json
     metadata: Json
     domains: Mapping[str, Json | None]
     """Domains that it sets; None for one that it removes."""
-    kept: Mapping[str, Any]
+    retained: Mapping[str, Any]
     """What the catalog is to keep of it."""
 
 
@@ -59,44 +59,44 @@ def staged(store: LogStore, commit: Commit, state: DeltaState) -> Content:
             f"add-commit: file-size is {commit.file_size}, and {commit.file_name} has {status.size} bytes"
             if status.size <= MAX_COMMIT else f"add-commit: a commit has at most {MAX_COMMIT} bytes")
     with reading("the staged commit", name):
-        found = content_of(store.read(name), state, commit.version)
-    time = found.info.get(ICT)
+        content = content_of(store.read(name), state, commit.version)
+    time = content.info.get(ICT)
     if time != commit.ict:
         raise InvalidArgument(f"add-commit: timestamp is {commit.ict}, and the commit's {ICT} is {time}")
     if state.last_ict is not None and not state.last_ict < int(str(commit.ict)):
         raise InvalidArgument(
             f"add-commit: timestamp {commit.ict} is not after that of the version before, {state.last_ict}")
-    return found
+    return content
 
 
 def content_of(body: bytes, state: DeltaState, version: int) -> Content:
     """What the lines of a commit make of a table that was in a state."""
-    info, kept = commit_info_of(body), retained_of(body, version)
+    info, retained = commit_info_of(body), retained_of(body, version)
     domains: dict[str, Json | None] = {}
     for match in _DOMAIN.finditer(body):
         action = json.loads(match[0])["domainMetadata"]
         domains[action["domain"]] = None if action.get("removed") else configuration_of(
             action.get("configuration", ""))
     return Content(
-        info, json.loads(kept.get("protocol", state.protocol or "{}")),
-        json.loads(kept.get("metadata", state.metadata or "{}")), domains, kept)
+        info, json.loads(retained.get("protocol", state.protocol or "{}")),
+        json.loads(retained.get("metadata", state.metadata or "{}")), domains, retained)
 
 
 def configuration_of(text: str) -> Json:
-    """What a domain is configured to; nothing is known of one that is no JSON object.
+    """A domain's configuration; an empty one where it is no JSON object.
 
     >>> configuration_of('{"rowIdHighWaterMark": 7}'), configuration_of("on")
     ({'rowIdHighWaterMark': 7}, {})
     """
     try:
-        found = json.loads(text)
+        configuration = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return configuration if isinstance(configuration, dict) else {}
 
 
 def disagreement(updates: Mapping[str, Json], after: Content) -> None:
-    """Refuse updates that say other than the commit that they came with.
+    """Refuse updates that differ from the commit that they came with.
 
     Raises:
         InvalidArgument: naming the first that does.
@@ -112,9 +112,9 @@ def _differs(action: str, what: str) -> NoReturn:
 
 
 def _properties(update: Json, after: Content) -> None:
-    found = after.metadata.get("configuration") or {}
+    properties = after.metadata.get("configuration") or {}
     for name, value in update["updates"].items():
-        if found.get(name) != value:
+        if properties.get(name) != value:
             _differs("set-properties", name)
 
 
@@ -130,8 +130,8 @@ def _columns(update: Json, after: Content) -> None:
 
 
 def _partitioning(update: Json, after: Content) -> None:
-    found = after.metadata.get("partitionColumns") or []
-    if [name.lower() for name in update["partition-columns"]] != [name.lower() for name in found]:
+    columns = after.metadata.get("partitionColumns") or []
+    if [name.lower() for name in update["partition-columns"]] != [name.lower() for name in columns]:
         _differs("set-partition-columns", "partition-columns")
 
 
@@ -139,19 +139,19 @@ def _protocol(update: Json, after: Content) -> None:
     def features(protocol: Mapping[str, Any], kind: str) -> set[str]:
         return set(protocol.get(f"{kind}Features") or ())
 
-    given = update["protocol"]
+    protocol_ = update["protocol"]
     for name in ("minReaderVersion", "minWriterVersion"):
-        if given[name] != after.protocol.get(name):
+        if protocol_[name] != after.protocol.get(name):
             _differs("set-protocol", name)
     for kind in ("reader", "writer"):
-        if features(given, kind) != features(after.protocol, kind):
+        if features(protocol_, kind) != features(after.protocol, kind):
             _differs("set-protocol", f"{kind}-features")
 
 
 def _domains(update: Json, after: Content) -> None:
     for domain, value in update["updates"].items():
-        said = after.domains.get(domain)
-        if said is None or any(said.get(name) != each for name, each in value.items()):
+        configuration = after.domains.get(domain)
+        if configuration is None or any(configuration.get(name) != each for name, each in value.items()):
             _differs("set-domain-metadata", domain)
 
 

@@ -1,11 +1,10 @@
 """The endpoints of Unity Catalog's Delta API: tables that are managed, by catalog, schema and name.
 
-What lives here: one function an endpoint: from the request to the reply. The catalog is the one that is
-served; a schema is a namespace, its parts joined by dots.
+What lives here: the rows of the table, and one function per endpoint, from the request to the reply. The
+catalog is the one that is served; a schema is a namespace, its parts joined by dots.
 What it does not know: what an update does (``updates``), and HTTP.
 
-A staging table is a folder that is noted as garbage with its id and whose it is: it becomes a table, or is
-swept.
+A staging table is a folder noted as garbage, with its id and its owner: it becomes a table or is swept.
 """
 
 from __future__ import annotations
@@ -170,14 +169,14 @@ def _staging_place(request: Request, body: Json) -> str:
 
 def _as_updates(body: Json) -> dict[str, Json]:
     """What a request says of a new table, as updates of it; of the properties, those that its log has."""
-    found: dict[str, Json] = {
+    updates: dict[str, Json] = {
         "set-columns": {"columns": body["columns"]}, "set-protocol": {"protocol": body["protocol"]},
         "set-partition-columns": {"partition-columns": body.get("partition-columns", [])},
         "set-properties": {"updates": {
             name: each for name, each in body["properties"].items() if not is_derived(name)}}}
     if "domain-metadata" in body:
-        found["set-domain-metadata"] = {"updates": body["domain-metadata"]}
-    return found
+        updates["set-domain-metadata"] = {"updates": body["domain-metadata"]}
+    return updates
 
 
 def load_table(request: Request) -> Reply:

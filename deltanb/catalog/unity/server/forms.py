@@ -1,7 +1,7 @@
 """Delta's values in Unity Catalog's JSON: columns, protocols, domains, commits.
 
-What lives here: the checks of what is sent, each giving Delta's own form, and a table as it is answered. The
-names of fields are written with hyphens there, also those within types.
+What lives here: the checks of requests, which read Delta's own form, and the JSON of a table. This
+API's names of fields have hyphens, within types, too.
 What it does not know: requests, and what is done with the values.
 """
 
@@ -57,7 +57,7 @@ def columns_value(kind: Any) -> Any:
         fields = [{**each, "type": columns_value(each["type"])} for each in kind["fields"]]
         return {"type": "struct", "fields": fields}
     return {"type": kind["type"], **{
-        here: columns_value(kind[there]) for there, here in _PARTS[kind["type"]]}}
+        name: columns_value(kind[delta_name]) for delta_name, name in _PARTS[kind["type"]]}}
 
 
 @shaped({"type": ["string", "object"]})
@@ -72,10 +72,10 @@ _STRUCT = record({"type": choice("struct"), "fields": array(_FIELD)})
 @shaped(_STRUCT)
 def columns_of(value: Any, path: str) -> Json:
     """The check of columns, as Delta's schema JSON."""
-    found = _type(value, path, 0)
-    if not isinstance(found, dict) or found["type"] != "struct":
+    columns = _type(value, path, 0)
+    if not isinstance(columns, dict) or columns["type"] != "struct":
         refuse(f"{path}.type", "must be struct")
-    return found
+    return columns
 
 
 def _type(value: Any, path: str, depth: int) -> Any:
@@ -92,15 +92,16 @@ def _type(value: Any, path: str, depth: int) -> Any:
     if kind not in ("array", "map"):
         refuse(f"{path}.type", "must be the name of a type, or struct, array or map")
     parts = _PARTS[kind]
-    found = record({"type": text, **{here: (flag if "Null" in there else plain) for there, here in parts}})(
+    values = record({"type": text, **{
+        name: (flag if "Null" in delta_name else plain) for delta_name, name in parts}})(
         value, path)
     return {"type": kind, **{
-        there: found[here] if "Null" in there else _type(found[here], f"{path}.{here}", depth + 1)
-        for there, here in parts}}
+        delta_name: values[name] if "Null" in delta_name else _type(values[name], f"{path}.{name}", depth + 1)
+        for delta_name, name in parts}}
 
 
 def bare(kind: Any) -> Any:
-    """A type of Delta's without what its fields say beside name, type and nullability, to be compared."""
+    """A type without its fields' metadata, for comparison."""
     if isinstance(kind, str):
         return kind.replace(" ", "")
     if isinstance(kind, list):
@@ -121,10 +122,10 @@ _PROTOCOL = record({"min-reader-version": _AT_LEAST_1, "min-writer-version": _AT
 @shaped(_PROTOCOL)
 def protocol_of(value: Any, path: str) -> Json:
     """The check of a protocol, as the log's action."""
-    found = _PROTOCOL(value, path)
+    protocol = _PROTOCOL(value, path)
     names = {"min-reader-version": "minReaderVersion", "min-writer-version": "minWriterVersion",
              "reader-features": "readerFeatures", "writer-features": "writerFeatures"}
-    return {names[name]: each for name, each in found.items()}
+    return {names[name]: each for name, each in protocol.items()}
 
 
 domains_of = record({}, {
@@ -144,12 +145,12 @@ _COMMIT = record({"version": _POSITIVE, "timestamp": _POSITIVE, "file-name": tex
 @shaped(_COMMIT)
 def commit_of(value: Any, path: str) -> Commit:
     """The check of a commit that is proposed."""
-    found = _COMMIT(value, path)
-    if not is_staged_name(found["file-name"], found["version"]):
-        refuse(f"{path}.file-name", f"is no name of a staged file of version {found['version']}: "
-                                    f"{shown(found['file-name'])}")
-    return Commit(found["version"], found["file-name"], found["file-size"],
-                  found["file-modification-timestamp"], found["timestamp"], "")
+    fields = _COMMIT(value, path)
+    if not is_staged_name(fields["file-name"], fields["version"]):
+        refuse(f"{path}.file-name", f"is no name of a staged file of version {fields['version']}: "
+                                    f"{shown(fields['file-name'])}")
+    return Commit(fields["version"], fields["file-name"], fields["file-size"],
+                  fields["file-modification-timestamp"], fields["timestamp"], "")
 
 
 # -- a table -----------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def _commit_value(commit: Commit) -> Json:
 
 
 def _derived(protocol: Mapping[str, Any]) -> dict[str, str]:
-    """What properties say of the protocol."""
+    """The properties that are derived from the protocol."""
     features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
     return {"delta.minReaderVersion": str(protocol.get("minReaderVersion")),
             "delta.minWriterVersion": str(protocol.get("minWriterVersion")),
@@ -194,7 +195,7 @@ DERIVED = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.clustering
 
 
 def is_derived(name: str) -> bool:
-    """Whether a property is one that nobody sets: it is said of the protocol, or of the catalog.
+    """Whether a property is derived, from the protocol or by the catalog, and cannot be set.
 
     >>> is_derived("delta.feature.rowTracking"), is_derived("delta.appendOnly")
     (True, False)

@@ -1,6 +1,6 @@
-"""Errors as Unity Catalog's Delta API says them: a status and one of its names.
+"""The answer to a request that failed, with the statuses and names of Unity Catalog's Delta API.
 
-What lives here: which error is which; and the errors that this API alone tells apart.
+What lives here: which error is which, and the errors that only this API distinguishes.
 What it does not know: what was asked.
 """
 

@@ -1,10 +1,10 @@
-"""Updates of a Delta table in Unity Catalog's shape: checked, and done.
+"""Updates of a Delta table in Unity Catalog's API: checked and applied.
 
-What lives here: the shape of a request, its requirements, and the three things it can do: propose a commit,
-say what is published, change what only the catalog keeps.
+What lives here: the request, its requirements, and its three kinds of updates: propose a commit, report what
+is published, change what only the catalog stores.
 What it does not know: HTTP, and how a commit is ratified in the database (``store``).
 
-What has a place in the table's log changes by a commit alone: the catalog keeps what the commit says.
+What is in the table's log changes through commits only.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _REQUIREMENTS: Mapping[str, Check] = {
 
 @dataclass(frozen=True)
 class Update:
-    """A request to change a table: what it takes the table to be, and its updates by action."""
+    """A request to change a table: its requirements, and its updates by action."""
 
     uuid: str
     etag: str | None
@@ -97,16 +97,16 @@ def _one_of(kinds: Mapping[str, Check], tag: str) -> Check:
 
     @shaped(array(tagged(tag, "", kinds)))
     def check(value: Any, path: str) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+        by_kind: dict[str, Json] = {}
         for at, each in enumerate(array(lambda each, _: each)(value, path)):
             here = f"{path}[{at}]"
             kind = each.get(tag) if isinstance(each, dict) else None
             if not isinstance(kind, str) or kind not in kinds:
                 refuse(f"{here}.{tag}", f"must be one of {', '.join(kinds)}")
-            if kind in found:
+            if kind in by_kind:
                 refuse(f"{here}.{tag}", f"is {kind} again; each comes at most once")
-            found[kind] = kinds[kind](each, here)
-        return found
+            by_kind[kind] = kinds[kind](each, here)
+        return by_kind
 
     return check
 
@@ -121,27 +121,27 @@ def update_of(value: Any, path: str) -> Update:
     Raises:
         BadRequest: it is malformed, an action comes twice, or two contradict each other.
     """
-    found = _REQUEST(value, path)
-    requirements, actions = found["requirements"], found["updates"]
+    fields = _REQUEST(value, path)
+    requirements, actions = fields["requirements"], fields["updates"]
     if "assert-table-uuid" not in requirements:
         refuse(f"{path}.requirements", "lacks assert-table-uuid")
     if not actions:
         refuse(f"{path}.updates", "is empty")
-    both = set(_given(actions, "set-properties", "updates")) & set(
-        _given(actions, "remove-properties", "removals"))
-    both |= set(_given(actions, "set-domain-metadata", "updates")) & set(
-        _given(actions, "remove-domain-metadata", "domains"))
+    both = set(_field_of(actions, "set-properties", "updates")) & set(
+        _field_of(actions, "remove-properties", "removals"))
+    both |= set(_field_of(actions, "set-domain-metadata", "updates")) & set(
+        _field_of(actions, "remove-domain-metadata", "domains"))
     if both:
         refuse(f"{path}.updates", f"both set and remove {', '.join(sorted(both))}")
-    for name in (*_given(actions, "set-properties", "updates"),
-                 *_given(actions, "remove-properties", "removals")):
+    for name in (*_field_of(actions, "set-properties", "updates"),
+                 *_field_of(actions, "remove-properties", "removals")):
         if is_derived(name):
             refuse(f"{path}.updates", f"name the property {name}, which the catalog derives")
     etag = requirements.get("assert-etag", {}).get("etag")
     return Update(requirements["assert-table-uuid"]["uuid"], etag, actions)
 
 
-def _given(actions: Mapping[str, Json], action: str, field: str) -> Any:
+def _field_of(actions: Mapping[str, Json], action: str, field: str) -> Any:
     return actions.get(action, {}).get(field, ())
 
 
@@ -232,7 +232,7 @@ def _commit(
     txn_id = after.info["txnId"]
     verdict = store.ratify(txn_id, principal, [DeltaCommit(
         str(row.table_id), row.name, commit.version, commit.file_name, commit.file_size, commit.mtime,
-        commit.ict, **after.kept)], summary=summary_of({str(row.name): after.info.get("operation")}))
+        commit.ict, **after.retained)], summary=summary_of({str(row.name): after.info.get("operation")}))
     if isinstance(verdict, Refused):
         latest = verdict.latest[str(row.table_id)]
         if latest is None:
@@ -258,8 +258,8 @@ def _rewrite(store: CatalogStore, row: TableRow, update: Update) -> None:
         if action not in (*OF_THE_CATALOG, PUBLISHED):
             raise InvalidArgument(
                 f"{action}: it has a place in the table's log, and comes with an add-commit")
-    setting = dict(_given(update.actions, "set-properties", "updates"))
-    removing = list(_given(update.actions, "remove-properties", "removals"))
+    setting = dict(_field_of(update.actions, "set-properties", "updates"))
+    removing = list(_field_of(update.actions, "remove-properties", "removals"))
     for name in (*setting, *removing):
         if name.startswith("delta.") or name == CATALOG_TABLE_ID:
             raise InvalidArgument(f"set-properties: {name} has a place in the table's log, and comes with an "
