@@ -22,12 +22,11 @@ import msgspec
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.rest.endpoint import Endpoint
 from deltanb.catalog.rest.endpoints import ENDPOINTS
-from deltanb.catalog.rest.server.etags import etag_of
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.openapi import description
 from deltanb.catalog.rest.server.refusals import refusal, refused
 from deltanb.catalog.rest.server.service import Service, not_found
-from deltanb.catalog.rest.server.tables import is_minimal
+from deltanb.catalog.rest.server.tables import etag_of, is_minimal
 from deltanb.catalog.rest.server.tokens import Forbidden
 from deltanb.errors import DeltaError, MissingDependency
 from deltanb.options import options

@@ -6,13 +6,13 @@ What it does not know: how tables are stored and committed to (``catalog/iceberg
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import partial
 
 from deltanb.catalog.iceberg.commit import Change, Committed
 from deltanb.catalog.iceberg.metadata.fields import Json, refuse, text
 from deltanb.catalog.rest.forms import name_value
-from deltanb.catalog.rest.server.etags import etag_of, is_same
 from deltanb.catalog.rest.server.keyed import answer_for, unless_answered, writing
 from deltanb.catalog.rest.server.messages import Reply, Request
 from deltanb.catalog.rest.server.pages import listed
@@ -21,7 +21,8 @@ from deltanb.catalog.store.rows import TableRow
 from deltanb.errors import InvalidArgument
 from deltanb.text.safe_text import get_logger, shown
 
-__all__ = ["commit_table", "commit_tables", "committers", "create_table", "drop_table", "list_tables",
+__all__ = ["commit_table", "commit_tables", "committers", "create_table", "drop_table", "etag_of",
+           "is_minimal", "list_tables",
            "load_table", "register_table", "rename_table", "report_metrics", "table_exists"]
 
 _log = get_logger("deltanb.catalog.rest.server")
@@ -147,6 +148,27 @@ def _all(done: Committed) -> Reply:
     results = [{"identifier": name_value(table.name), "metadata-location": table.metadata_location}
                for table in done.tables]
     return Reply(value={"commit-id": done.txn_id, "results": results})
+
+
+def etag_of(metadata_location: str, snapshots: str) -> str:
+    """The tag of a table whose metadata is at a place, shown with ``all`` of its snapshots or ``refs``.
+
+    A metadata file never changes, so its location identifies its content.
+
+    >>> etag_of("s3://lake/t/1.json", "all") == etag_of("s3://lake/t/1.json", "refs")
+    False
+    """
+    return f'"{hashlib.sha256(metadata_location.encode()).hexdigest()[:32]}-{snapshots}"'
+
+
+def is_same(header: str, etag: str) -> bool:
+    """Whether an ``If-None-Match`` header has a tag (RFC 9110, 13.1.2).
+
+    >>> is_same('"a", W/"b"', '"b"'), is_same("*", '"b"'), is_same('"a"', '"b"')
+    (True, True, False)
+    """
+    known = [tag.strip().removeprefix("W/") for tag in header.split(",")]
+    return etag in known or header.strip() == "*"
 
 
 def is_minimal(prefer: str | None) -> bool:

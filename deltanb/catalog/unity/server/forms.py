@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from deltanb.catalog.iceberg.metadata.fields import (
@@ -21,9 +22,10 @@ from deltanb.catalog.iceberg.metadata.fields import (
     refuse,
     shaped,
     text,
+    to_json,
     whole,
 )
-from deltanb.catalog.rest.forms import is_staged_name
+from deltanb.catalog.rest.forms import form, is_staged_name
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.store.store import Commit, Tail
 from deltanb.schema.protocol import FEATURE_PREFIX
@@ -138,19 +140,19 @@ uniform_of = record({"iceberg": shaped(plain)(record({}, {
     "base-converted-delta-version": COUNT}))})
 """The check of what is said of a table's conversion to Iceberg."""
 
-_COMMIT = record({"version": _POSITIVE, "timestamp": _POSITIVE, "file-name": text, "file-size": _POSITIVE,
-                  "file-modification-timestamp": _POSITIVE})
+_COMMIT = form(partial(Commit, txn_id=""), {
+    "version": _POSITIVE, "timestamp": _POSITIVE, "file-name": text, "file-size": _POSITIVE,
+    "file-modification-timestamp": _POSITIVE}, timestamp="ict", file_modification_timestamp="mtime")
 
 
 @shaped(_COMMIT)
 def commit_of(value: Any, path: str) -> Commit:
-    """The check of a commit that is proposed."""
-    fields = _COMMIT(value, path)
-    if not is_staged_name(fields["file-name"], fields["version"]):
-        refuse(f"{path}.file-name", f"is no name of a staged file of version {fields['version']}: "
-                                    f"{shown(fields['file-name'])}")
-    return Commit(fields["version"], fields["file-name"], fields["file-size"],
-                  fields["file-modification-timestamp"], fields["timestamp"], "")
+    """The form of a commit that is proposed, or not published yet."""
+    commit: Commit = _COMMIT(value, path)
+    if not is_staged_name(str(commit.file_name), commit.version):
+        refuse(f"{path}.file-name", f"is no name of a staged file of version {commit.version}: "
+                                    f"{shown(commit.file_name)}")
+    return commit
 
 
 # -- a table -----------------------------------------------------------------------------------------
@@ -173,13 +175,8 @@ def loaded_value(row: TableRow, tail: Tail, location: str) -> Json:
                 **(metadata.get("configuration") or {}), **_derived(protocol),
                 "delta.lastUpdateVersion": str(version), "delta.lastCommitTimestamp": str(time)},
             "last-commit-version": version, "last-commit-timestamp-ms": time},
-        "commits": [_commit_value(commit) for commit in reversed(tail.commits)],
+        "commits": [to_json(commit_of, commit) for commit in reversed(tail.commits)],
         "latest-table-version": tail.latest}
-
-
-def _commit_value(commit: Commit) -> Json:
-    return {"version": commit.version, "timestamp": commit.ict, "file-name": commit.file_name,
-            "file-size": commit.file_size, "file-modification-timestamp": commit.mtime}
 
 
 def _derived(protocol: Mapping[str, Any]) -> dict[str, str]:
