@@ -1,13 +1,13 @@
 """The change data feed: the rows that each commit inserted, deleted and updated.
 
-What lives here: which files say what a commit changed, over which versions that is known, and the rows
+What lives here: the files with a commit's changes, the versions for which these are known, and the rows
 themselves (PROTOCOL.md, "Reader Requirements for AddCDCFile").
 What it does not know: how one file is read (``engines/arrow/data_file``), and who writes the feed.
 
-A commit that carries change data files is told by them alone. Any other is told by its files: rows of
-an added one are inserted, those of a removed one deleted; where a file only got another deletion
-vector, the difference of the two vectors is what came and went. Where the table tracks rows, one that was
-removed and added with the same id was updated, or, with the same commit version, did not change.
+If a commit has change data files, only these count. Otherwise its data files count: rows of added files are
+inserted, rows of removed ones deleted; if only a deletion vector changed, the difference of the two vectors.
+If the table tracks rows, a row that was removed and added with the same id was updated or, with the same
+commit version, did not change.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def changes(
 
     Args:
         start, end: a version (an integer), or a time (ISO 8601 text or a datetime, UTC without a zone):
-            the first version at or after it, and the last at or before it. Without ``end``: up to the
-            newest version. Without ``start``: from the first version from which on, up to the end, the
-            feed is on and the commits are still in the log.
-        columns: top-level names, in the order wanted; all unless given. Names, types and partitioning
-            are those of the last version of the range.
-        where: a condition in SQL on any column, those of the feed included.
-        newest: the version that stands for the newest; the table's own unless given.
+            the first version at or after it, and the last at or before it. By default, ``end`` is the newest
+            version, and ``start`` the first one from which the feed is on and all commits are still in the
+            log.
+        columns: top-level names, in this order; all by default. Names, types and partitioning are those of
+            the last version of the range.
+        where: a condition in SQL on any column, including those of the feed.
+        newest: the version to take as the newest, by default the table's.
 
     Returns:
         The columns, and ``_change_type`` (``insert``, ``delete``, ``update_preimage``,
@@ -95,11 +95,11 @@ def changes(
 
     Raises:
         MissingChangeData: the feed was off at a version of the range (``.version``).
-        VersionNotFound: outside the versions there are (``.earliest``, ``.latest``).
-        IncompatibleSchemaChange: a column that is asked for was dropped, renamed or retyped within the
-            range (``.version``, ``.differences``).
+        VersionNotFound: a version outside of the log (``.earliest``, ``.latest``).
+        IncompatibleSchemaChange: a requested column was dropped, renamed or retyped within the range
+            (``.version``, ``.differences``).
         DataFileNotFound: the files of a change were vacuumed.
-        InvalidArgument, InvalidPredicate: a range, column or condition that makes no sense.
+        InvalidArgument, InvalidPredicate: an invalid range, column or condition.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"n": [1]}, properties={"delta.enableChangeDataFeed": "true"})
@@ -117,7 +117,7 @@ def plan_changes(
     log: DeltaLog, start: Moment | None = None, end: Moment | None = None, *,
     columns: Sequence[str] | None = None, where: Where | None = None, newest: Snapshot | None = None,
 ) -> tuple[Scan, list[ChangedFile]]:
-    """What :func:`changes` reads, in the order of versions: :func:`rows_of` gives the rows of each.
+    """The scan and the files that :func:`changes` reads, in the order of versions; see :func:`rows_of`.
 
     Arguments and errors are those of :func:`changes`. Both values can be pickled.
     """
@@ -136,7 +136,7 @@ def plan_changes(
 
 
 def feed_scan(shown: Snapshot) -> Scan:
-    """What is asked of each changed file where all columns of a version are wanted, and the feed's."""
+    """The scan of changed files for all columns of a version and of the feed."""
     schema = _feed_schema(shown.schema)
     return plan_for(shown, schema, schema.names, None, FEED_COLUMNS)
 
@@ -144,9 +144,9 @@ def feed_scan(shown: Snapshot) -> Scan:
 def changed_in(
     log: DeltaLog, version: int, shown: Snapshot, scan: Scan, *, recorded: bool = True
 ) -> list[ChangedFile]:
-    """The changed files of one version, to be shown in the columns of another one (:func:`feed_scan`).
+    """The changed files of one version, for the columns of another one (:func:`feed_scan`).
 
-    ``recorded=False`` is for a version in which the feed may have been off: its data files alone tell.
+    ``recorded=False`` is for a version in which the feed may have been off: only its data files are used.
 
     Raises:
         MissingChangeData, IncompatibleSchemaChange: as :func:`changes`.
@@ -155,7 +155,7 @@ def changed_in(
 
 
 def as_inserted(log: DeltaLog, version: int, files: Iterable[Mapping[str, Any]]) -> list[ChangedFile]:
-    """Files of a version, as its snapshot lists them, as if its commit had inserted all their rows."""
+    """Files of a snapshot as if its commit had inserted all their rows."""
     at = history.commit_times(log, version, version).get(version, 0)
     known = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: _time(at), CHANGE_TYPE: "insert"}
     return [ChangedFile(version, file["path"], "insert", {**dict(file["partition_values"] or ()), **known},
@@ -166,7 +166,7 @@ def as_inserted(log: DeltaLog, version: int, files: Iterable[Mapping[str, Any]])
 # --- the range ------------------------------------------------------------------------------------
 
 def _range(log: DeltaLog, start: Moment | None, end: Moment | None, newest: Snapshot) -> tuple[int, int]:
-    """The versions meant; the first may lie after the last only where times name an empty range."""
+    """The range of versions; the first is after the last only if times name an empty range."""
     for moment in (start, end):
         if isinstance(moment, bool) or not isinstance(moment, int | str | dt.datetime | None):
             raise InvalidArgument(
@@ -194,7 +194,7 @@ def _range(log: DeltaLog, start: Moment | None, end: Moment | None, newest: Snap
 
 
 def _first_recorded(log: DeltaLog, final: int, earliest: int) -> int:
-    """The first version from which on the feed was on up to ``final``.
+    """The first version from which the feed was on without a gap up to ``final``.
 
     Raises:
         MissingChangeData: it was off at ``final``.
@@ -211,7 +211,7 @@ def _first_recorded(log: DeltaLog, final: int, earliest: int) -> int:
 
 
 def _earliest(log: DeltaLog) -> int:
-    """The first version whose commit is there and whose state can be known."""
+    """The first version whose commit exists and whose state can be read."""
     known = log.earliest_version()
     return min((version for version in log.commits.names() if version >= known), default=known)
 
@@ -264,10 +264,10 @@ def _feed_schema(schema: StructType) -> StructType:
 def check_schema(
     version: int, metadata: Metadata, protocol: Protocol, target: Snapshot, scan: Scan
 ) -> None:
-    """Whether rows of a version can be shown in the columns that are asked for.
+    """Check that rows of a version can be shown in the requested columns.
 
     Raises:
-        IncompatibleSchemaChange: one of them has another name or type by now, or is gone.
+        IncompatibleSchemaChange: one of them has another name or type by then, or is gone.
     """
     fields = _by_stored_name(scan.fields, scan.mode)
     mode = column_mapping.mode_of(metadata, protocol)
@@ -295,7 +295,7 @@ def check_schema(
 
 
 def _stored_name(field: StructField, mode: str, target_mode: str) -> str:
-    """The name by which two versions know a column to be the same."""
+    """The name by which a column is matched between versions."""
     if target_mode == "none" or mode == "none":
         return field.name.lower()
     return column_mapping.physical_name(field, mode).lower()
@@ -342,9 +342,9 @@ def _type_differences(
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """A file that says something of a version; ``only``: of its rows, those at these positions.
+    """A file with changes of a version; ``only`` restricts it to the rows at these positions.
 
-    ``kind`` is what became of the rows, None for a change data file, whose rows say it themselves.
+    ``kind`` is the change type of the rows, None for a change data file, whose rows have it.
     """
 
     version: int
@@ -358,7 +358,7 @@ class ChangedFile:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The file as readers take it."""
+        """The file as a dict for readers."""
         return {"path": self.path, "partition_values": self.values, "deletion_vector": self.vector,
                 "base_row_id": self.base_row_id,
                 "default_row_commit_version": self.default_row_commit_version}
@@ -367,7 +367,7 @@ class ChangedFile:
 def _files(
     log: DeltaLog, first: int, final: int, target: Snapshot, scan: Scan, recorded: bool = True
 ) -> Iterator[ChangedFile]:
-    """What is to be read, in the order of versions; the range is checked on the way."""
+    """The files to read, in the order of versions; also checks the range."""
     begin = log.snapshot_at(first)
     metadata, protocol = begin.metadata, begin.protocol
     times = history.commit_times(log, first, final)
@@ -396,7 +396,7 @@ def _files(
 def _check_replaced(
     log: DeltaLog, actions: Sequence[Action], version: int, target: Snapshot, scan: Scan
 ) -> None:
-    """The first commit may remove rows of a schema that the range does not know any more."""
+    """Check the schema before the first commit, which may remove rows with it."""
     if version == 0 or not any(isinstance(a, RemoveFile) and a.data_change for a in actions):
         return
     try:
@@ -459,7 +459,7 @@ def _columns_before(log: DeltaLog, version: int) -> Fields:
 
 
 def _by_row_id(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
-    """Of files whose rows were removed and added, the rows that changed, with what became of them."""
+    """Files of removed and added rows, with moved rows left out and updated ones marked."""
     sides = [[file for file in files if file.kind == kind] for kind in ("delete", "insert")]
     if not all(sides):
         return files
@@ -478,7 +478,7 @@ def _by_row_id(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
 
 
 def _changes_nothing(info: CommitInfo) -> bool:
-    """A MERGE that wrote files again without any row of them changed."""
+    """Whether a MERGE only rewrote files without changing a row."""
     metrics = info.operation_metrics
     return info.operation == "MERGE" and isinstance(metrics, Mapping) and all(
         str(metrics.get(name)) == "0" for name in _NO_ROW_CHANGED)
@@ -493,7 +493,7 @@ def _vector(log: DeltaLog, file: AddFile | RemoveFile) -> BitMap64:
 def _values_of(
     remove: RemoveFile, log: DeltaLog, version: int, metadata: Metadata
 ) -> Mapping[str, str | None]:
-    """The partition values of a removed file: where the removal leaves them out, the version before."""
+    """The partition values of a removed file; looked up in the previous version if the removal lacks them."""
     if remove.partition_values is not None or not metadata.partition_columns:
         return remove.partition_values or {}
     files = log.snapshot_at(version - 1).select_files(["path", "partition_values"]).to_pylist()
@@ -509,7 +509,7 @@ def _time(milliseconds: int) -> str:
 
 
 def _pruned(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
-    """The files that the condition does not exclude by what is known of them without opening them."""
+    """The files that the condition does not exclude without opening them."""
     if scan.predicate is None or not files:
         return files
     from deltanb.log.skipping import prune as skipping
@@ -528,7 +528,7 @@ def _pruned(files: list[ChangedFile], scan: Scan) -> list[ChangedFile]:
 
 
 def _exact(predicate: Predicate, names: frozenset[str]) -> Any:
-    """The conjuncts that partition values and the commit decide alone; None if there are none."""
+    """The conjuncts that partition values and the commit alone decide; None if there are none."""
     from deltanb.sql import expressions as ex
 
     parts = [part for part in ex.conjuncts(predicate.expression)
@@ -540,7 +540,7 @@ def _exact(predicate: Predicate, names: frozenset[str]) -> Any:
 # --- the rows -------------------------------------------------------------------------------------
 
 def _rows(scan: Scan, files: Sequence[ChangedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, in their order; several are decoded at a time."""
+    """The rows of the files, in order; several files are decoded at a time."""
     def read(file: ChangedFile) -> list[pa.RecordBatch]:
         return list(rows_of(scan, file))
 

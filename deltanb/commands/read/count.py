@@ -1,6 +1,6 @@
-"""How many rows a table has, or how many of them meet a condition; as few data files are opened as it takes.
+"""Row counts, with or without a condition, from as few data files as possible.
 
-What lives here: :func:`count`, and :func:`count_version` where nothing but the version itself is asked.
+What lives here: :func:`count`, and :func:`count_version` for a whole version.
 What it does not know: transactions, which version is read.
 """
 
@@ -32,14 +32,14 @@ def count(snapshot: Snapshot, files: pa.Table, where: str | None = None) -> int:
 
     Args:
         snapshot: the version they belong to.
-        files: rows of ``snapshot.files``: those that may hold rows of the condition.
-        where: a condition in SQL. Where partition columns alone decide it, no data file is read.
+        files: rows of ``snapshot.files``: those that may hold rows for the condition.
+        where: a condition in SQL. If partition columns decide it, no data file is read.
 
-    Files whose statistics do not say how many rows they have are asked for their footer.
+    For files without a record count in their statistics, footers are read.
 
     Raises:
         DataFileNotFound: a file that had to be opened is gone.
-        InvalidPredicate, UnsupportedPredicate: the condition cannot be understood, or not run here.
+        InvalidPredicate, UnsupportedPredicate: the condition is invalid, or cannot be evaluated here.
 
     >>> import deltanb as dn
     >>> snapshot = dn.create("pond", {"coins": [1, 2, 3]}).snapshot
@@ -58,7 +58,7 @@ def count(snapshot: Snapshot, files: pa.Table, where: str | None = None) -> int:
 
 
 def count_version(snapshot: Snapshot) -> int:
-    """All rows of a version, which remembers them; as :func:`count` without a condition."""
+    """All rows of a version, which caches the number; like :func:`count` without a condition."""
     snapshot.check_readable()
     stated = snapshot.row_count
     if not stated.is_exact:
@@ -68,7 +68,7 @@ def count_version(snapshot: Snapshot) -> int:
 
 
 def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
-    """The live rows of the files that do not say how many they have."""
+    """The live rows of files without a record count, by their footers."""
     stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
     silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(stats.column(NUM_RECORDS.name)))
 

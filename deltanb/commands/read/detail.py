@@ -1,4 +1,4 @@
-"""DESCRIBE DETAIL: what a table is, as one row.
+"""DESCRIBE DETAIL: a table's description as one row.
 
 What lives here: :func:`detail`, from a snapshot alone.
 What it does not know: data files.
@@ -21,7 +21,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 class TableDetail(Displayable, dict[str, Any]):
-    """The row of DESCRIBE DETAIL: a dict that is shown as a sheet."""
+    """The row of DESCRIBE DETAIL, a dict with its own picture."""
 
 
 def detail(snapshot: Snapshot) -> TableDetail:

@@ -1,12 +1,12 @@
-"""DIFF: what differs between two versions of a table, rows included.
+"""DIFF: the differences between two versions of a table, including rows.
 
-What lives here: :func:`diff`: which rows have to be read for it, how they are read, and which of them
-are new, gone or changed.
-What it does not know: what the log says (``log/diff``), how a diff is drawn.
+What lives here: :func:`diff`: which rows have to be read, how they are read, and which of them were added,
+removed or changed.
+What it does not know: the differences in the log (``log/diff``), how a diff is drawn.
 
-Only files that differ are read; where a file only got another deletion vector, only the rows by which
-the two vectors differ. A row that is there before and after, equal in every column, is no difference,
-wherever it lies by now: so an OPTIMIZE changes nothing.
+Only files that differ are read; if only a deletion vector changed, only the rows by which the two vectors
+differ. A row that is in both versions, equal in every column, is no difference, whatever file it is in: so an
+OPTIMIZE changes nothing.
 """
 
 from __future__ import annotations
@@ -57,26 +57,26 @@ def diff(
 
     Args:
         start, end: a version (an integer), a time (ISO 8601 text or a datetime, UTC without a zone), or a
-            table that stands at one. Without ``end``: the newest version. ``end`` may lie before ``start``.
-        keys: columns that tell which row is which: a row that is gone and one that is new with the same
-            values there are one changed row. Unless given, row ids serve where the table tracks rows;
-            else, and for rows that got a new id, one column that is unique in the rows read of both
-            versions (the diff names it). An empty list: rows are only added and removed.
-        max_rows: rows that are read at most, both versions together (and files of 256 MiB). Beyond that
+            table pinned to one. ``end`` is by default the newest version, and may be before ``start``.
+        keys: columns that identify a row: a removed row and an added one with the same key are one changed
+            row. By default, row ids if the table tracks rows; else, and for rows that got a new id, a column
+            that is unique in the rows read from both versions (the diff names it). With an empty list, rows
+            are only added and removed.
+        max_rows: the most rows to read, of both versions together (and files of 256 MiB). Beyond that,
             rows are counted by the log and not compared; the diff says so.
-        columns: those that are shown, in this order; rows are compared in all. Unless given: keys, columns
-            that differ, those that conditions of the commits between name, then the others.
+        columns: the columns to show, in this order; rows are compared in all columns. By default: keys,
+            columns that differ, columns in the commits' conditions, then the others.
 
     Returns:
-        The diff; looking at it reads nothing any more. Rows are compared in the columns of ``end``: one
-        that ``start`` does not have is NULL there.
+        The diff; showing it reads nothing. Rows are compared in the columns of ``end``; a column that
+        ``start`` lacks is NULL there.
 
     Raises:
         VersionNotFound: there is no such version, or the log no longer has it.
-        InvalidArgument: a column that is not there; ``keys`` that several rows of a version share.
+        InvalidArgument: an unknown column; ``keys`` that several rows of a version share.
         TableNotFound: there is no table.
 
-    Data files that are gone are no error: the diff then says which rows it does not know.
+    Missing data files are no error: the diff then says which rows are unknown.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1, 2], "name": ["Donald", "Scrooge"]})
@@ -100,7 +100,7 @@ def diff(
 
 
 def in_short(error: BaseException, root: str) -> str:
-    """The first line of an error, without the folders of this machine: a picture should not name them.
+    """The first line of an error, without local folders, which a picture should not show.
 
     >>> in_short(DeltaError("v1 of /lake/ducks lacks file:/pond/a.parquet", path="file:/pond/a.parquet"),
     ...          "/lake/ducks")
@@ -129,7 +129,7 @@ def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | Snapshot | Any) -
 
 
 def key_names(keys: str | Iterable[str], what: str = "keys") -> tuple[str, ...]:
-    """The names in ``keys``, or in another argument; whether there are such columns depends on the version.
+    """The names in ``keys``, or in another argument, not yet checked against a version.
 
     Raises:
         InvalidArgument: neither a name nor a list of names.
@@ -144,10 +144,10 @@ def key_names(keys: str | Iterable[str], what: str = "keys") -> tuple[str, ...]:
 
 
 def known_columns(names: str | Sequence[str], at: Snapshot, what: str = "columns") -> tuple[str, ...]:
-    """The columns by the names they have in a version.
+    """The names of columns as a version spells them.
 
     Raises:
-        InvalidArgument: there is no such column; ``what`` is the argument that asks for it.
+        InvalidArgument: an unknown column; ``what`` is the name of the argument.
     """
     spelled = []
     for key in key_names(names, what):
@@ -165,7 +165,7 @@ def known_columns(names: str | Sequence[str], at: Snapshot, what: str = "columns
 
 @dataclass(frozen=True)
 class _Reading:
-    """A file of a version that is read; ``only``: of its live rows, those at these positions."""
+    """A file of a version to read; ``only`` restricts it to the live rows at these positions."""
 
     row: Mapping[str, Any]
     only: BitMap64 | None = None
@@ -174,7 +174,7 @@ class _Reading:
 def rows_of(
     before: Snapshot, after: Snapshot, files: FileDiff, keys: Sequence[str] | None, max_rows: int
 ) -> RowDiff:
-    """Which rows of the files came, went and changed; of more than ``max_rows`` what the log says."""
+    """The added, removed and changed rows of the files; beyond ``max_rows``, the log's counts."""
     if files.is_empty:
         return _estimated(after, files)
     try:
@@ -199,7 +199,7 @@ def rows_of(
 
 
 def _absent(before: Snapshot, after: Snapshot) -> list[tuple[str, Any]]:
-    """Columns that only the version after has: their values tell no row of the one before."""
+    """Columns that only the later version has, which cannot match rows of the earlier one."""
     from deltanb.log.diff import paired_fields
 
     return [(new.name, new.type) for old, new in paired_fields(before.schema, after.schema)
@@ -213,7 +213,7 @@ def _listed(files: pa.Table) -> list[_Reading]:
 def _masked(
     before: Snapshot, after: Snapshot, files: FileDiff
 ) -> tuple[list[_Reading], list[_Reading]]:
-    """Of files whose deletion vectors differ, the rows that only one of the versions shows."""
+    """The rows that only one version shows, of files whose deletion vectors differ."""
     gone, come = [], []
     old, new = (table.to_pylist(maps_as_pydicts="lossy")
                 for table in (files.remasked_before, files.remasked_after))
@@ -236,7 +236,7 @@ def _vector(snapshot: Snapshot, row: Mapping[str, Any]) -> BitMap64:
 def _beyond(
     files: FileDiff, masked: tuple[list[_Reading], list[_Reading]], max_rows: int
 ) -> str:
-    """Why the rows are too many to be read; empty if they are not."""
+    """Why there are too many rows to read; empty if there are not."""
     rows = sum(pc.sum(table["num_rows"]).as_py() or 0 for table in (files.added, files.removed))
     rows += sum(len(one.only or ()) for side in masked for one in side)
     if rows > max_rows:
@@ -252,7 +252,7 @@ def _beyond(
 
 
 def _counted(before: Snapshot, after: Snapshot, files: FileDiff, reason: str) -> RowDiff:
-    """Rows that the log counts: exactly where files only came or only went, else at most so many."""
+    """The log's row counts: exact if files were only added or only removed, else upper bounds."""
     from deltanb.engines.arrow.read import head
 
     estimate = _estimated(after, files, reason)
@@ -269,7 +269,7 @@ def _counted(before: Snapshot, after: Snapshot, files: FileDiff, reason: str) ->
 
 
 def _estimated(after: Snapshot, files: FileDiff, reason: str = "") -> RowDiff:
-    """What the log says of the rows; without a reason not to look closer it is exact."""
+    """The log's row counts; exact if there is no reason against reading."""
     try:
         empty = after.schema.to_arrow().empty_table()
     except DeltaError:

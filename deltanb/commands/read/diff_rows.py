@@ -1,10 +1,10 @@
-"""Two bags of rows held against each other: which are in one only, and which of those belong together.
+"""Comparison of two bags of rows: which rows are only in one, and which of these match.
 
-What lives here: rows of one version in the columns of another, rows as numbers that are equal where the
-rows are, and the matching by row ids, keys, or a column that turns out to be unique.
+What lives here: rows of one version in the columns of another, rows as numbers that are equal if the rows
+are, and the matching by row ids, keys, or a column that turns out to be unique.
 What it does not know: files, versions, where rows come from.
 
-Equal is what a person sees as equal: NULL is NULL, NaN is NaN, −0.0 is 0.0, and the entries of a map have
+Equality is as people see it: NULL equals NULL, NaN equals NaN, −0.0 equals 0.0, and the entries of a map have
 no order.
 """
 
@@ -32,8 +32,7 @@ KEY_NAMES = ("id", "key", "uuid")  # names, or ends of names after "_", that are
 class Sides:
     """The rows of two versions that may differ, both in the columns of ``schema``.
 
-    ``not_compared`` are columns whose values cannot be held against each other; ``ids`` the row ids of
-    both sides.
+    ``not_compared`` are columns whose values cannot be compared; ``ids`` are the row ids of both sides.
     """
 
     before: pa.Table
@@ -44,22 +43,22 @@ class Sides:
 
     @cached_property
     def codes(self) -> dict[str, np.ndarray]:
-        """For each column that is compared, one number a row: the same number, the same value."""
+        """For each compared column, one number per row, equal for equal values."""
         return {name: codes_of([self.before[name], self.after[name]])
                 for name in self.schema.names if name not in self.not_compared}
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """One number a row, those before first."""
+        """One number per row, those of the earlier side first."""
         return combined(list(self.codes.values()), self.size)
 
     @property
     def size(self) -> int:
-        """Rows of both sides."""
+        """The number of rows of both sides."""
         return int(self.before.num_rows + self.after.num_rows)
 
     def parted(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What belongs to the rows before, and to those after."""
+        """The parts of an array for the earlier and the later side."""
         return numbers[: self.before.num_rows], numbers[self.before.num_rows :]
 
     def has_nulls(self, names: Sequence[str]) -> np.ndarray:
@@ -75,7 +74,7 @@ class Sides:
 def match(
     sides: Sides, keys: tuple[str, ...] | None, fixed: frozenset[str], versions: tuple[int, int]
 ) -> RowDiff:
-    """Which rows came, went and changed. ``fixed`` are columns that make no key unless asked to.
+    """The added, removed and changed rows. ``fixed`` are columns that are no key unless requested.
 
     Raises:
         InvalidArgument: several rows of a version have the same ``keys``.
@@ -123,7 +122,7 @@ def _without(
 def _pairs(
     sides: Sides, numbers: np.ndarray, nulls: np.ndarray, gone: np.ndarray, come: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that went and came under one key, in the order of those before; NULL is not a key."""
+    """Pairs of removed and added rows with the same key, in the order of the removed; NULL is not a key."""
     one, two = sides.parted(numbers)
     none, neither = sides.parted(nulls)
     gone, come = gone[~none[gone]], come[~neither[come]]
@@ -136,7 +135,7 @@ def _pairs(
 
 
 def _asked(sides: Sides, keys: tuple[str, ...], versions: tuple[int, int]) -> np.ndarray:
-    """The keys as one number a row, if they tell rows apart."""
+    """The keys as one number per row; raises if they are not unique."""
     lost = [name for name in keys if name in sides.not_compared]
     if lost:
         raise InvalidArgument(f"keys: the values of {lost[0]!r} cannot be compared, as its type is "
@@ -158,8 +157,8 @@ def _asked(sides: Sides, keys: tuple[str, ...], versions: tuple[int, int]) -> np
 def _inferred(
     sides: Sides, fixed: frozenset[str], gone: np.ndarray, come: np.ndarray
 ) -> str | None:
-    """A column that is unique on both sides and has no NULL: one that is called like a key, be it that no
-    row under it changed, else one under which a row went and another came.
+    """A column that is unique on both sides and has no NULL: one named like a key, even if no row under it
+    changed, else one that matches a removed and an added row.
     """
     if not (len(gone) and len(come)):
         return None
@@ -182,7 +181,7 @@ def _inferred(
 
 
 def is_unlikely_key(name: str) -> bool:
-    """Whether a column is not called like a key.
+    """Whether a column is not named like a key.
 
     >>> is_unlikely_key("flight_id"), is_unlikely_key("delay")
     (False, True)
@@ -195,7 +194,7 @@ def is_unlikely_key(name: str) -> bool:
 
 
 def left_over(one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of what is in one bag only, where each of one takes away one of the other.
+    """Positions of what is in one bag only, where each item cancels one of the other bag.
 
     >>> [at.tolist() for at in left_over(np.array([1, 1, 2]), np.array([1, 3]))]
     [[1, 2], [1]]
@@ -242,7 +241,7 @@ def _numbered(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """An array whose equal values are equal to Arrow."""
+    """An array whose equal values are equal for Arrow."""
     if pa.types.is_floating(array.type):
         return pc.add(array, pa.scalar(0.0, array.type))
     if pa.types.is_nested(array.type):
@@ -271,9 +270,9 @@ def _ordered(value: Any, data_type: pa.DataType) -> Any:
 def conformed(
     rows: pa.Table, own: StructType, target_schema: StructType
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """The rows in the columns of another schema, and which of these hold nothing comparable.
+    """The rows in the columns of another schema, and the names of columns that cannot be compared.
 
-    Columns that the rows lack are NULL. One whose values do not fit the wanted type is NULL, too, and
+    Columns that the rows lack are NULL. A column whose values do not fit the target type is NULL, too, and is
     named.
     """
     target, arrays, lost = target_schema.to_arrow(), [], []
@@ -295,7 +294,7 @@ def conformed(
 
 
 def _converted(array: pa.Array, old: Any, new: Any) -> pa.Array:
-    """Values of one type as those of another: fields of structs by what they are, not by name."""
+    """Values of one type as those of another; fields of structs are matched by identity, not by name."""
     kind = arrow_type(new)
     if array.type.equals(kind):
         return array

@@ -1,11 +1,11 @@
-"""The change data feed as people hold it: an Arrow table that can be looked at, before beside after.
+"""The result of a change data feed: an Arrow table with a picture, before → after.
 
-What lives here: :class:`ChangeFeed`, its counts by commit, and which two of its rows are one updated row.
+What lives here: :class:`ChangeFeed`, its counts by commit, and the pairing of updated rows.
 What it does not know: where the changes are read (``changes``), how they are drawn.
 
-The feed has an updated row twice, as it was and as it is, and does not say which two belong together. A
-column tells it whose values are unique among those that were and among those that are; without one, the
-order in which they were written does, which writers keep.
+The feed has two images of an updated row, before and after, and does not say which belong together. They are
+paired by a column that is unique among both; without one, by the order in which they were written, which
+writers preserve.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ MAX_PAIRED = 1_000
 
 @dataclass(frozen=True)
 class Pairs:
-    """Updated rows of one commit, as they were and as they are, row by row.
+    """Updated rows of one commit, before and after, row by row.
 
-    ``key`` is the column that told which belong together; empty where it was their order.
+    ``key`` is the column that paired them; empty if it was their order.
     """
 
     before: pa.Table
@@ -47,8 +47,8 @@ class Pairs:
 class ChangeFeed(Displayable):
     """The changes of some versions, as an Arrow table that shows updated rows as before → after.
 
-    Everything that an Arrow table has is here as well (``num_rows``, ``filter``, ``to_pylist``,
-    ``feed["id"]``); :meth:`to_arrow` gives the table itself, and what takes Arrow's streams takes the feed.
+    It has everything that an Arrow table has (``num_rows``, ``filter``, ``to_pylist``, ``feed["id"]``);
+    :meth:`to_arrow` returns the table itself, and everything that accepts Arrow streams accepts the feed.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"id": [1], "n": [1]}, properties={"delta.enableChangeDataFeed": "true"})
@@ -104,7 +104,7 @@ class ChangeFeed(Displayable):
 
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
-        """By version: its time, and how many rows of each kind; without commits that changed none."""
+        """The time and the row counts by kind of each version that changed rows."""
         by_version: dict[int, dict[str, Any]] = {}
         for (version, kind), places in self._places.items():
             time = self._rows[COMMIT_TIMESTAMP][int(places[0])].as_py()
@@ -112,13 +112,13 @@ class ChangeFeed(Displayable):
         return [by_version[version] for version in sorted(by_version)]
 
     def of(self, version: int, kind: str, limit: int | None = None) -> pa.Table:
-        """Rows of one kind of one commit, in the table's columns."""
+        """The rows of one kind in one commit, in the table's columns."""
         at = self._places.get((version, kind), np.zeros(0, np.int64))[:limit]
         return self._rows.select(self.columns_of_table).take(pa.array(at, pa.int64()))
 
     @cached_property
     def _places(self) -> dict[tuple[int, str], np.ndarray]:
-        """Where the rows of each commit and kind are."""
+        """The positions of the rows of each commit and kind."""
         if not self._rows.num_rows:
             return {}
         kinds = pc.dictionary_encode(self._rows[CHANGE_TYPE]).unify_dictionaries()
@@ -133,7 +133,7 @@ class ChangeFeed(Displayable):
                 for part in parts}
 
     def updated(self, version: int) -> Pairs | None:
-        """The first updated rows of one commit in pairs; None where nothing tells which belong together."""
+        """The first updated rows of one commit in pairs; None if they cannot be paired."""
         if version not in self._pairs:
             self._pairs[version] = self._paired(version)
         return self._pairs[version]
@@ -152,7 +152,7 @@ class ChangeFeed(Displayable):
         return Pairs(before, after)
 
     def _key_columns(self) -> Iterator[str]:
-        """Columns that may tell rows apart, those first that are called like a key."""
+        """Columns that may identify rows, those named like a key first."""
         fields = [field for field in self._rows.schema if field.name not in FEED_COLUMNS
                   and field.name not in self.partition_columns
                   and (pa.types.is_integer(field.type) or pa.types.is_string(field.type))]
@@ -160,7 +160,7 @@ class ChangeFeed(Displayable):
 
 
 def _by_key(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[pa.Array, pa.Array] | None:
-    """Where the same values are in both; None where they are not unique, or not all the same."""
+    """The positions of equal values in both; None if they are not unique, or not all in both."""
     if not len(before) or len(before) != len(after) or before.null_count or after.null_count:
         return None
     codes = codes_of([before, after])
@@ -174,8 +174,8 @@ def _by_key(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[pa.Array, 
 
 
 def _have_something_in_common(before: pa.Table, after: pa.Table) -> bool:
-    """Whether each row has a value that is the same in its pair: else they belong to others. Of one column
-    alone all values may have changed."""
+    """Whether each row has a value in common with its pair, else the pairing is wrong. In a table of one
+    column, all values may have changed."""
     if before.num_columns == 1:
         return True
     common = np.zeros(before.num_rows, bool)

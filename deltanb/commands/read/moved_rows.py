@@ -1,11 +1,11 @@
-"""Rows that a commit removes and adds: which are the same, which have changed, told by their ids.
+"""Rows that a commit removes and adds again: unchanged or updated, decided by their ids.
 
-What lives here: :func:`classify_moved`, for a commit that takes whole files out and puts others in and leaves
-no change data files, as a RESTORE does (PROTOCOL.md, "Row Tracking").
-What it does not know: the feed, versions, where files are named.
+What lives here: :func:`classify_moved`, for a commit that replaces whole files without change data files,
+like a RESTORE (PROTOCOL.md, "Row Tracking").
+What it does not know: the feed, versions, which actions name the files.
 
-A row with the same id and the same commit version on both sides only moved; with another version it was
-updated. Ids are small beside the rows, so they are read first, and of the rows only those that count.
+A row with the same id and commit version on both sides only moved; with another version it was updated. Ids
+are small compared to rows, so they are read first, and then only the rows that matter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALONE, CHANGED, SAME = range(3)
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a file: what the log says of it, and, unless all live rows are meant, their positions."""
+    """Rows of a file: its entry in the log, and their positions, None for all live rows."""
 
     file: Mapping[str, Any]
     only: BitMap64 | None = None
@@ -34,14 +34,14 @@ class Piece:
 def classify_moved(
     scan: Scan, removed: Sequence[Piece], added: Sequence[Piece]
 ) -> list[list[dict[int, BitMap64]]] | None:
-    """For each piece of both sides the positions of its rows that are on its side :data:`ALONE`, that
-    :data:`CHANGED`, and that are the :data:`SAME`.
+    """For each piece of both sides, the positions of its rows that are only on its side (:data:`ALONE`),
+    :data:`CHANGED`, or the :data:`SAME`.
 
     Args:
-        scan: of row ids and commit versions alone.
+        scan: the scan of row ids and commit versions only.
 
     Returns:
-        None where no row is on both sides, or ids are not what they should be: unique.
+        None if no row is on both sides, or if ids are not unique.
     """
     sides = [_rows(scan, pieces) for pieces in (removed, added)]
     known = [np.flatnonzero(side["known"]) for side in sides]

@@ -1,13 +1,13 @@
-"""What a stream reads of a table: the files of a version first, then those that each commit brings.
+"""A table as the source of a stream: first the files of a version, then those of each commit.
 
-What lives here: :class:`TableStreamSource`, which says how far a stream may go and what it reads on the way;
-:class:`Offset`, where it stands, in a form that outlives the process.
+What lives here: :class:`TableStreamSource`, which decides how far a batch goes and lists its files;
+:class:`Offset`, a persistent position.
 What it does not know: Spark; how a file is read.
 
-A stream begins with a snapshot, whose files come in the order in which they were written, or with a version.
-Behind that it follows the commits. It can show rows that come, not rows that go: a commit that deletes or
-rewrites rows stops it, unless its options say what to make of that. Commits that only move rows (OPTIMIZE)
-bring nothing. The change feed shows everything, a whole commit at a time.
+A stream begins with a snapshot, whose files come in the order they were written, or with a version. Then it
+follows the commits. It can show added rows, not removed ones: a commit that deletes or rewrites rows stops
+it, unless its options allow such commits. Commits that only move rows (OPTIMIZE) add nothing. The change feed
+shows everything, a whole commit at a time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ SLICE = 4096  # files of a snapshot that are Python objects at a time
 
 
 class Position(NamedTuple):
-    """A place in a table's history: all files before it were read, of ``version`` the first ``done``.
+    """A position in a table's history: all files before it were read, and the first ``done`` files of
+    ``version``.
 
     ``after`` is False within the snapshot of the version, and True within its commit; positions compare in
     the order in which a stream passes them.
@@ -56,10 +57,10 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class Offset:
-    """Where a stream stands, which table it reads, and where it began.
+    """A stream's position, its table, and its start.
 
-    Spark keeps no start of the first batch: after a crash it asks for it anew, when the table may be at
-    another version. So every offset says where its stream began.
+    Spark does not store the start of the first batch: after a crash it asks again, when the table may have
+    another version. So every offset includes the start of its stream.
 
     >>> offset = Offset("id of the table", Position(5, False, 0), Position(6, True, 2))
     >>> Offset.of(offset.to_dict()) == offset
@@ -71,7 +72,7 @@ class Offset:
     position: Position
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: texts, integers and booleans."""
+        """The offset as JSON values: texts, integers and booleans."""
         return {"format": FORMAT, "table": self.table,
                 "origin": {"version": self.origin.version, "snapshot": not self.origin.after},
                 "version": self.position.version, "snapshot": not self.position.after,
@@ -79,10 +80,10 @@ class Offset:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Offset:
-        """From its JSON.
+        """The offset from its JSON.
 
         Raises:
-            InvalidArgument: it is none of a table's stream, or of a newer release.
+            InvalidArgument: not an offset of a table's stream, or one of a newer release.
         """
         try:
             number, origin = value["format"], value["origin"]
@@ -98,7 +99,7 @@ class Offset:
             f"{FORMAT}: a newer one has written it. Update deltanb, or start with a new checkpoint")
 
     def at(self, position: Position) -> Offset:
-        """The same stream elsewhere."""
+        """The same stream at another position."""
         return Offset(self.table, self.origin, position)
 
 
@@ -106,9 +107,9 @@ class Offset:
 class StreamOptions:
     """How a table is streamed.
 
-    ``start`` is a version, ``"latest"`` for what comes from now on, or None for the whole table first;
-    ``timestamp`` (ISO 8601) the first version at or after a time. Of ``max_files`` and ``max_bytes``, each
-    micro-batch ends at the one it reaches first; it has a file in any case.
+    ``start`` is a version, ``"latest"`` for new commits only, or None for the whole table first;
+    ``timestamp`` (ISO 8601) means the first version at or after a time. A micro-batch ends when it reaches
+    ``max_files`` or ``max_bytes``; it has at least one file.
     """
 
     start: int | str | None = None
@@ -131,24 +132,24 @@ class StreamOptions:
 
 
 class Piece(NamedTuple):
-    """What a batch has all or nothing of: a file, or a whole commit of the change feed."""
+    """An indivisible part of a batch: a file, or a whole commit of the change feed."""
 
     files: list[Any]
     behind: Position
 
     @property
     def size(self) -> int:
-        """Bytes, as far as the log knows them."""
+        """The size in bytes, as far as the log has it."""
         return sum(file["size"] or 0 for file in self.files if isinstance(file, dict))
 
 
 class TableStreamSource:
-    """A table as a stream reads it.
+    """A table as the source of a stream.
 
     Args:
-        log: the table's.
+        log: the table's log.
         options: how it is streamed.
-        shown: the version whose columns the stream has; a later one with others stops it.
+        shown: the version whose columns the stream has; a later version with other columns stops it.
 
     >>> import deltanb as dn
     >>> table = dn.create("followed", {"id": [1]})
@@ -169,32 +170,32 @@ class TableStreamSource:
 
     @cached_property
     def scan(self) -> Scan:
-        """What is asked of each file: all columns, and those of the change feed."""
+        """The scan of each file: all columns, and those of the change feed."""
         return feed_scan(self.shown) if self.options.changes else plan(self.shown)
 
     # -- where it stands -------------------------------------------------------------------------
 
     def initial(self) -> Offset:
-        """Where a stream begins; of one source always the same.
+        """The start of the stream, always the same for one source.
 
         Raises:
-            VersionNotFound: the log does not have that version, or no longer.
+            VersionNotFound: the log does not have the version, or no longer.
         """
         return Offset(self._table, self._start, self._start)
 
     def stop_at_newest(self) -> None:
-        """Go no further than the version that is the newest now."""
+        """Go no further than the currently newest version."""
         self.last = self.log.update().version
 
     def latest(self, start: Offset, *, limited: bool = True) -> Offset:
-        """How far a micro-batch goes that begins at an offset; that offset where there is nothing to read.
+        """The end of a micro-batch that begins at an offset; the same offset if there is nothing to read.
 
         Args:
-            limited: whether the options' limits count.
+            limited: whether the options' limits apply.
 
         Raises:
-            StreamSourceChanged: a commit on the way that the stream cannot follow.
-            VersionNotFound: a commit, or the version it began with, is no longer in the log.
+            StreamSourceChanged: a commit that the stream cannot follow.
+            VersionNotFound: a commit, or the initial version, is no longer in the log.
         """
         self._check_table(start)
         newest = self.log.update().version
@@ -211,7 +212,7 @@ class TableStreamSource:
         return start.at(at) if files or idle >= MAX_IDLE_COMMITS else start
 
     def files(self, start: Offset, end: Offset) -> list[Any]:
-        """The files between two offsets, in their order: as a snapshot lists them or, of the change feed, as
+        """The files between two offsets, in order: rows of a snapshot's files or, for the change feed,
         :class:`~deltanb.commands.read.changes.ChangedFile`.
 
         Raises:
@@ -225,7 +226,7 @@ class TableStreamSource:
         return files
 
     def between(self, start: Offset, end: Offset) -> Position:
-        """Where the files before ``end`` begin: a first batch that is run again began where its end says."""
+        """The start and end of a batch; a repeated first batch takes its start from ``end``."""
         self._check_table(end)
         if start.position == start.origin and start.origin != end.origin:
             return end.origin
@@ -281,13 +282,13 @@ class TableStreamSource:
                 f"startingVersion={earliest}", version=version, earliest=earliest)
 
     def _earliest(self) -> int:
-        """The first version whose commit is there."""
+        """The first version whose commit exists."""
         return min(self.log.commits.names(), default=0)
 
     # -- files -----------------------------------------------------------------------------------
 
     def _pieces(self, at: Position, until: int) -> Iterator[Piece]:
-        """What lies between a position and the end of a version."""
+        """The pieces between a position and the end of a version."""
         if not at.after:
             yield from self._of_snapshot(at)
             at = Position(at.version + 1, True, 0)
@@ -316,7 +317,7 @@ class TableStreamSource:
                 yield Piece([file], behind if place == count - 1 else Position(at.version, False, place + 1))
 
     def _snapshot_files(self, version: int) -> Any:
-        """The files of a version, oldest first; kept for the batches to come."""
+        """The files of a version, oldest first; cached for later batches."""
         if self._sorted is None or self._sorted[0] != version:
             try:
                 snapshot = self.log.snapshot_at(version)
@@ -331,7 +332,7 @@ class TableStreamSource:
         return self._sorted[1]
 
     def _of_commit(self, version: int) -> list[Any]:
-        """The files that a commit brings; a commit is read once."""
+        """The files that a commit adds to the stream; a commit is read once."""
         if version not in self._commits:
             if len(self._commits) > MAX_IDLE_COMMITS:
                 self._commits.clear()
@@ -379,7 +380,7 @@ class TableStreamSource:
         return self.shown.schema
 
     def _check_columns(self, version: int, actions: Sequence[Action]) -> None:
-        """Whether rows of a commit fit the stream's columns; a new protocol has to be one we read."""
+        """Check that rows of a commit fit the stream's columns, and that a new protocol can be read."""
         if any(isinstance(a, Protocol) for a in actions):
             self.log.snapshot_at(version).check_readable()
         metadata = next((a for a in reversed(actions) if isinstance(a, Metadata)), None)
@@ -400,7 +401,7 @@ class TableStreamSource:
 
 
 def _differences(current: StructType, shown: StructType, *, strict: bool) -> list[str]:
-    """How the columns of a version differ from a stream's: all that does, or only what cannot be read."""
+    """The differences of a version's columns from a stream's: all, or only those that cannot be read."""
     known = {field.name.lower(): field for field in shown.fields}
     lines = []
     for field in current.fields:

@@ -1,1 +1,1 @@
-"""Commands that keep a table in shape: the rows stay the same."""
+"""Maintenance commands, which do not change rows."""

@@ -1,8 +1,8 @@
-"""ANALYZE: the statistics of files that are there, taken anew.
+"""ANALYZE: recompute the statistics of existing files.
 
-What lives here: :func:`analyze`, which describes files again (PROTOCOL.md, "Per-file Statistics") and
-commits those whose description changed.
-What it does not know: how a file is described (``engines/arrow/statistics.py``).
+What lives here: :func:`analyze`, which recomputes statistics (PROTOCOL.md, "Per-file Statistics") and commits
+those that changed.
+What it does not know: how statistics are computed (``engines/arrow/statistics.py``).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ MAX_READERS = 8  # footers read at a time: more only wait for the same disk
 
 @active.command
 def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResult:
-    """Describe the table's files anew: number of rows, and bounds and NULLs of its columns.
+    """Recompute the statistics of the table's files: number of rows, bounds and NULLs of columns.
 
-    Which columns are described is the table's business (``delta.dataSkippingNumIndexedCols``,
-    ``delta.dataSkippingStatsColumns``); clustering columns are in any case.
+    The table's properties select the columns (``delta.dataSkippingNumIndexedCols``,
+    ``delta.dataSkippingStatsColumns``); clustering columns are always included.
 
     Args:
-        columns: further columns to describe; dotted names reach into structs.
+        columns: further columns; dotted names reach into structs.
 
     Returns:
-        What was done; its ``version`` is None where every file was well described.
+        A result whose ``version`` is None if all statistics were right.
 
     Raises:
-        InvalidArgument: a column that is not there.
+        InvalidArgument: an unknown column.
         DataFileNotFound: a file of the table is gone.
         DeltaConcurrentModificationException: a file was removed meanwhile; nothing was changed.
 
@@ -85,7 +85,7 @@ def analyze(log: DeltaLog, columns: Sequence[str] | None = None) -> CommandResul
 
 
 def _value(stats: str | None) -> Any:
-    """What statistics say; None where they are absent or damaged, and so are to be replaced."""
+    """The parsed statistics; None if they are absent or damaged, and have to be replaced."""
     try:
         return None if stats is None else json.loads(stats, parse_float=Decimal)
     except (ValueError, RecursionError):
@@ -109,7 +109,7 @@ def _physical(txn: OptimisticTransaction, name: str) -> tuple[str, ...]:
 
 
 def _described(txn: OptimisticTransaction, file: AddFile, paths: Sequence[tuple[str, ...]]) -> str:
-    """The statistics of all rows of the file; those a deletion vector hides make the bounds wide."""
+    """The statistics of all rows of the file; rows hidden by a deletion vector make the bounds wide."""
     path = decode_path(file.path)
     with opened(txn.log.store, path, txn.table) as parquet, reading("the data file", path):
         parquet.check_sound()

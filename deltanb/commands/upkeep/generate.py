@@ -1,8 +1,8 @@
-"""GENERATE: files beside the table that other engines read in place of its log.
+"""GENERATE: manifests in the table's folder, which other engines read instead of its log.
 
-What lives here: :func:`generate`, for all partitions at once; the hook after a commit keeps them
-current where the table wants that.
-What it does not know: what a manifest looks like (``transaction/hooks.py`` writes it).
+What lives here: :func:`generate`, for all partitions at once; a hook after each commit keeps them current if
+the table's properties say so.
+What it does not know: the form of a manifest (``transaction/hooks.py`` writes it).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SYMLINKS = "symlink_format_manifest"
 def generate(snapshot: Snapshot, mode: str = SYMLINKS) -> None:
     """Write ``_symlink_format_manifest``: lists of the table's Parquet files, one for each partition.
 
-    Lists of partitions that have no files any more are deleted.
+    Lists of partitions without files are deleted.
 
     Raises:
         InvalidArgument: another mode.

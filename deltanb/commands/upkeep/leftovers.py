@@ -1,12 +1,12 @@
-"""What writes that were cut short leave under names of their own: temporary files, and Spark's folders.
+"""Leftovers of interrupted writes: temporary files, and Spark's folders.
 
-What lives here: where these lie in a table, and which are so old that nobody works on them any more.
-What it does not know: files that have their final names and no commit (``vacuum`` lists those), deleting.
+What lives here: where these are in a table, and which are so old that their writers must be gone.
+What it does not know: files with final names but without a commit (``vacuum`` lists those), deleting.
 
-A process that is killed leaves the temporary file of what it was writing (a commit, a checkpoint, deletion
-vectors, a manifest), or the folder that Spark was writing into; other libraries have names of their own for
-such files (``.deletion_vector_<uuid>.bin.tmp``, ``_delta_log/.<name>.<uuid>.tmp``). A writer that is alive
-has such files, too: theirs are younger than the retention.
+A killed process leaves the temporary file it was writing (a commit, a checkpoint, deletion vectors, a
+manifest), or the folder that Spark was writing into; other libraries have their own names for such files
+(``.deletion_vector_<uuid>.bin.tmp``, ``_delta_log/.<name>.<uuid>.tmp``). Running writers have such files,
+too, but younger than the retention.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FOLDER = re.compile(re.escape(SPARK_FOLDER) + "[0-9a-f]{32}")
 
 
 def leftovers(store: LogStore, cutoff: int) -> list[FileStatus]:
-    """The files of writes that nobody has worked on since the cutoff (epoch ms).
+    """The files of interrupted writes that are older than the cutoff (epoch ms).
 
-    Of a folder of Spark's all files count as one: they go once the youngest is old enough.
+    A folder of Spark counts as one: its files are included once the youngest is old enough.
     """
     names = [*store.list_names(""), *store.list_names(LOG_FOLDER), *store.list_names(SIDECAR_FOLDER)]
     statuses = [status for name in names if is_temporary(name) and (status := store.status(name))]
@@ -42,9 +42,9 @@ def leftovers(store: LogStore, cutoff: int) -> list[FileStatus]:
 
 
 def folders_of_leftovers(store: LogStore, cutoff: int) -> list[str]:
-    """The local folders that Spark wrote into and nobody has touched since the cutoff, the deepest first.
+    """The local folders that Spark wrote into before the cutoff, the deepest first.
 
-    They are to be removed where they are empty by then.
+    Those that are empty by then should be removed.
     """
     folders = []
     for name in _folders(store):
@@ -57,7 +57,7 @@ def folders_of_leftovers(store: LogStore, cutoff: int) -> list[str]:
 
 
 def _folders(store: LogStore) -> Iterator[str]:
-    """The names of the folders that Spark writes into; it does so on the local file system only."""
+    """The names of the folders that Spark writes into, on the local file system only."""
     root = store.local_path("")
     if root is None:
         return

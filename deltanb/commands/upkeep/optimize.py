@@ -1,12 +1,11 @@
-"""OPTIMIZE and REORG: the same rows in fewer, fuller or better ordered files.
+"""OPTIMIZE and REORG: the same rows in fewer, larger or better ordered files.
 
-What lives here: :func:`optimize` (compaction, Z-order, liquid clustering) and :func:`purge` (deletion
-vectors worked into the files): which files are taken, into which new ones, and the operation's record.
-What it does not know: how rows are read and written again and how that commits (``rewrite``), curves
-(``zorder``).
+What lives here: :func:`optimize` (compaction, Z-order, liquid clustering) and :func:`purge` (removing rows in
+deletion vectors from files): which files are rewritten, into which new ones, and the operation's record.
+What it does not know: how rows are rewritten and committed (``rewrite``), curves (``zorder``).
 
-No row changes, so every file bears ``dataChange=false``: readers of changes see nothing, and writers
-meanwhile are not disturbed. A file is taken by one OPTIMIZE only; a second one fails.
+No row changes, so every file has ``dataChange=false``: readers of changes see nothing, and concurrent writers
+do not conflict. Two OPTIMIZE runs cannot rewrite the same file; the second one fails.
 """
 
 from __future__ import annotations
@@ -60,31 +59,30 @@ def optimize(
     engine: str = "auto",
     user_metadata: str | None = None,
 ) -> CommandResult:
-    """Write small files together, or rows in an order by which files can be skipped.
+    """Combine small files, or order rows so that more files can be skipped.
 
-    A table with clustering columns is clustered: files that are not yet, are ordered along a Hilbert
-    curve. Others are compacted, or ordered along a Z-order curve, partition by partition.
-    Where files are compacted, row groups that are large enough are copied as they are, and smaller ones
-    grow together (:mod:`deltanb.engines.arrow.copied`). Deleted rows go with that; a file that has none to go
-    with keeps its deletion vector, as in Delta Spark, and :func:`purge` takes it.
+    A table with clustering columns is clustered: unclustered files are ordered along a Hilbert curve. Others
+    are compacted, or ordered along a Z-order curve, partition by partition. Compaction copies row groups that
+    are large enough, and merges smaller ones (:mod:`deltanb.engines.arrow.copied`). It drops deleted rows; a
+    file that is not combined with others keeps its deletion vector, as in Delta Spark, until :func:`purge`.
 
     Args:
-        where: a condition (SQL) on partition columns: which partitions to work on.
-        zorder_by: columns by which to order; a dotted name reaches into structs.
-        target_size: bytes of a file; ``delta.targetFileSize`` or ``options.target_file_size`` unless
-            given.
-        full: cluster files anew that were clustered before.
-        engine: ``"arrow"`` in the process, ``"spark"``, or ``"auto"``: Spark for much data where it is
+        where: a condition (SQL) on partition columns, to select partitions.
+        zorder_by: columns to order by; a dotted name reaches into structs.
+        target_size: the size of a file in bytes, by default ``delta.targetFileSize`` or
+            ``options.target_file_size``.
+        full: cluster files again that were clustered before.
+        engine: ``"arrow"`` in the process, ``"spark"``, or ``"auto"``: Spark for large data if it is
             installed.
-        user_metadata: a text kept in the commit.
+        user_metadata: a text to record in the commit.
 
     Returns:
-        What was done; its ``version`` is None where nothing had to be.
+        A result whose ``version`` is None if there was nothing to do.
 
     Raises:
         TableNotFound: there is no table.
-        InvalidArgument, InvalidPredicate: columns that cannot be used so, options that contradict.
-        DeltaConcurrentModificationException: another commit took the files; nothing was written.
+        InvalidArgument, InvalidPredicate: unsuitable columns, or options that contradict each other.
+        DeltaConcurrentModificationException: another commit changed the files; nothing was written.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Donald"], "nephews": [3]})
@@ -122,9 +120,9 @@ def purge(
     log: DeltaLog, *, where: str | None = None, engine: str = "auto",
     user_metadata: str | None = None,
 ) -> CommandResult:
-    """Write files with deletion vectors again, without the deleted rows (REORG … APPLY PURGE).
+    """Rewrite files with deletion vectors without the deleted rows (REORG … APPLY PURGE).
 
-    Arguments, result and errors: as :func:`optimize`. Deleted rows are in the old files until these
+    Arguments, result and errors are as for :func:`optimize`. The old files have the deleted rows until they
     are vacuumed.
     """
     check_engine(engine)
@@ -181,7 +179,7 @@ def _target(txn: OptimisticTransaction, target_size: int | None, usual: int | No
 
 
 def _path(txn: OptimisticTransaction, name: str) -> clustering.Path:
-    """The column that a dotted name means, as the schema spells it."""
+    """The path of a dotted name, as the schema spells it."""
     if name.lower() in {column.lower() for column in txn.snapshot.partition_columns}:
         raise InvalidArgument(
             f"{name!r} is a partition column: all rows of a file have the same value, so there is "
@@ -205,7 +203,7 @@ def _path(txn: OptimisticTransaction, name: str) -> clustering.Path:
 
 @dataclass(frozen=True)
 class _Task:
-    """Files to be written again together: into one, or in the order of a curve into several."""
+    """Files to rewrite together: into one, or in the order of a curve into several."""
 
     files: pa.Table
     curve: str | None = None
@@ -221,8 +219,8 @@ def _tasks_of_curve(
 
 
 def _tasks_of_bins(files: pa.Table, target: int) -> list[_Task]:
-    """Bins of one partition's files that together make one file; ascending by size, as Delta packs. A file
-    that is alone in its bin stays as it is."""
+    """Bins of one partition's files to combine into one file each, packed in ascending size as in Delta. A
+    file that is alone in its bin is not rewritten."""
     sizes = pc.fill_null(files["size"], 0).to_pylist()
     small = [place for place, size in enumerate(sizes) if size < target]
     return [_Task(files.take(sorted(group))) for places in _by_partition(files, small)
@@ -283,14 +281,14 @@ def _run(
 
 
 def _chosen(txn: OptimisticTransaction, engine: str, files: Sequence[pa.Table]) -> Engine:
-    """Who works: Spark on much data, where it is installed and can reach the files."""
+    """The engine: Spark for large data if it is installed and can reach the files."""
     return named(choose_by_size(txn.log.store, files) if engine == "auto" else engine)
 
 
 def _rewritten(
     txn: OptimisticTransaction, tasks: Sequence[_Task], engine: Engine, seen: Callable[[], None]
 ) -> list[Rewrite]:
-    """The tasks done, several at a time; curves one by one, as each may fill the memory."""
+    """Run the tasks, several at a time; curves one by one, since each may fill the memory."""
     mode = column_mapping.mode_of(txn.metadata, txn.protocol)
     columns = clustering_columns(txn.snapshot)
     ordered_by = [_physical(txn.snapshot.schema, path, mode)
@@ -326,7 +324,7 @@ def _physical(schema: StructType, path: clustering.Path, mode: str) -> clusterin
 
 
 def _fitted(snapshot: Snapshot, task: _Task) -> zorder.Curve | None:
-    """The task's curve, from a sample of the columns that it goes by; None where there is no row."""
+    """The task's curve, from a sample of its columns; None if there are no rows."""
     from deltanb.engines.arrow.read import iter_batches
 
     names = list(dict.fromkeys(path[0] for path in task.columns))

@@ -1,11 +1,11 @@
-"""RESTORE: the table becomes again what it was at an older version, by a new commit.
+"""RESTORE: return the table to the state of an older version, by a new commit.
 
-What lives here: :func:`restore`: which files come back, which go, the metadata and domains of old, and
-the operation's record.
+What lives here: :func:`restore`: which files are added again, which are removed, the old metadata and
+domains, and the operation's record.
 What it does not know: rows; no data file is read or written.
 
-Time goes on: the restored state is a new version, and those in between can still be read. The protocol
-is never lowered, as files and readers of the versions between rely on it.
+The restored state is a new version, and those in between can still be read. The protocol is never lowered,
+since files and readers of the versions in between rely on it.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ def restore(
     ignore_missing_files: bool = False,
     user_metadata: str | None = None,
 ) -> CommandResult:
-    """Make the table what it was: its rows, its schema, its properties.
+    """Restore the table's rows, schema and properties.
 
     Args:
         moment: a version (an integer), or a time (ISO 8601 text or a datetime; without a zone UTC).
-        ignore_missing_files: leave out files that are gone, and with them their rows.
-        user_metadata: a text kept in the commit.
+        ignore_missing_files: leave out files that are gone, with their rows.
+        user_metadata: a text to record in the commit.
 
     Returns:
-        What was done, with the version committed; None where the table is like that already.
+        A result whose ``version`` is None if the table has that state already.
 
     Raises:
         VersionNotFound: there is no such version, or the log no longer has it.
-        DataFileNotFound: files of that version are gone; ``files`` names them. Nothing was changed.
+        DataFileNotFound: files of that version are gone (``files``); nothing was changed.
         ConcurrentWriteException: another commit landed meanwhile; nothing was changed.
         AppendOnlyTable: files would be removed from a table with ``delta.appendOnly=true``.
 
@@ -146,7 +146,7 @@ def _missing(store: LogStore, file: AddFile) -> Iterable[str]:
 
 
 def _vacuumed(table: str, then: Snapshot, num_missing: int, paths: list[str]) -> DataFileNotFound:
-    """How many files are gone; which ones, a program finds in ``files``."""
+    """The error for missing files; the message counts them, ``files`` has their names."""
     total = count(then.num_files, "data file")
     share = "all" if num_missing == then.num_files else number(num_missing)
     return DataFileNotFound(
@@ -160,7 +160,7 @@ def _vacuumed(table: str, then: Snapshot, num_missing: int, paths: list[str]) ->
 # --- what the table is ----------------------------------------------------------------------------
 
 def _metadata(now: Metadata, then: Metadata) -> Metadata:
-    """The old metadata, but for what belongs to the table's whole history."""
+    """The old metadata, except what belongs to the table's whole history."""
     configuration = {key: text for key, text in then.configuration.items()
                      if key not in _KEPT_PROPERTIES}
     configuration |= {key: now.configuration[key] for key in _KEPT_PROPERTIES
@@ -174,7 +174,7 @@ def _metadata(now: Metadata, then: Metadata) -> Metadata:
 
 
 def _domains(now: Snapshot, then: Snapshot) -> list[Action]:
-    """The metadata domains of old; row ids count on, so theirs stays."""
+    """The old metadata domains, except the row id high-water mark, which stays."""
     before, after = now.domain_metadata, then.domain_metadata
     actions: list[Action] = []
     for name in sorted({*before, *after} - {"delta.rowTracking"}):

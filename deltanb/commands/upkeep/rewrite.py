@@ -1,12 +1,11 @@
-"""Files written again, committed in place of the old ones.
+"""Rewritten files, committed in place of the old ones.
 
-What lives here: :func:`commit_rewrite`, which commits new files for old ones and tries again behind
-commits that left the old ones alone.
-What it does not know: which files are worth it, and how their rows are written
-(``engines/arrow/rewriter.py``).
+What lives here: :func:`commit_rewrite`, which commits new files for old ones and retries after commits that
+left the old ones alone.
+What it does not know: which files to rewrite, and how their rows are written (``engines/arrow/rewriter.py``).
 
-Nothing but layout changes, so such a commit reads nothing: what stands against it is a winner that
-removed one of its files. Two rewrites of one file therefore never both commit.
+Only the layout changes, so such a commit reads nothing and conflicts only with a winner that removed one of
+its files. Two rewrites of the same file therefore never both commit.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ is rare: metadata or protocol changed. So many in a row are no accident."""
 
 @dataclass
 class Rewrite:
-    """Files that go, and the files that take their rows in."""
+    """Files to remove, and the files that replace them."""
 
     removed: list[AddFile]
     added: list[AddFile]
@@ -49,13 +48,13 @@ class Rewrite:
 def commit_rewrite(
     txn: OptimisticTransaction, rewrites: Sequence[Rewrite], operation: Operation
 ) -> tuple[OptimisticTransaction, int]:
-    """Commit new files for old ones; returns the transaction that did it, and its version.
+    """Commit new files for old ones; returns the transaction and its version.
 
-    After a conflict that is not about its files, the same change is committed by a new transaction.
+    After a conflict that does not concern its files, the same change is committed by a new transaction.
 
     Raises:
-        DeltaConcurrentModificationException: a winner removed or changed one of the files, or the
-            partitioning. The new files are gone then.
+        DeltaConcurrentModificationException: a winner removed or changed one of the files, or changed the
+            partitioning. The new files are deleted.
     """
     try:
         for _ in range(MAX_TRANSACTIONS - 1):
@@ -78,7 +77,7 @@ def commit_rewrite(
 
 
 def _still_stands(before: Snapshot, now: Snapshot, rewrites: Sequence[Rewrite]) -> bool:
-    """Whether every file to be removed is in the table as it was, and new files still fit in."""
+    """Whether every file to remove is unchanged in the table, and the new files still fit."""
     columns = [columns_of(snapshot.metadata, snapshot.protocol) for snapshot in (before, now)]
     if before.partition_columns != now.partition_columns or columns[0] != columns[1]:
         return False

@@ -1,16 +1,16 @@
-"""VACUUM: files that no version within the retention needs are deleted from the store.
+"""VACUUM: delete files that no version within the retention needs.
 
-What lives here: :func:`vacuum`: which files are needed, which are not, the two ways of finding them,
-and the record of it all in the log.
+What lives here: :func:`vacuum`: which files are needed, the two ways of finding the others, and the records
+in the log.
 What it does not know: the log's own files (``log/cleanup.py`` deletes those).
 
-A version is within the retention if it was the newest one at some moment of it. Needed is what such a
-version reads: data files, deletion vectors, change data files. A file that no commit names is kept as
-long as it is younger than the retention, for it may belong to a commit still to come; so are the files that
-a write has under names of its own (``leftovers.py``). Whatever lies outside the table's folder is never
-touched: a clone's files are its source's; nor is what another table has whose folder lies in it. What a path
-means, and what is inside, ``store/paths.py`` says: a file that is needed under any spelling is needed, and
-one that is reached through a linked folder is where the link leads.
+A version is within the retention if it was the newest one at some time within it. Such a version needs the
+files it reads: data files, deletion vectors, change data files. A file that no commit names is spared while
+it is younger than the retention, since it may belong to a future commit; so are the temporary files of writes
+(``leftovers.py``). Files outside the table's folder are never touched, since a clone's files are its
+source's, nor are those of other tables whose folders are inside. ``store/paths.py`` decides what a path means
+and what is inside: a file that is needed under any spelling is needed, and one reached through a linked
+folder is where the link leads.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ FILES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_t
 class VacuumResult(CommandResult):
     """What a vacuum deleted, or would delete.
 
-    ``files`` has a row a file: its ``path`` below the table, ``size`` in bytes, ``modification_time`` in
-    epoch ms. ``unnamed`` are those of them that no version had, as far as the log still knows: of a write
-    that was cut short, or somebody else's. ``version`` is that of the commit VACUUM END, None after a dry
-    run. ``num_folders`` counts the empty folders removed.
+    ``files`` has a row per file: its ``path`` below the table, ``size`` in bytes, ``modification_time`` in
+    epoch ms. ``unnamed`` are those that no version had, as far as the log knows: from an interrupted write,
+    or someone else's. ``version`` is that of the commit VACUUM END, None after a dry run. ``num_folders``
+    counts the removed empty folders.
     """
 
     table: str
@@ -84,17 +84,17 @@ class VacuumResult(CommandResult):
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether the files are still there."""
+        """Whether nothing was deleted."""
         return self.version is None
 
     @property
     def num_files(self) -> int:
-        """How many files."""
+        """The number of files."""
         return int(self.files.num_rows)
 
     @property
     def size_in_bytes(self) -> int:
-        """Their sizes together."""
+        """The sum of their sizes."""
         return pc.sum(self.files["size"]).as_py() or 0
 
 
@@ -110,18 +110,18 @@ def vacuum(
     """Delete files that no version within the retention needs; older versions cannot be read any more.
 
     Args:
-        retention_hours: how long files of the past are kept; ``delta.deletedFileRetentionDuration``
-            (7 days) unless given.
-        lite: look for removed files in the log instead of listing the folder: faster, but files that
-            no commit ever named stay, those of writes that were cut short among them.
-        dry_run: only say what would be deleted.
-        check: refuse a retention shorter than the table's: with it, a reader, or a writer that has
-            not committed yet, can lose files it works with.
+        retention_hours: how long to retain removed files, by default ``delta.deletedFileRetentionDuration``
+            (7 days).
+        lite: take removed files from the log instead of listing the folder: faster, but files that no commit
+            ever named stay, including those of interrupted writes.
+        dry_run: only report what would be deleted.
+        check: refuse a retention shorter than the table's, with which readers, or writers that have not
+            committed yet, could lose files they are using.
 
     Raises:
         TableNotFound: there is no table.
-        InvalidArgument: a retention that is too short, or no number.
-        IllegalStateError: ``lite``, but the log of the time since the last vacuum is gone.
+        InvalidArgument: a retention that is too short, or not a number.
+        IllegalStateError: with ``lite``, the log since the last vacuum is gone.
         UnsupportedProtocol: the table has a feature that this library cannot write.
 
     >>> import deltanb as dn
@@ -185,7 +185,7 @@ def _end(log: DeltaLog, status: str, metrics: dict[str, int]) -> int:
 
 
 def _note(log: DeltaLog, operation: Operation) -> int:
-    """Put a record into the log, whatever else is committed meanwhile: it changes nothing."""
+    """Commit a record into the log, regardless of concurrent commits, since it changes nothing."""
     for _ in range(MAX_TRANSACTIONS - 1):
         with suppress(DeltaConcurrentModificationException):
             version: int = active.begin(log).commit([], operation)
@@ -243,7 +243,7 @@ class _Needed:
         self._keep_recent(snapshot.version)
 
     def _keep_recent(self, version: int) -> None:
-        """What the commits of the retention added, removed or noted as changes."""
+        """Keep files that commits within the retention added, removed or named as change data."""
         while version >= 0:
             status = self.log.commits.status(version)
             if status is None:
@@ -261,8 +261,8 @@ class _Needed:
         return self.inside.key(name) in self.names
 
     def unnamed(self, files: Collection[FileStatus]) -> list[FileStatus]:
-        """Those of some files that no version had, as far as the log still knows; commits are read, the
-        newest first, until each file is found in one."""
+        """The files among these that no version had, as far as the log knows; commits are read, newest first,
+        until each file is found."""
         left = {self.inside.key(file.name) for file in files} - self.expired
         version = self.newest
         while left and version >= 0 and self.log.commits.status(version) is not None:
@@ -272,7 +272,7 @@ class _Needed:
         return [file for file in files if self.inside.key(file.name) in left]
 
     def keep(self, actions: Iterable[Any]) -> None:
-        """Whatever these actions name is needed."""
+        """Keep the files that these actions name."""
         for path, is_encoded in _paths_of(actions):
             self.names.update(self.inside.keys_of(path, is_encoded=is_encoded))
 
@@ -299,9 +299,9 @@ def _paths_of(actions: Iterable[Any]) -> Iterator[tuple[str, bool]]:
 # --- what there is --------------------------------------------------------------------------------
 
 def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
-    """Files in the folder that are old enough to go, if no version needs them.
+    """Files in the folder that are old enough to be deleted, if no version needs them.
 
-    Below a folder that has a log of its own they are another table's, unless this one has removed them.
+    Files below a folder with its own log are another table's, unless this one has removed them.
     """
     hidden, key = _hidden(snapshot, needed.inside), needed.inside.key
     files, tables = [], set()
@@ -322,8 +322,8 @@ def _folders_of(name: str) -> Iterator[str]:
 
 
 def _hidden(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
-    """Whether a name is not VACUUM's to delete: one in a hidden folder, or hidden itself, but for partitions
-    and changes; one in the log, wherever a link has that; one that no log could name.
+    """A function whether VACUUM must not delete a name: hidden files and folders, except partitions and
+    change data; files in the log, also through a link; names that no log could hold.
     """
     columns = {f.physical_name for f in (
         snapshot.schema.field(c) for c in snapshot.partition_columns)} | {*snapshot.partition_columns}
@@ -382,9 +382,9 @@ def _last_vacuumed(store: LogStore) -> int | None:
 # --- folders --------------------------------------------------------------------------------------
 
 def _old_folders(snapshot: Snapshot, needed: _Needed) -> list[str]:
-    """Local folders in which nothing has happened since the cutoff, the deepest first.
+    """Local folders that have not changed since the cutoff, the deepest first.
 
-    In a younger one a writer may be about to begin a file.
+    In a younger one, a writer may be about to create a file.
     """
     root = snapshot.log.store.local_path("")
     if root is None:
