@@ -1,12 +1,13 @@
-"""Commits to Iceberg tables: changes of many, made ready outside of the database, landed in it at once.
+"""Commits to Iceberg tables: changes of several tables, prepared outside of the database, committed in it at
+once.
 
-What lives here: the algorithm. Read all rows at one instant; check the requirements of all tables and tell of
-every failure; write the new metadata files; ask the catalog's database to move all tables or none. Who lost
-a race begins again on fresh metadata, and files of tables that stayed where they were serve once more.
-What it does not know: HTTP, and what the updates of a table mean (``iceberg``).
+What lives here: the algorithm. Read all rows at one instant; check the requirements of all tables and report
+every failure; write the new metadata files; have the catalog's database move all tables or none. After a lost
+race it starts again on fresh metadata, and reuses the files of tables that have not moved.
+What it does not know: HTTP, and the meaning of a table's updates (``iceberg``).
 
-Files are recorded as garbage before they are written, and taken out of that record by the transaction that
-makes them a table's. So whatever ends the process, a sweep knows which files are nobody's.
+Files are recorded as garbage before they are written, and the transaction that makes them a table's removes
+that record. So whenever the process ends, a sweep knows which files belong to no table.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ GRACE = 24 * 3600 * 1000  # milliseconds after which a file that no commit took 
 
 @dataclass(frozen=True)
 class Change:
-    """What a commit asks of one table; ``where`` is its path in the request, for messages."""
+    """The change of one table; ``where`` is its path in the request, for messages."""
 
     name: TableName
     requirements: Sequence[Json] = ()
@@ -56,7 +57,7 @@ class Change:
     where: str = ""
 
     def path(self, field: str) -> str:
-        """The path of one of its fields."""
+        """The path of one of its fields in the request."""
         return f"{self.where}.{field}" if self.where else field
 
 
@@ -73,7 +74,7 @@ class IcebergTable:
 
 @dataclass(frozen=True)
 class Member:
-    """One table of a commit: as it was, as it will be, and the file that says so where it moves."""
+    """One table of a commit: before, after, and the new metadata file if it moves."""
 
     change: Change
     before: TableRow | None
@@ -84,7 +85,7 @@ class Member:
 
     @property
     def step(self) -> IcebergSwap | Asserted | None:
-        """What the catalog is asked; None where nothing is required and nothing changes."""
+        """The proposal or assertion for the catalog; None if nothing is required or changed."""
         if self.file is not None:
             pointer = None if self.before is None else self.before.metadata_location
             return IcebergSwap(str(self.after.table_id), self.change.name, pointer, self.file.location,
@@ -102,22 +103,22 @@ class Prepared:
 
     @property
     def tables(self) -> tuple[IcebergTable, ...]:
-        """The tables as they will be, in the order of the request."""
+        """The tables after the commit, in the order of the request."""
         return tuple(member.after for member in self.members)
 
     @property
     def proposals(self) -> list[IcebergSwap]:
-        """The tables that move."""
+        """The proposals for tables that move."""
         return [step for step in self._steps if isinstance(step, IcebergSwap)]
 
     @property
     def assertions(self) -> list[Asserted]:
-        """The tables that something is required of and that stay as they are."""
+        """The assertions for tables that have requirements and do not change."""
         return [step for step in self._steps if isinstance(step, Asserted)]
 
     @property
     def written(self) -> list[str]:
-        """The locations of the new files, for ``ratify`` to take back from the garbage."""
+        """The locations of the new files, which ``ratify`` takes out of the garbage."""
         return [member.file.location for member in self.members if member.file is not None]
 
     @property
@@ -148,21 +149,22 @@ class Committer:
         self, changes: Sequence[Change], principal: str | None = None, answer: AnswerFor | None = None,
         summary: str | None = None,
     ) -> Committed | Replayed:
-        """Change many tables, all or none.
+        """Change several tables, all or none.
 
-        Who loses a race goes on from what the winner made, for as long as its requirements are met and there
-        is time: changes of which nothing is required are merged.
+        After a lost race it continues from the winner's metadata, as long as the requirements are met and
+        time is left; changes without requirements are merged.
 
-        ``answer`` makes the answer that is kept for the request's idempotency key; if another request with
-        the key was first, its answer is returned instead and nothing changes.
+        ``answer`` makes the answer to store under the request's idempotency key; if another request with the
+        key was first, its answer is returned instead and nothing changes.
 
         Raises:
             BadRequest: the request is malformed, over a limit, or names a table twice.
-            TableNotFound: tables are not there; the message has them all.
-            CommitFailed: ``.failed_requirements`` has every requirement of every table that is not met.
-            CommitTimedOut: it took too long, since the database was locked or others changed its tables again
-                and again, which the message names; nothing was changed.
-            CommitOutcomeUnknown: the database does not say whether it landed; its files stay.
+            TableNotFound: tables do not exist; the message names all of them.
+            CommitFailed: ``.failed_requirements`` has every unmet requirement of every table.
+            CommitTimedOut: it took too long, because the database was locked or others kept changing its
+            tables,
+                which the message names; nothing was changed.
+            CommitOutcomeUnknown: the database does not know whether it landed; its files stay.
             StorageError: a file or the database cannot be written; nothing was changed.
         """
         self.check_request(changes)
@@ -181,7 +183,7 @@ class Committer:
                                   if member.after.table_id in result.latest)
 
     def check_request(self, changes: Sequence[Change]) -> None:
-        """Look at all of a request before anything is looked up.
+        """Check the whole request before anything is read.
 
         Raises:
             BadRequest: it is malformed, over a limit, or names a table twice.
@@ -206,8 +208,8 @@ class Committer:
     def prepare(self, changes: Sequence[Change], before: Prepared | None = None) -> Prepared:
         """Check all tables as they are at one instant and write their new metadata files.
 
-        With ``before``, which was refused, the files of tables that have not moved since serve again; the
-        others are removed. Where this raises, no file stays.
+        With ``before``, a refused attempt, the files of tables that have not moved since are reused; the
+        others are removed. If this raises, no file stays.
 
         Raises:
             BadRequest: an update cannot be applied.
@@ -237,7 +239,7 @@ class Committer:
         return prepared
 
     def _rows(self, changes: Sequence[Change]) -> dict[TableName, TableRow]:
-        """The tables that are there; those that are not are to be created."""
+        """The existing tables; the others are to be created."""
         rows = self.store.tables.find_many([change.name for change in changes])
         iceberg = {name: row for name, row in rows.items() if row.format == "iceberg"}
         missing = [change.name for change in changes if change.name not in iceberg and not _creates(change)]
@@ -289,7 +291,7 @@ class Committer:
         return Member(change, row, IcebergTable(change.name, table_id, file.location, after), file, places)
 
     def _default_location(self, change: Change, base: Json | None) -> list[Json]:
-        """An update that gives a new table its place, where none of the change does."""
+        """An update that sets a new table's location, unless the change has one."""
         by_action = {update.get("action"): update for update in change.updates}
         if base is not None or "set-location" in by_action:
             return []
@@ -302,14 +304,14 @@ class Committer:
         self, location: str, field: str, name: TableName, row: TableRow | None = None,
         written: Collection[str] = (),
     ) -> str:
-        """A location that a table may have as its own from now on, without slashes at its end.
+        """A location that a table may take, without slashes at its end.
 
-        Nothing lies in it that is not the table's, and no other table's folder is it, lies in it or around
-        it. What was staged in it for a table of the name, what one of its namespace left that was dropped,
-        and what this commit has ``written``, is its.
+        The folder has no files of others, and is not inside, around or equal to another table's folder. Files
+        staged for a table of the same name, files left by a dropped table of its namespace, and files
+        ``written`` by this commit are allowed.
 
         Raises:
-            BadRequest: it may not.
+            BadRequest: the table may not have the location.
         """
         warehouse = self.files.warehouse
         location = warehouse.table_location(location, field)
@@ -332,11 +334,11 @@ class Committer:
         self, prepared: Prepared, txn_id: str, principal: str | None = None, answer: AnswerFor | None = None,
         summary: str | None = None, commits: Sequence[DeltaCommit] = (), asserted: Sequence[Asserted] = (),
     ) -> Committed | Replayed | Refused:
-        """Ask the catalog to move all tables of a prepared commit, with ``commits`` of Delta tables and if
-        what is ``asserted`` of others holds.
+        """Have the catalog move all tables of a prepared commit, with ``commits`` of Delta tables, if what is
+        ``asserted`` of others holds.
 
-        Its files stay where it is refused, and where that is not known; else those of a commit that did not
-        land are removed.
+        Its files stay if it is refused, or if the outcome is unknown; otherwise the files of a commit that
+        did not land are removed.
 
         Raises:
             CommitOutcomeUnknown, StorageError, NamespaceNotFound: see ``CatalogStore.ratify``.
@@ -360,13 +362,13 @@ class Committer:
         return Committed(txn_id, result.seq, prepared.tables) if isinstance(result, Ratified) else result
 
     def record(self, locations: Iterable[str]) -> None:
-        """Note files that are about to be written."""
+        """Record files that are about to be written as garbage."""
         named = list(locations)
         if named:
             self.store.garbage.record(named, "metadata of a commit", options.clock() + GRACE)
 
     def discard(self, locations: Iterable[str]) -> None:
-        """Remove files of a commit that certainly did not land; what stays is for a sweep to remove."""
+        """Remove files of a commit that certainly did not land; leftovers are for a sweep."""
         gone = [location for location in locations if self.files.remove(location)]
         if gone:
             with suppress(DeltaError):
@@ -374,7 +376,7 @@ class Committer:
 
 
 def not_iceberg(missing: Sequence[TableName], delta: Sequence[TableName]) -> TableNotFound:
-    """The error where Iceberg tables are asked for and ``missing``; those of ``delta`` are Delta tables.
+    """The error for ``missing`` Iceberg tables; those in ``delta`` are Delta tables.
 
     >>> str(not_iceberg([TableName.of("shop.orders")], [TableName.of("shop.orders")]))
     'there is no Iceberg table shop.orders in the catalog: shop.orders is a Delta table; commit to it with \
@@ -397,7 +399,7 @@ def _location(row: TableRow | None) -> str:
 
 
 def _stands(member: Member | None, row: TableRow | None) -> bool:
-    """Whether what was prepared of a table is still about what it is."""
+    """Whether a table has not moved since its change was prepared."""
     if member is None:
         return False
     then = member.before
@@ -407,7 +409,7 @@ def _stands(member: Member | None, row: TableRow | None) -> bool:
 
 
 def _failed(failures: Sequence[tuple[Change, FailedRequirement]]) -> CommitFailed:
-    """The error that tells of all failures; of one table in the words of its requirement."""
+    """The error with all failures; for a single table, with its requirement's message."""
     texts = [f"requirement not met for table {change.name}: {failure.message}"
              for change, failure in failures]
     is_one = all(not change.where for change, _ in failures)
@@ -418,7 +420,7 @@ def _failed(failures: Sequence[tuple[Change, FailedRequirement]]) -> CommitFaile
 
 
 def moved_again(names: Iterable[TableName]) -> str:
-    """Why a commit found no moment to land: which tables moved whenever it was about to.
+    """Why a commit could not land: the tables that others kept moving.
 
     >>> moved_again([TableName.of("shop.orders")])
     'others went on to change shop.orders'
@@ -427,5 +429,5 @@ def moved_again(names: Iterable[TableName]) -> str:
 
 
 def identifier(name: TableName) -> Json:
-    """A table's name as JSON says it."""
+    """A table's name as JSON."""
     return {"namespace": list(name.namespace), "name": name.name}

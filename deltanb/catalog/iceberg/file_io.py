@@ -1,9 +1,9 @@
-"""How PyIceberg reaches the files of a warehouse: the properties of its FileIO, from how we reach them.
+"""PyIceberg's access to the files of a warehouse: the properties of its FileIO, from our store's options.
 
-What lives here: the names that PyIceberg has for what a store was given.
+What lives here: PyIceberg's names for the options of a store.
 What it does not know: tables, commits, and what PyIceberg does with them.
 
-Properties hold secrets: they are made when PyIceberg is asked, and kept nowhere.
+Properties contain secrets, so they are made when PyIceberg needs them, and never stored.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _OF_REQUESTS = ("allow_http", "connect_timeout", "timeout", "read_timeout", "max
 def file_io_properties(store: LogStore) -> dict[str, str]:
     """PyIceberg's properties for the place of a store; none for folders, which need none.
 
-    What was not given is left to PyIceberg, which looks into the environment as we do.
+    Other options are left to PyIceberg, which uses the environment as we do.
 
     Raises:
-        InvalidArgument: the store was given an option, or is at a place, that PyIceberg has no name for.
+        InvalidArgument: an option of the store, or its place, has no equivalent in PyIceberg.
     """
     access: Any = getattr(store, "access", None)
     place: Any = getattr(store, "place", None)

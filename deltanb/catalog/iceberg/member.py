@@ -1,8 +1,8 @@
 """An Iceberg table's part in a commit of several tables: its steps, and what they ask for.
 
-What lives here: :class:`IcebergMember`. It takes part as a Delta table does: its new metadata file is staged,
-one ratification decides, and where it lost it is made ready again on the table as it is by then. What is held
-against the winners are the requirements of the change; of a table that was only read, that it has not moved.
+What lives here: :class:`IcebergMember`. It takes part like a Delta table: its new metadata file is staged,
+one ratification decides, and after a lost race it is prepared again on the current table. Winners are checked
+against the requirements of the change; a table that was only read must not have moved.
 What it does not know: the other tables, and where the change comes from.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["IcebergMember"]
 class IcebergMember:
     """The part of the table ``table``, as it was read, in a commit of several.
 
-    ``change`` is None where it was only read.
+    ``change`` is None if it was only read.
     """
 
     def __init__(self, committer: Committer, table: IcebergTable, change: Change | None) -> None:
@@ -45,7 +45,7 @@ class IcebergMember:
         return Member(name, self.table_id, self._steps())
 
     def _steps(self) -> Generator[Step, Any, Step]:
-        """Numbers are of attempts: an Iceberg table has no versions that a commit could put."""
+        """Its steps; their versions count attempts, since an Iceberg table has no version to put."""
         most = max(1, options.max_commit_attempts)  # as of a Delta table, with which it is committed
         for attempt in range(1, 1 + most):
             wait = Stand(attempt) if self.change is None else PutIfAbsent(attempt, b"", attempt, 0, "")
@@ -67,7 +67,7 @@ class IcebergMember:
     # -- what its steps ask for --------------------------------------------------------------------
 
     def read(self, version: int) -> None:
-        """Nothing: its steps read no winner, the requirements are checked when it is staged again."""
+        """Return nothing: its steps read no winner; staging again checks the requirements."""
 
     def stage(self, version: int, body: bytes) -> IcebergSwap | Asserted:
         """Check the requirements against the table as it is now and write its new metadata file.
@@ -91,20 +91,20 @@ class IcebergMember:
         return step
 
     def discard(self, proposal: Any) -> None:
-        """Delete a metadata file that was surely not ratified."""
+        """Delete a metadata file that was certainly not ratified."""
         if isinstance(proposal, IcebergSwap):
             self.committer.discard([proposal.after])
 
     def written(self, proposal: Any) -> list[str]:
-        """The files that the catalog takes out of its garbage with the ratification."""
+        """The files that the ratification takes out of the catalog's garbage."""
         return [proposal.after] if isinstance(proposal, IcebergSwap) else []
 
     def asserted(self, version: int) -> Asserted:
-        """That it has not moved since it was read."""
+        """The assertion that it has not moved since it was read."""
         return Asserted(self.table_id, self.name, str(self.table.metadata_location))
 
     def refusal(self, latest: object, version: int) -> DeltaError | None:
-        """Why no attempt can succeed; None where it was lost to another commit."""
+        """Why no attempt can succeed; None if it just lost a race."""
         if latest is None:
             return TableNotFound(
                 f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
@@ -113,4 +113,4 @@ class IcebergMember:
             f"the catalog has a version of {self.name} where its metadata's place should be", path=latest)
 
     def publish(self, version: int) -> None:
-        """Nothing: the catalog's pointer is what all readers follow."""
+        """Do nothing: all readers follow the catalog's pointer."""

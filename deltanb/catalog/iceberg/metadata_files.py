@@ -1,8 +1,8 @@
-"""Metadata files of Iceberg tables: named, written once, read, and a few of them remembered.
+"""Metadata files of Iceberg tables: naming, writing once, reading, and a cache.
 
 What lives here: ``metadata/<version>-<uuid>.metadata.json`` below a table's location. A file never changes
-once it is written, so what was read of it holds for good; the newest ones are kept, up to a size.
-What it does not know: which file is a table's present one, and whether a file is anybody's.
+once it is written, so its content can be cached; the most recent ones are, up to a size.
+What it does not know: which file is a table's current one, and whether a file belongs to a table.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from deltanb.text.damage import reading
 
 __all__ = ["MetadataFile", "MetadataFiles"]
 
-MAX_CACHED = 32 << 20  # bytes of files whose content is kept: some hundred tables of 500 snapshots
+MAX_CACHED = 32 << 20  # bytes of files whose content is cached: some hundred tables of 500 snapshots
 MAX_FILE = 512 << 20  # bytes of an unpacked file: no table's metadata is as large
 _VERSION = re.compile(r"(\d{1,9})-[^/]*\.metadata\.json(?:\.gz)?$|v(\d{1,9})\.(?:gz\.)?metadata\.json$")
 
 
 @dataclass(frozen=True)
 class MetadataFile:
-    """A file that is to be written: its location, and what will be in it."""
+    """A file to be written: its location and content."""
 
     location: str
     metadata: Json = field(repr=False)
@@ -60,7 +60,7 @@ class MetadataFiles:
         self._lock = threading.Lock()
 
     def new(self, metadata: Json, before: str | None) -> MetadataFile:
-        """The file for metadata that follows what the file ``before`` says; nothing is written yet."""
+        """The file for metadata that follows that of the file ``before``; nothing is written yet."""
         match = _VERSION.search(before or "")
         version = int(match[1] or match[2]) + 1 if match else 0
         folder = f"{metadata['location']}/metadata"
@@ -70,10 +70,10 @@ class MetadataFiles:
         return MetadataFile(location, metadata, msgspec.json.encode(metadata))
 
     def write(self, file: MetadataFile) -> None:
-        """Write a new file; it is whole when it can be seen.
+        """Write a new file atomically.
 
         Raises:
-            StorageError: it cannot be written, or is there already.
+            StorageError: it cannot be written, or exists already.
         """
         store, name = self.warehouse.store, self._name(file.location)
         try:
@@ -86,15 +86,15 @@ class MetadataFiles:
         self._keep(file.location, file.metadata, len(file.data))
 
     def read(self, location: str, *, must_exist: bool = False) -> Json:
-        """What a file says; never to be written to.
+        """The content of a file, which must not be modified.
 
         Args:
-            must_exist: look whether the file is still there, also where its content is remembered.
+            must_exist: check that the file still exists, even if its content is cached.
 
         Raises:
             BadRequest: it is outside of the warehouse.
             MetadataFileNotFound: there is no such file.
-            InvalidTable: what is in it is no table's metadata.
+            InvalidTable: its content is not a table's metadata.
             UnsupportedProtocol: the table's format is newer than v3.
             StorageError: it cannot be read.
         """
@@ -117,11 +117,11 @@ class MetadataFiles:
         return metadata
 
     def exists(self, location: str) -> bool:
-        """Whether a file is there, whatever is remembered of it."""
+        """Whether a file exists, regardless of the cache."""
         return self.warehouse.store.status(self._name(location)) is not None
 
     def remove(self, location: str) -> bool:
-        """Remove a file that is nobody's; whether it is gone. One that stays is for a sweep to remove."""
+        """Remove a file that belongs to no table; whether that worked. Otherwise a sweep removes it."""
         self.forget(location)
         with suppress(DeltaError):
             self.warehouse.store.delete(self._name(location))
@@ -129,7 +129,7 @@ class MetadataFiles:
         return False
 
     def forget(self, location: str) -> None:
-        """Keep no content of a file any more."""
+        """Drop a file's content from the cache."""
         with self._lock:
             self._size -= self._cached.pop(location, (0,))[0]
 
@@ -156,7 +156,7 @@ def _parsed(location: str, data: bytes) -> Json:
 
 
 def _unpacked(location: str, data: bytes) -> bytes:
-    """The JSON of a file, which may be packed by gzip whatever it is called."""
+    """The JSON of a file, which may be compressed by gzip whatever its name."""
     if data[:2] != b"\x1f\x8b":
         return data
     unpacker = zlib.decompressobj(wbits=31)

@@ -1,11 +1,11 @@
 """PyIceberg beside a catalog of this library: its tables, and its transactions committed together.
 
-What lives here: a PyIceberg catalog of one table, whose commits go where they are told (:func:`table`); what
-a PyIceberg transaction has gathered (:func:`changes_of`); its errors as this library's.
+What lives here: a PyIceberg catalog of one table, whose commits call a function (:func:`table`); the changes
+in a PyIceberg transaction (:func:`changes_of`); its errors as this library's.
 What it does not know: databases, commits.
 
-PyIceberg has no public call for a commit of several tables. A transaction keeps what it will ask for in
-``_updates`` and ``_requirements``: what is not there in the form that is known is refused.
+PyIceberg has no public call for a commit of several tables. A transaction holds its changes in ``_updates``
+and ``_requirements``; if these do not have the known form, it is refused.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def table(
     name: TableName, read: Callable[[], IcebergTable],
     commit: Callable[[list[Json], list[Json]], IcebergTable], io: Mapping[str, str],
 ) -> Any:
-    """A PyIceberg ``Table`` that is read and committed to by functions.
+    """A PyIceberg ``Table`` that reads and commits through functions.
 
-    ``commit`` gets requirements and updates as the REST catalog's JSON; ``io`` are the properties by which
-    PyIceberg gets to the files.
+    ``commit`` gets requirements and updates as the REST catalog's JSON; ``io`` are the properties for
+    PyIceberg's access to the files.
     """
     pyiceberg = _pyiceberg()
     from pyiceberg.exceptions import CommitFailedException
@@ -90,7 +90,7 @@ def _json(models: Sequence[Any]) -> list[Json]:
 
 
 def _explicit_null(model: Any) -> Json:
-    """That a branch is not there yet is said by a null, which is not left out."""
+    """The null that means a branch does not exist yet, which must not be left out."""
     is_absent = getattr(model, "type", None) == "assert-ref-snapshot-id" and model.snapshot_id is None
     return {"snapshot-id": None} if is_absent else {}
 
@@ -122,10 +122,10 @@ def errors(name: str) -> Iterator[None]:
 
 
 def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
-    """Rows in the types of a table's columns, where that loses nothing: an Iceberg ``int`` has 32 bits.
+    """Rows converted to the types of a table's columns if that is lossless: an Iceberg ``int`` has 32 bits.
 
     Raises:
-        SchemaMismatch: values of a column cannot be had in the table's type.
+        SchemaMismatch: values of a column do not fit the table's type.
     """
     import pyarrow as pa
 
@@ -148,11 +148,10 @@ def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
 
 
 def changes_of(transactions: Sequence[Any]) -> list[Change]:
-    """What PyIceberg's transactions will ask for, each of a table of its own.
+    """The changes in PyIceberg's transactions, each on another table.
 
     Raises:
-        InvalidArgument: something else than an open transaction of PyIceberg, or of a version of it that
-            keeps its updates in another way.
+        InvalidArgument: not an open transaction of PyIceberg, or one of a version with another form.
     """
     pyiceberg = _pyiceberg()
     changes = []
@@ -174,7 +173,7 @@ def changes_of(transactions: Sequence[Any]) -> list[Change]:
 
 
 def finish(transactions: Sequence[Any]) -> None:
-    """Tell PyIceberg's transactions that what they gathered is committed."""
+    """Mark PyIceberg's transactions as committed."""
     for transaction in transactions:
         transaction._updates, transaction._requirements = (), ()
         if hasattr(transaction, "_snapshot_producers"):
@@ -184,7 +183,7 @@ def finish(transactions: Sequence[Any]) -> None:
 
 
 def delete_new_files(before: IcebergTable, after: IcebergTable, properties: Mapping[str, str]) -> None:
-    """Delete the files of the snapshots that ``after`` has and ``before`` has not; nobody else knows them."""
+    """Delete the files of snapshots that only ``after`` has, which nobody else knows."""
     from pyiceberg.table.metadata import TableMetadataUtil
 
     known = {snapshot["snapshot-id"] for snapshot in before.metadata.get("snapshots", [])}

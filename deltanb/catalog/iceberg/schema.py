@@ -1,4 +1,4 @@
-"""The Iceberg schema of columns that are given as Delta's or Arrow's (format/spec.md, "Primitive Types").
+"""The Iceberg schema of Delta or Arrow columns (format/spec.md, "Primitive Types").
 
 What lives here: :func:`schema_of` and :func:`identity_spec`.
 What it does not know: the checks and ids of Iceberg's schemas (``iceberg/metadata/schemas``).
@@ -64,10 +64,10 @@ def _type(kind: DataType, path: str, ids: Iterator[int]) -> Json | str:
 
 
 def identity_spec(schema: Json, columns: Sequence[str]) -> Json | None:
-    """A partition spec by the values of columns; None without any.
+    """An identity partition spec on columns; None without columns.
 
     Raises:
-        InvalidSchema: there is no such column.
+        InvalidSchema: an unknown column.
     """
     ids = {field["name"]: field["id"] for field in schema["fields"]}
     for column in columns:

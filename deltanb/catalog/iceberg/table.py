@@ -1,8 +1,8 @@
-"""An Iceberg table of a catalog as people hold it, alone and within a transaction of several tables.
+"""The handle of an Iceberg table of a catalog, alone and within a transaction of several tables.
 
 What lives here: :class:`IcebergTable`, whose rows PyIceberg reads and writes, and
-:class:`StagedIcebergTable`, on which changes wait for the transaction's commit.
-What it does not know: Iceberg's rules (``iceberg``), how PyIceberg is spoken to (``pyiceberg_client``).
+:class:`StagedIcebergTable`, whose changes wait for the transaction's commit.
+What it does not know: Iceberg's rules (``iceberg``), how PyIceberg is called (``pyiceberg_client``).
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class IcebergTable(Displayable, Askable):
 
     @property
     def known(self) -> Loaded:
-        """The table as this handle saw it last, which is what its picture shows; loaded if it never did."""
+        """The table as last seen by this handle, which its picture shows; loaded at first use."""
         return self.loaded() if self._known is None else self._known
 
     @property
     def metadata(self) -> Json:
-        """The table's metadata as it is now, as the JSON of its metadata file; never write to it."""
+        """The table's current metadata, the JSON of its metadata file; must not be modified."""
         return self.loaded().metadata
 
     @property
@@ -82,13 +82,13 @@ class IcebergTable(Displayable, Askable):
 
     @property
     def snapshot_id(self) -> int | None:
-        """The current snapshot; None where it has no rows yet."""
+        """The current snapshot; None if the table has no rows yet."""
         snapshot_id = self.metadata.get("current-snapshot-id")
         return None if snapshot_id in (None, -1) else int(snapshot_id)
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns at the top."""
+        """The names of the top-level columns."""
         metadata = self.metadata
         schema = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
         return [field["name"] for field in schema["fields"]]
@@ -119,10 +119,10 @@ class IcebergTable(Displayable, Askable):
     def to_arrow(
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
     ) -> pa.Table:
-        """The rows, all or those for which a condition is true, in PyIceberg's language for conditions.
+        """All rows, or those for which a condition in PyIceberg's syntax is true.
 
         Raises:
-            InvalidArgument: the condition cannot be parsed, or a column is not there.
+            InvalidArgument: the condition cannot be parsed, or names an unknown column.
         """
         with pyiceberg_client.errors(self.name):
             scan = self.pyiceberg().scan(
@@ -132,10 +132,10 @@ class IcebergTable(Displayable, Askable):
 
     @like(DeltaTable.append)
     def append(self, data: Any) -> CommandResult:
-        """Add rows: any data that a Delta table's ``append`` takes, but Spark's.
+        """Add rows: any data that a Delta table's ``append`` takes, except Spark's.
 
         Returns:
-            The id of the snapshot, and what PyIceberg counted in it, under Iceberg's names.
+            The id of the snapshot, and its metrics under Iceberg's names.
 
         Raises:
             CommitFailed: another commit was first; nothing was changed.
@@ -144,22 +144,21 @@ class IcebergTable(Displayable, Askable):
 
     @like(DeltaTable.overwrite)
     def overwrite(self, data: Any) -> CommandResult:
-        """Replace all rows. PyIceberg makes two snapshots of it, which are counted together."""
+        """Replace all rows. PyIceberg makes two snapshots for it, whose metrics are added."""
         return self._write("overwrite", data)
 
     @like(DeltaTable.delete)
     def delete(self, where: str | None = None) -> CommandResult:
-        """Delete the rows for which a condition is true, in PyIceberg's language for conditions; all rows
-        without one.
+        """Delete the rows for which a condition in PyIceberg's syntax is true; all rows without one.
 
         Raises:
-            InvalidArgument: the condition cannot be parsed, or a column is not there.
+            InvalidArgument: the condition cannot be parsed, or names an unknown column.
             CommitFailed: another commit was first; nothing was changed.
         """
         return self._run("DELETE", lambda table: table.delete(*(() if where is None else (where,))))
 
     def _run(self, operation: str, work: Callable[[Any], object]) -> CommandResult:
-        """Work on PyIceberg's table, and what it has committed."""
+        """Run work on PyIceberg's table; returns the result of what it committed."""
         made: list[Json] = []
 
         def commit(requirements: list[Json], updates: list[Json]) -> Loaded:
@@ -189,7 +188,7 @@ class IcebergTable(Displayable, Askable):
 
 
 def _counted(snapshots: Sequence[Json]) -> dict[str, int]:
-    """What the summaries of snapshots count together, without the totals of the table.
+    """The sums of snapshots' summaries, without the table's totals.
 
     >>> _counted([{"summary": {"operation": "append", "added-records": "2", "total-records": "9"}}])
     {'added-records': 2}
@@ -203,7 +202,7 @@ def _counted(snapshots: Sequence[Json]) -> dict[str, int]:
 
 
 class PinnedIcebergTable(IcebergTable):
-    """An Iceberg table at one instant, which can be read only."""
+    """An Iceberg table at one instant, read-only."""
 
     def __init__(self, tables: IcebergTables, then: Loaded) -> None:
         super().__init__(tables, then.name)
@@ -224,10 +223,10 @@ class PinnedIcebergTable(IcebergTable):
 
 
 class StagedIcebergTable(IcebergTable):
-    """An Iceberg table within a transaction of its catalog: what is done to it waits for the commit of all.
+    """An Iceberg table within a transaction of its catalog: changes wait for the commit of all tables.
 
-    Every change sees those before it, and is checked when it is made; at the commit, what was required of the
-    table as it was read is required of it as it is then.
+    Every change sees those before it, and is checked when it is made; at the commit, the requirements are
+    checked again against the current table.
     """
 
     def __init__(
@@ -247,7 +246,7 @@ class StagedIcebergTable(IcebergTable):
             self._check_open(asked.name)
 
     def loaded(self) -> Loaded:
-        """The table after the last change; others' commits are not looked for."""
+        """The table after the last change, without new commits of others."""
         return self.now
 
     def _read(self) -> Loaded:
@@ -269,17 +268,17 @@ class StagedIcebergTable(IcebergTable):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing was done to it."""
+        """Whether nothing was changed."""
         return not self.updates
 
     @property
     def operations(self) -> list[str]:
-        """What was done to it so far, update by update."""
+        """The operations so far, update by update."""
         return [str(update.get("action", "?")) for update in self.updates]
 
     @property
     def reads(self) -> list[str]:
-        """What was read of it: all of it or nothing, for any change of it counts."""
+        """What was read: everything or nothing, since any change of the table counts."""
         return ["TRUE"] if self.is_read else []
 
     @property
@@ -293,7 +292,7 @@ class StagedIcebergTable(IcebergTable):
         return self.tables.part(self.base, change)
 
     def delete_written(self) -> None:
-        """Delete the files that PyIceberg wrote for changes that were given up."""
+        """Delete the files that PyIceberg wrote for discarded changes."""
         if self.updates:
             pyiceberg_client.delete_new_files(
                 self.base, self.now, file_io_properties(self.tables.warehouse.store))

@@ -1,8 +1,8 @@
 """The Iceberg tables of a catalog: created, registered, loaded, renamed, dropped, and committed to.
 
-What lives here: one table's life, over the catalog's database and the warehouse's files. Whoever serves a
-catalog, over HTTP or in the process, does it through :class:`IcebergTables`.
-What it does not know: HTTP, and Delta tables, whose names it takes as taken.
+What lives here: the life of a table, in the catalog's database and the warehouse's files. Servers over HTTP
+and catalogs in the process use :class:`IcebergTables`.
+What it does not know: HTTP, and Delta tables, except that their names are taken.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ READ_AGAIN = 3  # times that a table is looked up whose metadata file is gone: a
 
 
 class IcebergTables:
-    """The Iceberg tables of a catalog whose files lie in one warehouse.
+    """The Iceberg tables of a catalog with one warehouse.
 
     >>> with CatalogStore("sqlite:///catalog.db") as store:
     ...     store.namespaces.create("sales")
@@ -85,7 +85,7 @@ class IcebergTables:
         location: str | None = None, properties: Mapping[str, str] | None = None, staged: bool = False,
         principal: str | None = None, answer: AnswerFor | None = None,
     ) -> IcebergTable | Replayed:
-        """Make a table, or if ``staged`` say what it would be: a commit with ``assert-create`` makes it.
+        """Create a table, or if ``staged`` only its metadata: a commit with ``assert-create`` creates it.
 
         Raises:
             TableAlreadyExists: the name is taken, by a table of any format or a view.
@@ -118,7 +118,7 @@ class IcebergTables:
     def _land(
         self, member: Member, principal: str | None, answer: AnswerFor | None, summary: str
     ) -> IcebergTable | Replayed:
-        """A table that is new, or whose file becomes another one."""
+        """Commit a new table, or a new metadata file of a table."""
         prepared = Prepared((member,))
         txn_id = deciding_id(self.store.place_of_ids)
         result = self.committer.land(prepared, txn_id, principal, answer, summary)
@@ -138,17 +138,17 @@ class IcebergTables:
         self, name: Any, metadata_location: str, overwrite: bool = False, principal: str | None = None,
         answer: AnswerFor | None = None, allow: Callable[[tuple[str, ...]], None] = lambda namespace: None,
     ) -> IcebergTable | Replayed:
-        """Make a table of a metadata file that is there; with ``overwrite`` also in place of another table's.
+        """Register a table by an existing metadata file; with ``overwrite``, it may replace another one.
 
-        ``allow`` refuses the files of a dropped table by the namespace that it was in.
+        ``allow`` refuses files of a dropped table, by the namespace it was in.
 
         Raises:
-            TableAlreadyExists: the name is taken, and ``overwrite`` is not given or it is a Delta table.
+            TableAlreadyExists: the name is taken, and either ``overwrite`` is False or it is a Delta table.
             NamespaceNotFound: its namespace is not there.
             BadRequest: the file, or the location in it, is outside of the warehouse, or another table's, or
                 the file does not lie where its table's files are.
-            InvalidTable: there is no such file, or it is no table's metadata.
-            CommitTimedOut: others changed the table again and again.
+            InvalidTable: there is no such file, or it is not a table's metadata.
+            CommitTimedOut: others kept changing the table.
         """
         name = TableName.of(name)
         metadata = self.files.read(metadata_location)
@@ -179,10 +179,11 @@ class IcebergTables:
                 deadline.require(moved_again([name]))
 
     def _registered_place(self, file: str, metadata: Json) -> str:
-        """The folder of a table whose metadata file is there: its location, where metadata files lie.
+        """The folder of a table, by its metadata file: its location, if the file is where metadata files
+        belong.
 
-        A file elsewhere that says so, even deeper in the folder, would make anybody's folder a table's, which
-        its purge empties.
+        A file elsewhere, even deeper in the folder, could claim any folder for a table, whose purge would
+        empty it.
         """
         place = self.warehouse.table_location(metadata["location"], _ITS_LOCATION)
         name = self.warehouse.name_of(place, _ITS_LOCATION)
@@ -211,7 +212,7 @@ class IcebergTables:
         return committed if isinstance(result, Ratified) else result
 
     def part(self, table: IcebergTable, change: Change | None) -> IcebergMember:
-        """A table's part in a commit of several, as it was read; without a change it must stay as it is."""
+        """A table's part in a commit of several, as it was read; without a change it must not move."""
         return IcebergMember(self.committer, table, change)
 
     def load(self, name: Any) -> IcebergTable:
@@ -258,7 +259,7 @@ class IcebergTables:
         return row
 
     def rename(self, old: Any, new: Any, registry: Registry | None = None) -> None:
-        """Give a table another name; ``registry`` is the one to go through in place of the catalog's.
+        """Rename a table; ``registry`` replaces the catalog's.
 
         Raises:
             TableNotFound: no Iceberg table of the old name.
@@ -271,14 +272,15 @@ class IcebergTables:
     def drop(
         self, name: Any, purge: bool = False, principal: str | None = None, registry: Registry | None = None
     ) -> None:
-        """Take a table out of the catalog; with ``purge`` delete every file below its location as well, and
-        below those that it had before. Tables that lie there though no catalog has them stay.
+        """Drop a table; with ``purge``, also delete every file below its location and its previous ones.
+        Unregistered tables inside stay.
 
         Raises:
             TableNotFound: no Iceberg table of that name.
-            InvalidArgument: it is to be purged, and files of another table lie below its location, its own
-                below another's, there is a link on the way to it, or its metadata names a folder that the
-                catalog does not know as its own; nothing was changed.
+            InvalidArgument: a purge is refused, because files of another table are below its location or its
+            own
+                below another's, its path has a link, or its metadata names a folder that is not its own in
+                the catalog; nothing was changed.
             StorageError: not all files could be deleted; the table is dropped.
         """
         row = self.row(name)
@@ -292,7 +294,7 @@ class IcebergTables:
             self.store.tables.forget_folder(place)  # until here it is swept where this process ends
 
     def _purged_places(self, row: TableRow) -> list[str]:
-        """The folders that a purge empties, which no other table may share."""
+        """The folders to purge, which no other table may share."""
         location = self._read(row).metadata["location"]
         mine = self.store.tables.claims_on(location, [row.table_id]).mine
         places = dict(zip(mine, mine, strict=True))
