@@ -326,8 +326,8 @@ def _check_vector(
     """What a file with a deletion vector must fulfil (PROTOCOL.md, "Deletion Vectors" and statistics).
 
     Operations that commit files again as they are may meet vectors from a time when they were enabled,
-    and bounds that were made tight since. As in Delta Spark, the bounds of a manual update are the
-    caller's own affair.
+    and bounds that were made tight since. As in Delta Spark, the caller is responsible for the
+    bounds of a manual update.
     """
     if not features.supports(protocol, "deletionVectors"):
         raise UnsupportedProtocol(
@@ -393,7 +393,7 @@ def isolation_of(actions: Sequence[Action], metadata: Metadata, operation: Opera
 
 
 def is_blind_append(actions: Sequence[Action], reads: Reads) -> bool:
-    """Only additions, and nothing read, of whatever table: no winner's addition can contradict it."""
+    """Only additions, and nothing read of any table: no winner's addition can contradict it."""
     only_adds = all(isinstance(a, AddFile) for a in actions if isinstance(a, FileAction))
     return only_adds and not (reads.depends_on_files or reads.elsewhere)
 

@@ -149,14 +149,14 @@ class ReadRegistry:
     elsewhere: bool = False
 
     def add(self, reads: Reads) -> None:
-        """Count what another transaction has read as read, too."""
+        """Add what another transaction has read."""
         self.scans += reads.scans
         self.files += reads.files
         self.whole_table |= reads.whole_table
         self.app_ids |= reads.app_ids
 
     def freeze(self) -> Reads:
-        """The registry as it stands."""
+        """The registry as it is now, frozen."""
         return Reads(tuple(self.scans), tuple(self.files), self.whole_table,
                      frozenset(self.app_ids), elsewhere=self.elsewhere)
 

@@ -69,7 +69,7 @@ def _does_not_apply(rule: Rule, reason: str) -> Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the rules say of one winner: a conflict, or the rebased transaction."""
+    """The result of the rules for one winner: a conflict, or the rebased transaction."""
 
     checks: tuple[Check, ...]
     conflict: Conflict | None
@@ -151,7 +151,7 @@ def _protocol_finds(current: CurrentTransaction, winner: Winner) -> Finding | No
 
 
 def _revalidate_drop(current: CurrentTransaction, winner: Winner) -> None:
-    """A transaction that drops features must not leave a winner's use of them behind."""
+    """A transaction that drops features must not leave a winner's use of them in the table."""
     if current.protocol is current.read_protocol:
         return
     for feature in features.dropped_features(current.read_protocol, current.protocol):

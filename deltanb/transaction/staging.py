@@ -70,7 +70,7 @@ class StagedCommits:
         self.bodies: list[_Body] = []
 
     def stage(self, version: int, body: bytes | Callable[[], bytes]) -> bool:
-        """Take a commit in, if it is the next one: its lines, or what gives them once somebody reads them."""
+        """Take in a commit, if it is the next one: its lines, or a function that makes them."""
         if version != self.newest() + 1:
             return False
         self.bodies.append(_Body(body))
@@ -146,7 +146,7 @@ class _Body:
 
 
 class StagingCommitter(FolderCommitter):
-    """Commits into memory: the next version is always free, and a version is read as the log has it."""
+    """Commits into memory: the next version is always free, and versions are read from the log."""
 
     is_final = True
 
@@ -161,7 +161,7 @@ class StagingCommitter(FolderCommitter):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that is done: the version it is staged as, what it did and has read."""
+    """A finished statement: the version it is staged as, what it did and what it read."""
 
     version: int
     transaction: CurrentTransaction
@@ -186,7 +186,7 @@ class StagedTransaction(OptimisticTransaction):
         self, actions: Iterable[Action] = (), operation: Operation | str | None = None,
         *, checked: bool = True,
     ) -> CurrentTransaction:
-        """As of any transaction; what the commit of all statements would be refused for, the statement is."""
+        """As of any transaction; what the commit of all would be refused for, each statement is, too."""
         assert isinstance(self.log, StagedLog)
         current = super().prepare(actions, operation, checked=checked)
         if any(isinstance(action, FileAction) for action in current.actions) or any(
@@ -202,7 +202,7 @@ class StagedTransaction(OptimisticTransaction):
         return done is None or all(each.transaction is not done.transaction for each in self.log.statements)
 
     def _run(self, steps: Generator[Step, Any, Committed]) -> int:
-        """As of any transaction; Ctrl-C once it is staged undoes it, a statement or not yet."""
+        """As of any transaction; Ctrl-C after it was staged undoes it."""
         log = self.log
         assert isinstance(log, StagedLog)
         before = len(log.statements)
@@ -327,7 +327,7 @@ class StagedLog(DeltaLog):
             self.advance(statement.version, current.lines, statement.written)
 
     def together(self) -> tuple[OptimisticTransaction, list[Action], Operation]:
-        """The one transaction that does what the statements did: itself, its actions and its operation.
+        """One transaction that does what all statements did; returns it, its actions and its operation.
 
         Change data files are left out: where some statements have them and others do not, a reader would take
         those for all changes of the version. The files that the statements wrote are the transaction's.
@@ -357,7 +357,7 @@ class StagedLog(DeltaLog):
         return {PRESERVED: "true" if says == {"true"} else "false"} if says else {}
 
     def _actions(self) -> list[Action]:
-        """What all statements come to."""
+        """The net actions of all statements."""
         net = _Net(self.base)
         last: dict[object, Action] = {}
         for statement in self.statements:
@@ -393,7 +393,7 @@ class StagedLog(DeltaLog):
 
 @dataclass
 class _Net:
-    """Files that go and come, where a file that came within the transaction goes without a trace.
+    """The net of removed and added files: one added and removed within the transaction leaves no trace.
 
     Invariant: ``added`` and ``removed`` have no key in common, and a key in ``removed`` is one of the base's.
     """

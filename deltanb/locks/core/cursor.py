@@ -39,7 +39,7 @@ class Rows(Protocol):
 
 
 class RowCursor:
-    """What every cursor has: the row it stands on, and the way from there."""
+    """What every cursor has: the current row, and the moves from there."""
 
     def __init__(self, txn: Any) -> None:
         self._txn = txn
@@ -47,11 +47,11 @@ class RowCursor:
         self._value: Any = None
 
     def key(self) -> Any:
-        """The key it stands on, None before the first move and after the last row."""
+        """The current key, None before the first move and after the last row."""
         return self._key
 
     def value(self) -> Any:
-        """The value it has read there, None where there is no row."""
+        """The value that was read there, None without a row."""
         return self._value
 
     def first(self) -> LockResult:
@@ -63,22 +63,22 @@ class RowCursor:
         """Go to the next row.
 
         Raises:
-            IllegalStateError: it stands nowhere.
+            IllegalStateError: there is no current row.
         """
         return self._move(self._placed("next"))
 
     @abstractmethod
     def store(self, value: Any) -> None:
-        """Write the row it stands on; None deletes it."""
+        """Write the current row; None deletes it."""
 
     def commit(self, value: Any) -> None:
-        """Write the row it stands on, then commit the current scope."""
+        """Write the current row, then commit the current scope."""
         self.store(value)
         if self._txn is not None:
             self._txn.commit()
 
     def reset(self) -> None:
-        """Stand nowhere; locks stay."""
+        """Leave the current row; locks stay."""
         self._key = self._value = None
 
     def _placed(self, verb: str) -> Any:
@@ -92,14 +92,14 @@ class RowCursor:
 
 
 class TableCursor(RowCursor):
-    """Goes through the rows of a table in the order of a key, and locks the row it stands on.
+    """Goes through the rows of a table in the order of a key, and locks the current row.
 
-    Each move answers with what came of that lock: ``ACQUIRED``, or ``OWNED_`` and the mode it was held in
+    Each move returns the result of that lock: ``ACQUIRED``, or ``OWNED_`` and the mode it was held in
     before, or ``UNOWNED`` where no lock is kept. Rows that are stored belong to the transaction like what its
     statements do: they are undone with their scope, and become a part of the table when it commits.
 
-    A key that is not there is locked as well where it is looked for. Between the keys nothing is locked: a
-    row that another transaction adds there is seen by the next move.
+    A key without a row is locked, too, when it is looked for. Between the keys nothing is locked: the next
+    move sees a row that another transaction has added there.
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"name": ["Daisy", "Donald", "Scrooge"], "coins": [3, 0, 900]})
@@ -123,13 +123,12 @@ class TableCursor(RowCursor):
         """Gives the :class:`Rows` of the transaction as it is now: it can have ended and begun anew."""
 
     def key(self) -> Key | None:
-        """The key it stands on, a value for each column of the key; None before the first move and after the
-        last row."""
+        """The current key, a value for each column; None before the first move and after the last row."""
         key: Key | None = self._key
         return key
 
     def value(self) -> Row | None:
-        """The row it has read there, by column; None where there is none."""
+        """The row that was read there, by column; None if there is none."""
         return None if self._value is None else dict(self._value)
 
     def find(self, key: Any) -> LockResult:
@@ -150,13 +149,13 @@ class TableCursor(RowCursor):
         return result
 
     def store(self, value: Mapping[str, Any] | None) -> None:
-        """Write the row it stands on: columns that are not given keep their values, or are null in a new row.
-        None deletes it.
+        """Write the current row: columns that are left out keep their values, or are null in a new row. None
+        deletes the row.
 
         Raises:
-            IllegalStateError: it stands nowhere.
+            IllegalStateError: there is no current row.
             SchemaMismatch: a column that the table does not have, or a value that does not fit it.
-            InvalidArgument: another key than the one it stands on.
+            InvalidArgument: another key than the current one.
             LockFailure: the row cannot be locked exclusively.
         """
         key = self._placed("store")
@@ -164,10 +163,10 @@ class TableCursor(RowCursor):
             self._value = self._rows().store(key, value)
 
     def delete(self) -> None:
-        """Delete the row it stands on; nothing happens where there is none.
+        """Delete the current row, if there is one.
 
         Raises:
-            IllegalStateError: it stands nowhere.
+            IllegalStateError: there is no current row.
         """
         self._placed("delete")
         self.store(None)

@@ -32,9 +32,9 @@ Key = bytes | str
 class MemoryIndex:
     """Rows by key, in the order of their keys; keys are bytes, or text that is encoded.
 
-    Every operation takes the transaction first. ``None`` commits at once: it waits as the manager's timeout
-    says, and reads what is committed. ``Transaction.BOGUS`` neither locks nor undoes. An index belongs to the
-    manager of the first transaction that uses it, or to the one it is given.
+    Every operation takes the transaction first. ``None`` commits at once: it waits for the manager's
+    timeout and reads what is committed. ``Transaction.BOGUS`` neither locks nor undoes. An index belongs to
+    the manager that is passed, or to that of the first transaction that uses it.
 
     >>> from deltanb.locks import LockManager
     >>> index = MemoryIndex(1, {"a": 1, "b": 2})
@@ -56,7 +56,7 @@ class MemoryIndex:
     # -- rows ----------------------------------------------------------------------------------
 
     def load(self, txn: Transaction | None, key: Key) -> Any:
-        """The value of a row, or None; the key stays locked as the lock mode says, also where no row is."""
+        """The value of a row, or None; the key stays locked as the lock mode says, even without a row."""
         key = self._key(key)
         with self._using(txn) as txn:
             return self._read(txn, key)[1]
@@ -94,7 +94,7 @@ class MemoryIndex:
             return existed
 
     def count(self) -> int:
-        """How many rows there are, those included that are not committed yet. Takes no locks."""
+        """How many rows there are, including uncommitted ones. Takes no locks."""
         with self._mutex:
             return sum(value is not GHOST for value in self._rows.values())
 
@@ -220,9 +220,9 @@ class MemoryIndex:
 
 
 class Cursor(RowCursor):
-    """Goes through the rows of an index in the order of their keys, and locks the row it stands on.
+    """Goes through the rows of an index in the order of their keys, and locks the current row.
 
-    Each move answers with what came of that lock: ``ACQUIRED``, or ``OWNED_`` and the mode it was held in
+    Each move returns the result of that lock: ``ACQUIRED``, or ``OWNED_`` and the mode it was held in
     before, or ``UNOWNED`` where no lock is kept. Whoever drops a row unlocks it if the move acquired it:
 
     >>> from deltanb.locks import LockManager
@@ -253,10 +253,10 @@ class Cursor(RowCursor):
         return self._unless_ended(result)
 
     def store(self, value: Any) -> None:
-        """Write the row it stands on; None deletes it.
+        """Write the current row; None deletes it.
 
         Raises:
-            IllegalStateError: it stands nowhere.
+            IllegalStateError: there is no current row.
         """
         self._index.store(self._txn, self._placed("store"), value)
         self._value = value

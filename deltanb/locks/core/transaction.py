@@ -53,8 +53,8 @@ class Transaction(Displayable):
     """Locks and changes that end together, in scopes that nest.
 
     Made by :meth:`LockManager.new_transaction() <deltanb.locks.core.manager.LockManager.new_transaction>`.
-    Index ids are integers of 64 bits, keys are bytes (others that are like bytes are copied), timeouts are
-    seconds or a ``timedelta``: None is the transaction's own, 0 does not wait, negative waits for ever.
+    Index ids are integers of 64 bits, keys are bytes (other bytes-like objects are copied), timeouts are
+    seconds or a ``timedelta``: None is the transaction's own, 0 does not wait, negative waits forever.
 
     >>> from deltanb.locks import LockManager
     >>> txn = LockManager().new_transaction()
@@ -108,7 +108,7 @@ class Transaction(Displayable):
 
     @property
     def lock_mode(self) -> LockMode:
-        """How the current scope reads; a nested one begins with ``UPGRADABLE_READ``, its end restores."""
+        """How the current scope reads. A nested one begins with ``UPGRADABLE_READ``; its end restores it."""
         return self._lock_mode
 
     @lock_mode.setter
@@ -127,7 +127,7 @@ class Transaction(Displayable):
 
     @property
     def durability_mode(self) -> DurabilityMode:
-        """What the outermost commit does before locks go; of the transaction, whatever scope sets it."""
+        """What the outermost commit does before it releases locks. It applies to the whole transaction."""
         return self._durability
 
     @durability_mode.setter
@@ -169,9 +169,9 @@ class Transaction(Displayable):
         return self._locker.attachment
 
     def attach(self, value: Any) -> None:
-        """Attach any object, to know the transaction by: messages of those that wait for it show it.
+        """Attach any object that identifies the transaction: messages of those that wait for it show it.
 
-        A :class:`~deltanb.locks.core.commit.CommitCallback` is also told of commits that are put off. It
+        A :class:`~deltanb.locks.core.commit.CommitCallback` is also called for commits that are put off. It
         stays attached after commits and resets. Its ``str`` and ``repr`` are called in other threads.
         """
         if isinstance(value, type) and issubclass(value, CommitCallback):
@@ -179,7 +179,7 @@ class Transaction(Displayable):
         self._locker.attachment = value
 
     def check(self) -> None:
-        """Raise what other calls would.
+        """Raise the error that other calls would raise.
 
         Raises:
             InvalidTransactionError: it is disabled (``.cause``).
@@ -206,7 +206,7 @@ class Transaction(Displayable):
         changes permanent, as ``durability_mode`` says, and releases all locks, shared ones too.
 
         Raises:
-            Exception: what kept the outermost commit from succeeding. Everything is undone then, and the
+            Exception: the reason why the outermost commit failed. Everything is undone then, and the
                 transaction is disabled.
         """
         waiting, is_outermost = self._manager.pending, not self._scopes
@@ -231,8 +231,8 @@ class Transaction(Displayable):
     def exit(self) -> None:
         """End the current scope: undo what it has not committed, release its locks.
 
-        Locks that it only made exclusive are upgradable again. Lock mode and timeout are those of the scope
-        around it. The outermost scope stays, with its mode and timeout, and begins anew.
+        Locks that it only made exclusive are upgradable again. Lock mode and timeout become those of the
+        scope around it. The outermost scope stays, with its mode and timeout, and starts again.
         """
         with self._call():
             failed = self._undo_scope()
@@ -253,7 +253,7 @@ class Transaction(Displayable):
         """Exit all scopes, undoing all that is not committed.
 
         With a cause the transaction is disabled for good, and nothing is raised; a second cause is ignored.
-        With ``None`` what fails is not raised but disables the transaction.
+        With ``None`` a failure is not raised but disables the transaction.
         """
         with self._call():
             failed = self._undo_scope()
@@ -267,7 +267,7 @@ class Transaction(Displayable):
 
     @contextmanager
     def scope(self) -> Iterator[Transaction]:
-        """A nested scope for a block: committed where the block succeeds, undone where it raises.
+        """A nested scope for a block: committed if the block succeeds, undone if it raises.
 
         Raises:
             IllegalStateError: the block left a scope open, or ended this one; all it did is undone.
@@ -312,7 +312,7 @@ class Transaction(Displayable):
         return self._manager.lock(self._locker, index_id, key, SHARED, timeout)
 
     def lock_upgradable(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
-        """Keep others from writing, and from being about to: ``ACQUIRED``, or what is owned already."""
+        """Keep others from writing and from preparing to write: ``ACQUIRED``, or what is owned already."""
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
@@ -366,9 +366,9 @@ class Transaction(Displayable):
             return self._manager.lock_many(self._locker, names, requested, limit)
 
     def lock_check(self, index_id: int, key: bytes) -> LockResult:
-        """What it holds of a lock, in whatever scope: ``UNOWNED``, or ``OWNED_`` and the mode.
+        """What it holds of a lock, in any scope: ``UNOWNED``, or ``OWNED_`` and the mode.
 
-        Of a table or partition it is what is held of all of it; where that is nothing, what is held of parts.
+        For a table or partition this is what is held of the whole, or else what is held of its parts.
         """
         self.check()
         return self._manager.check(self._locker, named(index_id, key))
@@ -415,8 +415,8 @@ class Transaction(Displayable):
         return None if last is None else last.name[1]
 
     def was_acquired(self, index_id: int, key: bytes) -> bool:
-        """Whether the last lock of the current scope is this one, and was just acquired: the last lock call
-        did not come upon one that is owned already."""
+        """Whether this is the last lock of the current scope and was just acquired: the last lock call did
+        not find it owned already."""
         name, last = named(index_id, key), self._locker.last
         return last is not None and last.name == name and last is not self._locker.known
 
@@ -427,12 +427,12 @@ class Transaction(Displayable):
     def flush(self) -> None:
         """Publish the commits of this transaction that ``NO_FLUSH`` has put off, and release their locks.
 
-        They are published by themselves, too: once many of them wait in the manager, or have written much,
-        or wait long; before a commit that is to be durable; and when the process ends. The bounds are
+        They are also published automatically: once many of them wait in the manager, or have written much, or
+        wait long; before a durable commit; and when the process ends. The bounds are
         ``MAX_COMMITS``, ``MAX_BYTES`` and ``MAX_SECONDS`` of :mod:`deltanb.locks.core.buffer`.
 
         Raises:
-            Exception: what one failed with, if no callback was attached to be told; it is undone then.
+            Exception: the failure of one of them, if no callback was attached; it is undone then.
         """
         self.check()
         self._manager.pending.flush(self)
@@ -444,7 +444,7 @@ class Transaction(Displayable):
 
         Its statements lock what they read as ``lock_mode`` says, and what they write exclusively: partitions
         where a condition names them, the whole table else. They are undone with their scope. The outermost
-        commit holds them against the commits of other processes, by the conflict rules of each table, and
+        commit checks them against the commits of other processes, by the conflict rules of each table, and
         makes them permanent together.
 
         >>> import deltanb as dn
@@ -483,7 +483,7 @@ class Transaction(Displayable):
     # -- for indexes ---------------------------------------------------------------------------
 
     def operation(self) -> AbstractContextManager[None]:
-        """A call of an index on this transaction: other threads are kept out until it ends.
+        """A block for a call of an index on this transaction: other threads are kept out until it ends.
 
         Raises:
             InvalidTransactionError: the transaction is disabled.
@@ -550,7 +550,7 @@ class Transaction(Displayable):
         return failed
 
     def _mark(self) -> None:
-        """What is locked, changed and read from here on is what the scope gives back."""
+        """Mark where the scope begins: what is locked, changed and read from here on is undone with it."""
         self._locker.floor, self._height = len(self._locker.entries), len(self._changes)
         self._reads = NO_READS if self._tables is None else self._tables.mark_reads()
 
@@ -572,7 +572,7 @@ class Transaction(Displayable):
             self._cause = cause
 
     def _raise_failed(self, failed: BaseException | None) -> None:
-        """Changes that could not be undone: nobody may build on them."""
+        """Raise the errors of changes that could not be undone: nobody may build on them."""
         if failed is not None:
             self._disable(failed)
             raise failed
