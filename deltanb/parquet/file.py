@@ -1,68 +1,73 @@
 """Opening a Parquet file that may be damaged, without giving the interpreter up.
 
-What lives here: :func:`open_parquet`, whose file has no views of Arrow's, and :func:`read_footer`, a reader
-of as much of a footer as says how many values each column has in each row group. pyarrow's objects for row
-groups end the process where a footer contradicts itself (a C++ exception that nothing catches). So they are
-not asked, or only after :meth:`Footer.is_sound`.
+What lives here: :func:`open_parquet`, whose file has no views of Arrow's, and :class:`Footer`, which says how
+many values each column has in each row group. pyarrow's objects for row groups end the process where a footer
+contradicts itself (a C++ exception that nothing catches). So they are not asked, or only after
+:meth:`Footer.is_sound`.
 What it does not know: what is in the columns, which file it is, what a damaged one means for its table.
-
-parquet.thrift: FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, Statistics, in Thrift's compact
-protocol, of which a field is a byte (how far its number is from the last one, and its type) and a value.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as t
 
 from deltanb.concurrency.memory import pool
-from deltanb.concurrency.precedence import yield_to_commits
+from deltanb.parquet.format import IS_ENCRYPTED, MAGIC, MAX_FOOTERS, ending, read_metadata
+from deltanb.parquet.thrift import Values
 
-__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "open_parquet", "raw_footer", "read_footer"]
+__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "chunk_place", "has_codes", "open_parquet", "raw_footer",
+           "read_footer"]
 
 FIRST_READ = 1 << 16
 """Bytes read from the end: nearly every footer is smaller, and a store is asked once."""
 
-MAX_DEPTH = 64
-"""Structures inside structures: a footer has 6; beyond, it is a bomb."""
-
-MAX_FOOTERS = 8
-"""Footers whose row groups are kept: a table that is opened again has the same checkpoint."""
-
-_MAGIC = b"PAR1"
 _TAIL = 8  # length of the footer, and the magic number
-
-# Thrift's compact protocol: types of values.
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
-
-_STRUCTS, _TEXTS = (_STRUCT,), (_BINARY,)  # kinds of the elements of lists
 
 # Bytes of a value of a physical type (parquet.thrift, Type) as statistics hold it.
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 
 
-class Chunk:
-    """One column of one row group: its number of values, of which ``null_count`` are NULL (None: the
-    footer does not say). ``physical_type`` and ``bounds`` (lengths of minima and maxima) are the file's, and
-    ``sizes``, of its size statistics: whether they count bytes of texts, and the lengths of their histograms
-    of repetition and definition levels."""
+class Chunk(NamedTuple):
+    """One column of one row group: its number of values, of which ``null_count`` are NULL (None: the footer
+    does not say), and its metadata."""
 
-    __slots__ = ("bounds", "null_count", "num_values", "physical_type", "sizes")
+    num_values: int
+    null_count: int | None
+    metadata: Values
 
-    def __init__(self, physical_type: int = -1, num_values: int = -1) -> None:
-        self.physical_type = physical_type
-        self.num_values = num_values
-        self.null_count: int | None = None
-        self.bounds: list[int] = []
-        self.sizes = (0, 0, 0)
+    @classmethod
+    def of(cls, chunk: Values) -> Chunk:
+        """As a footer has it.
+
+        Raises:
+            ValueError: it is encrypted.
+        """
+        if not IS_ENCRYPTED.isdisjoint(chunk):
+            raise ValueError("a column is encrypted")
+        metadata = chunk.get("meta_data", {})
+        return cls(metadata.get("num_values", -1), metadata.get("statistics", {}).get("null_count"), metadata)
+
+    def fits(self, physical_type: int, width: int | None, levels: tuple[int, int]) -> bool:
+        """Whether its statistics are of a column of this type, with values of so many bytes and histograms of
+        so many repetition and definition levels."""
+        bounds = self.metadata.get("statistics", {})
+        sizes = self.metadata.get("size_statistics", {})
+        histograms = [sizes.get(f"{name}_level_histogram") for name in ("repetition", "definition")]
+        return (self.metadata.get("type", -1) == physical_type
+                and (width is None or all(len(bounds[name]) == width for name in _BOUNDS if name in bounds))
+                and ("unencoded_byte_array_data_bytes" not in sizes or physical_type == 6)
+                and all(not one or len(one) == count for one, count in zip(histograms, levels, strict=True)))
+
+
+_BOUNDS = "max", "min", "max_value", "min_value"
 
 
 @dataclass(frozen=True)
@@ -100,12 +105,10 @@ class Footer:
         for i in range(len(file.schema)):
             column = file.schema.column(i)
             kind = _PHYSICAL.get(column.physical_type, -1)
-            sizes = kind == 6, column.max_repetition_level + 1, column.max_definition_level + 1
-            known.append((kind, column.length if kind == 7 else _WIDTHS.get(kind), sizes))
-        return all(
-            chunk.physical_type == kind and (width is None or all(b == width for b in chunk.bounds))
-            and all(not size or size == right for size, right in zip(chunk.sizes, sizes, strict=True))
-            for _, chunks in self.groups for chunk, (kind, width, sizes) in zip(chunks, known, strict=True))
+            known.append((kind, column.length if kind == 7 else _WIDTHS.get(kind),
+                          (column.max_repetition_level + 1, column.max_definition_level + 1)))
+        return all(chunk.fits(*right) for _, chunks in self.groups
+                   for chunk, right in zip(chunks, known, strict=True))
 
 
 _PHYSICAL = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5,
@@ -123,7 +126,7 @@ def has_codes(metadata: pq.FileMetaData, leaf: int) -> bool:
                for number in range(metadata.num_row_groups))
 
 
-_KNOWN = ("footer", "is_sound")  # what was found out of a footer
+_KNOWN = ("footer", "footer_bytes", "is_sound")  # what was found out of a footer
 
 
 def chunk_place(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
@@ -190,7 +193,7 @@ class SafeFile(pq.ParquetFile):
         """Whether a few bytes of it are read in no time, and need not be asked for together."""
         return isinstance(self._handle, pa.OSFile | pa.MemoryMappedFile | pa.BufferReader)
 
-    @property
+    @cached_property
     def footer_bytes(self) -> bytes:
         """The footer as it stands in the file, without its length and the magic number; where Arrow's schema
         is not looked at, without this, too."""
@@ -240,7 +243,7 @@ def open_parquet(source: Any, **options: Any) -> SafeFile:
 
 
 def _metadata_of(footer: bytes) -> pq.FileMetaData:
-    return pq.ParquetFile(pa.BufferReader(footer + struct.pack("<I4s", len(footer), _MAGIC))).metadata
+    return pq.ParquetFile(pa.BufferReader(ending(footer))).metadata
 
 
 ARROW_SCHEMA = b"ARROW:schema"
@@ -276,7 +279,7 @@ def raw_footer(source: Any) -> bytes:
     """
     size = source.size()
     tail: bytes = source.read_at(min(size, FIRST_READ), max(0, size - FIRST_READ))
-    if len(tail) < _TAIL or tail[-4:] != _MAGIC:
+    if len(tail) < _TAIL or tail[-4:] != MAGIC:
         raise ValueError("it does not end as a Parquet file does")
     (length,) = struct.unpack("<I", tail[-_TAIL:-4])
     if length > size - _TAIL:
@@ -286,16 +289,6 @@ def raw_footer(source: Any) -> bytes:
     return tail[-_TAIL - length:-_TAIL]
 
 
-# Fields that are integers, as many as there are, even none: of it, match() always finds something.
-_INTEGERS: Any = re.compile(b"(?:[%b][\x80-\xff]*[\x00-\x7f])*" % re.escape(
-    bytes(delta << 4 | kind for delta in range(1, 16) for kind in (4, 5, 6))))
-
-
-# -- Thrift ------------------------------------------------------------------------------------
-# One function for each structure that holds something wanted; what is not wanted is skipped. Written
-# for speed: a checkpoint has hundreds of column chunks, and its opening waits for them.
-
-
 @lru_cache(MAX_FOOTERS)
 def read_footer(data: bytes) -> Footer:
     """The row groups in the bytes of a footer.
@@ -303,262 +296,6 @@ def read_footer(data: bytes) -> Footer:
     Raises:
         ValueError: they are not a footer.
     """
-    groups: list[tuple[int, tuple[Chunk, ...]]] = []
-    try:
-        position = field = 0
-        while head := data[position]:
-            position += 1
-            field, position = _field(data, position, head, field)
-            kind = head & 15
-            if field == 4 and kind == _LIST:
-                count, position = _list_of_structs(data, position)
-                groups = []
-                for _ in range(count):
-                    group, position = _row_group(data, position)
-                    groups.append(group)
-            else:
-                position = _skip(data, position, kind)
-    except IndexError:
-        raise ValueError("its footer ends early") from None
-    return Footer(tuple(groups))
-
-
-def _row_group(data: bytes, position: int) -> tuple[tuple[int, tuple[Chunk, ...]], int]:
-    chunks: list[Chunk] = []
-    num_rows = field = 0
-    while head := data[position]:
-        position += 1
-        field, position = _field(data, position, head, field)
-        kind = head & 15
-        if field == 1 and kind == _LIST:
-            count, position = _list_of_structs(data, position)
-            chunks = []
-            for _ in range(count):
-                yield_to_commits()
-                chunk, position = _column_chunk(data, position)
-                chunks.append(chunk)
-        elif field == 3:
-            num_rows, position = _integer(data, position)
-        else:
-            position = _skip(data, position, kind)
-    return (num_rows, tuple(chunks)), position + 1
-
-
-def _column_chunk(data: bytes, position: int) -> tuple[Chunk, int]:
-    chunk, field = Chunk(), 0
-    while head := data[position]:
-        position += 1
-        field, position = _field(data, position, head, field)
-        kind = head & 15
-        if field == 3 and kind == _STRUCT:
-            position = _column_metadata(data, position, chunk)
-        elif field == 8:
-            raise ValueError("a column is encrypted")
-        elif 4 <= kind <= 6:
-            while data[position] & 0x80:
-                position += 1
-            position += 1
-        else:
-            position = _skip(data, position, kind)
-    return chunk, position + 1
-
-
-def _column_metadata(data: bytes, position: int, chunk: Chunk) -> int:
-    field = 0
-    while head := data[position]:
-        position += 1
-        delta = head >> 4
-        if delta:
-            field += delta
-        else:
-            field, position = _integer(data, position)
-        kind = head & 15
-        if kind == 5 or kind == 6:
-            if field == 5:
-                chunk.num_values, position = _integer(data, position)
-            elif field == 1:
-                chunk.physical_type, position = _integer(data, position)
-            else:
-                while data[position] & 0x80:
-                    position += 1
-                position += 1
-        elif field == 12 and kind == _STRUCT:
-            position = _statistics(data, position, chunk)
-        elif field == 16 and kind == _STRUCT:
-            position = _size_statistics(data, position, chunk)
-        else:
-            position = _skip(data, position, kind)
-    return position + 1
-
-
-def _size_statistics(data: bytes, position: int, chunk: Chunk) -> int:
-    found, field = list(chunk.sizes), 0
-    while head := data[position]:
-        field, position = _field(data, position + 1, head, field)
-        kind = head & 15
-        if field == 1:
-            found[0] = 1
-        elif kind == _LIST and field in (2, 3):
-            found[field - 1] = data[position] >> 4
-            if found[field - 1] == 15:
-                found[field - 1], _ = _length(data, position + 1)
-        position = _skip(data, position, kind)
-    chunk.sizes = found[0], found[1], found[2]
-    return position + 1
-
-
-def _statistics(data: bytes, position: int, chunk: Chunk) -> int:
-    field = 0
-    chunk.null_count, chunk.bounds = None, []
-    while head := data[position]:
-        position += 1
-        delta = head >> 4
-        if delta:
-            field += delta
-        else:
-            field, position = _integer(data, position)
-        kind = head & 15
-        if field == 3:
-            chunk.null_count, position = _integer(data, position)
-        elif kind == _BINARY:
-            length = data[position]
-            if length < 0x80:
-                position += 1
-            else:
-                length, position = _length(data, position)
-            chunk.bounds.append(length)
-            position += length
-        elif kind in (_TRUE, _FALSE):
-            continue
-        else:
-            position = _skip(data, position, kind)
-    return position + 1
-
-
-def _field(data: bytes, position: int, head: int, last: int) -> tuple[int, int]:
-    """The number of a field, from its first byte and the number before it."""
-    delta = head >> 4
-    if delta:
-        return last + delta, position
-    return _integer(data, position)
-
-
-def _length(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift > 63:
-            raise ValueError("its footer holds a number that is too long")
-    if value > len(data):
-        raise ValueError("its footer names a length beyond its end")
-    return value, position
-
-
-def _integer(data: bytes, position: int) -> tuple[int, int]:
-    byte = data[position]
-    position += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position
-    value, shift = byte & 0x7F, 7
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-        if shift > 63:
-            raise ValueError("its footer holds a number that is too long")
-
-
-def _list_of_structs(data: bytes, position: int) -> tuple[int, int]:
-    head = data[position]
-    count, position = head >> 4, position + 1
-    if count == 15:
-        count, position = _length(data, position)
-    if head & 15 != _STRUCT:
-        raise ValueError("its footer has a list of something else")
-    return count, position
-
-
-def _skip(data: bytes, position: int, kind: int, depth: int = 0) -> int:
-    """The position behind a value."""
-    if 4 <= kind <= 6:
-        while data[position] & 0x80:
-            position += 1
-        return position + 1
-    if kind == _BINARY:
-        length, position = _length(data, position)
-        return position + length
-    if kind in (_TRUE, _FALSE):
-        return position
-    if depth > MAX_DEPTH:
-        raise ValueError("its footer is nested too deeply")
-    if kind == _STRUCT:
-        while head := data[position]:
-            position += 1
-            if not head >> 4:
-                _, position = _integer(data, position)
-            position = _skip(data, position, head & 15, depth + 1)
-        return position + 1
-    if kind in (_LIST, _SET):
-        head = data[position]
-        count, position = head >> 4, position + 1
-        if count == 15:
-            count, position = _length(data, position)
-        return _skip_many(data, position, (head & 15,), count, depth)
-    if kind == _MAP:
-        count, position = _length(data, position)
-        if not count:
-            return position
-        head = data[position]
-        return _skip_many(data, position + 1, (head >> 4, head & 15), count, depth)
-    if kind == _BYTE:
-        return position + 1
-    if kind == _DOUBLE:
-        return position + 8
-    raise ValueError(f"its footer holds a value of the type {kind}, which does not exist")
-
-
-def _skip_many(data: bytes, position: int, kinds: tuple[int, ...], count: int, depth: int) -> int:
-    if kinds == _STRUCTS:
-        for _ in range(count):  # as _skip, for structures of a few integers
-            position = _INTEGERS.match(data, position).end()
-            while head := data[position]:
-                position += 1
-                if head < 16:
-                    _, position = _integer(data, position)
-                position = _skip(data, position, head & 15, depth + 1)
-                position = _INTEGERS.match(data, position).end()
-            position += 1
-        return position
-    if len(kinds) == 1 and 4 <= kinds[0] <= 6:
-        for _ in range(count):
-            while data[position] & 0x80:
-                position += 1
-            position += 1
-        return position
-    if kinds == _TEXTS:
-        for _ in range(count):
-            length = data[position]
-            if length < 0x80:
-                position += 1 + length
-            else:
-                length, position = _length(data, position)
-                position += length
-        return position
-    for _ in range(count):
-        for kind in kinds:
-            # In a list, a boolean is a byte; elsewhere it is part of its field.
-            position = position + 1 if kind in (_TRUE, _FALSE) else _skip(data, position, kind, depth + 1)
-    return position
-
-
-thrift_field, thrift_integer, thrift_structs, thrift_skip = _field, _integer, _list_of_structs, _skip
-"""A field's number, an integer, the head of a list of structures, and what lies behind a value: for those who
-read more."""
+    return Footer(tuple(
+        (group.get("num_rows", 0), tuple(map(Chunk.of, group.get("columns", ()))))
+        for group in read_metadata(data).get("row_groups", ())))

@@ -7,28 +7,29 @@ What it does not know: which rows are wanted, what a bound means.
 Only headers are read to find pages, which costs nothing on this machine and a request each elsewhere: so
 elsewhere no page is found. Nor is one where rows are not counted by page (lists and maps in data pages of
 version 1), or a header is not what this module expects. Then the row group is read as a whole.
-
-parquet.thrift: PageHeader, FileMetaData, RowGroup, ColumnChunk, ColumnMetaData, in Thrift's compact protocol.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from deltanb.parquet.file import (
-    chunk_place,
-    thrift_field,
-    thrift_integer,
-    thrift_skip,
-    thrift_structs,
+from deltanb.parquet.file import chunk_place
+from deltanb.parquet.format import (
+    DATA_PAGE,
+    DATA_PAGE_V2,
+    DICTIONARY_PAGE,
+    FILE_METADATA,
+    IS_ENCRYPTED,
+    MAGIC,
+    PAGE_HEADER,
+    ending,
+    read_metadata,
 )
-from deltanb.parquet.splice import MAGIC, replaced, thrift_fields, thrift_of
+from deltanb.parquet.thrift import Values
 from deltanb.text.damage import is_of_the_store
 
 if TYPE_CHECKING:
@@ -44,14 +45,6 @@ MAX_PAGES = 4_096
 
 Range = tuple[int, int]
 """Rows of a row group: from, to."""
-
-_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # PageType
-_TYPE, _SIZE, _HEADER, _DICTIONARY_HEADER, _HEADER_2 = 1, 3, 5, 7, 8  # PageHeader
-_VALUES = 1  # DataPageHeader and DataPageHeaderV2
-_STATISTICS, _ROWS_2, _STATISTICS_2 = 5, 3, 8
-_NULLS, _MAX, _MIN = 3, 5, 6  # Statistics
-
-_Structure = dict[int, Any]
 
 
 class Page(NamedTuple):
@@ -149,30 +142,28 @@ class Pages:
         Raises:
             ValueError: they lie in another file, or are encrypted.
         """
-        rows = sum(stop - start for start, stop in ranges)
-        content, at, moved = [MAGIC], len(MAGIC), dict[int, _Structure]()
+        footer = read_metadata(self._file.footer_bytes)
+        metadata, rows = footer["row_groups"][group], sum(stop - start for start, stop in ranges)
+        columns, content, at = list(metadata["columns"]), [MAGIC], len(MAGIC)
         for leaf in leaves:
+            if not IS_ENCRYPTED.isdisjoint(columns[leaf]):
+                raise ValueError("a column is encrypted")
             chunk = self.chunk(group, leaf)
             assert chunk is not None
+            pages = [chunk.pages[place] for place in chunk.over(ranges)]
             pieces = [self._read(chunk.dictionary)] if chunk.dictionary else []
-            found = [chunk.pages[place] for place in chunk.over(ranges)]
-            pieces += map(self._read, joined((page.begin, page.end) for page in found))
-            size, values = sum(map(len, pieces)), sum(page.header.values for page in found)
-            moved[leaf] = {_NUM_VALUES: values, _COMPRESSED: size, _DATA_PAGE: at, _DICTIONARY_PAGE: at}
+            pieces += map(self._read, joined((page.begin, page.end) for page in pages))
+            size = sum(map(len, pieces))
+            new = {"num_values": sum(page.header.values for page in pages), "total_compressed_size": size,
+                   "data_page_offset": at, "dictionary_page_offset": at}
+            known = columns[leaf]["meta_data"]
+            columns[leaf] = columns[leaf] | {
+                "meta_data": known | {name: value for name, value in new.items() if name in known}}
             content += pieces
             at += size
-        footer = _footer(*self._outline, group, moved, rows)
-        return pa.py_buffer(b"".join((*content, footer, struct.pack("<I", len(footer)), MAGIC)))
-
-    @cached_property
-    def _outline(self) -> tuple[bytes, list[Range]]:
-        """The footer, and where in it the row groups are."""
-        footer = self._file.footer_bytes
-        found: list[Range] = []
-        for number, kind, begin, _ in thrift_fields(footer):
-            if number == _FILE_GROUPS and kind == _LIST:
-                found = _places(footer, begin)
-        return footer, found
+        footer = footer | {
+            "num_rows": rows, "row_groups": [metadata | {"num_rows": rows, "columns": columns}]}
+        return pa.py_buffer(b"".join((*content, ending(FILE_METADATA.write(footer)))))
 
     def _read(self, place: tuple[int, int]) -> bytes:
         return self._file.read_at(place[1] - place[0], place[0])
@@ -187,7 +178,7 @@ class Pages:
         dictionary, pages, row = None, list[Page](), 0
         while begin < end and len(pages) < MAX_PAGES:
             header, stop = self._header(begin)
-            if header[_TYPE] == _DICTIONARY and not pages and dictionary is None:
+            if header["type"] == DICTIONARY_PAGE and not pages and dictionary is None:
                 dictionary = begin, stop
             else:
                 pages.append(Page(row, begin, stop, _stated(header, is_flat)))
@@ -196,70 +187,43 @@ class Pages:
         is_whole = begin == end and row == metadata.num_rows
         return Chunk(dictionary, pages, row) if is_whole and pages else None
 
-    def _header(self, begin: int) -> tuple[_Structure, int]:
+    def _header(self, begin: int) -> tuple[Values, int]:
         """The header of a page, and where the page ends."""
         size = HEADER_BYTES
         while True:
             data = self._file.read_at(size, begin)
             try:
-                header, length = _structure(data, 0)
+                header, length = PAGE_HEADER.read(data)
             except (IndexError, ValueError):
                 if len(data) < size or size > MAX_HEADER_BYTES:
                     raise
                 size *= 8
                 continue
-            if header[_SIZE] < 0:
+            if header["compressed_page_size"] < 0:
                 raise ValueError("a page has less than no bytes")
-            return header, begin + length + header[_SIZE]
+            return header, begin + length + header["compressed_page_size"]
 
 
-def _stated(header: _Structure, is_flat: bool) -> Stated:
+def _stated(header: Values, is_flat: bool) -> Stated:
     """What the header of a data page says.
 
     Raises:
         ValueError: it is of another kind of page, or does not count its rows.
         KeyError: it lacks something.
     """
-    if header[_TYPE] == _DATA and is_flat:
-        inner = header[_HEADER]
-        rows, statistics = inner[_VALUES], inner.get(_STATISTICS, {})
-    elif header[_TYPE] == _DATA_2:
-        inner = header[_HEADER_2]
-        rows, statistics = inner[_ROWS_2], inner.get(_STATISTICS_2, {})
+    if header["type"] == DATA_PAGE and is_flat:
+        inner = header["data_page_header"]
+        rows = inner["num_values"]
+    elif header["type"] == DATA_PAGE_V2:
+        inner = header["data_page_header_v2"]
+        rows = inner["num_rows"]
     else:
         raise ValueError("its rows are not counted")
-    found = Stated(rows, inner[_VALUES], statistics.get(_NULLS), statistics.get(_MIN), statistics.get(_MAX))
-    is_number = all(isinstance(one, int | None) for one in found[:3])
-    if not (is_number and all(isinstance(one, bytes | None) for one in found[3:]) and rows > 0):
-        raise ValueError("it says something else than a header does")
-    return found
-
-
-def _structure(data: bytes, position: int) -> tuple[_Structure, int]:
-    """The integers, bytes and structures of a structure by their numbers, and where it ends."""
-    found: _Structure = {}
-    number = 0
-    while head := data[position]:
-        number, begin = thrift_field(data, position + 1, head, number)
-        kind = head & 15
-        if kind in _INTEGERS:
-            found[number], position = thrift_integer(data, begin)
-        elif kind == _STRUCT:
-            found[number], position = _structure(data, begin)
-        else:
-            position = thrift_skip(data, begin, kind)
-            if kind == _BINARY:
-                found[number] = _text(data, begin, position)
-    return found, position + 1
-
-
-def _text(data: bytes, begin: int, end: int) -> bytes:
-    """The bytes of a value of bytes, behind its length."""
-    if end > len(data):
-        raise IndexError
-    while data[begin] & 0x80:
-        begin += 1
-    return data[begin + 1:end]
+    if rows <= 0:
+        raise ValueError("it has no rows")
+    bounds = inner.get("statistics", {})
+    return Stated(rows, inner["num_values"], bounds.get("null_count"), bounds.get("min_value"),
+                  bounds.get("max_value"))
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
@@ -270,62 +234,4 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
             found[-1] = found[-1][0], stop
         else:
             found.append((start, stop))
-    return found
-
-
-# --- the footer of the small file -----------------------------------------------------------------
-
-_INTEGERS, _BINARY, _LIST, _STRUCT = (4, 5, 6), 8, 9, 12
-_FILE_ROWS, _FILE_GROUPS = 3, 4
-_GROUP_CHUNKS, _GROUP_ROWS = 1, 3
-_CHUNK_METADATA, _CHUNK_SECRETS = 3, (8, 9)
-_NUM_VALUES, _COMPRESSED, _DATA_PAGE, _DICTIONARY_PAGE = 5, 7, 9, 11  # ColumnMetaData
-_ONE = bytes((1 << 4 | _STRUCT,))
-"""The head of a list of one structure."""
-
-
-def _footer(
-    footer: bytes, groups: Sequence[Range], group: int, moved: dict[int, _Structure], rows: int
-) -> bytes:
-    """A footer with one of its row groups alone, of so many rows, some of whose columns lie elsewhere."""
-    begin, end = groups[group]
-    changes = []
-    for number, _, start, stop in thrift_fields(footer):
-        if number == _FILE_ROWS:
-            changes.append((start, stop, thrift_of(rows)))
-        elif number == _FILE_GROUPS:
-            changes.append((start, stop, _ONE + _group(footer[begin:end], moved, rows)))
-    return replaced(footer, changes)
-
-
-def _group(group: bytes, moved: dict[int, _Structure], rows: int) -> bytes:
-    changes = []
-    for number, kind, start, stop in thrift_fields(group):
-        if number == _GROUP_ROWS:
-            changes.append((start, stop, thrift_of(rows)))
-        elif number == _GROUP_CHUNKS and kind == _LIST:
-            for leaf, place in enumerate(_places(group, start)):
-                if leaf in moved:
-                    changes += _of_chunk(group, place[0], moved[leaf])
-    return replaced(group, changes)
-
-
-def _of_chunk(group: bytes, position: int, moved: _Structure) -> Iterator[tuple[int, int, bytes]]:
-    for number, kind, begin, _ in thrift_fields(group, position):
-        if number in _CHUNK_SECRETS:
-            raise ValueError("a column is encrypted")
-        if number == _CHUNK_METADATA and kind == _STRUCT:
-            for inner, _, start, stop in thrift_fields(group, begin):
-                if inner in moved:
-                    yield start, stop, thrift_of(moved[inner])
-
-
-def _places(data: bytes, position: int) -> list[Range]:
-    """Where the structures of a list begin and end."""
-    count, position = thrift_structs(data, position)
-    found = []
-    for _ in range(count):
-        end = thrift_skip(data, position, _STRUCT)
-        found.append((position, end))
-        position = end
     return found

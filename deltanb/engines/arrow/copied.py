@@ -10,8 +10,7 @@ Nothing is decoded or encoded. So a file is copied only where it is what would b
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,13 @@ from deltanb.actions import AddFile, decode_path
 from deltanb.engines.arrow.copyable import Original, can_be_copied, is_much, logged
 from deltanb.engines.arrow.data_file import naming, opened
 from deltanb.engines.arrow.file_writer import empty_footer, on_disk
-from deltanb.parquet import splice
+from deltanb.parquet.format import MAGIC
+from deltanb.parquet.splice import Assembly
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.engines.arrow.write import TableWriter
-    from deltanb.store.base import LogStore
 
 MOST_GROUPS = 1 << 15
 """Row groups of a file, which are numbered in 16 bits."""
@@ -71,7 +70,7 @@ def _copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: 
         return None
     key = writer.key_of(files[0])
     name, file = writer.begin(key)
-    written = _written(writer, _Sink(writer.store, name, file), originals, template, (table, version))
+    written = _written(writer, name, file, originals, template, (table, version))
     if written is None:
         return None
     writer.done.append((key, name, written, collector.to_json()))
@@ -85,62 +84,40 @@ def _are_large(files: Sequence[AddFile]) -> bool:
     return is_much(rows, sum(file.size for file in files), len(files))
 
 
-# --- the copy -------------------------------------------------------------------------------------
-
-class _Sink:
-    """The new file, as it grows."""
-
-    def __init__(self, store: LogStore, name: str, file: pa.NativeFile) -> None:
-        self._store, self._name, self._file = store, name, file
-        self.metadata: list[bytes] = []
-        self.at = self.rows = 0
-
-    def write(self, content: bytes) -> None:
-        with on_disk(self._store, self._name):
-            self._file.write(content)
-        self.at += len(content)
-
-    def take(self, group: splice.RowGroup, content: bytes) -> None:
-        """Write a row group."""
-        self.metadata.append(splice.moved(group, self.at - group.start, len(self.metadata)))
-        self.rows += group.num_rows
-        self.write(content)
-
-    def close(self, template: bytes) -> int:
-        """Write the footer and return the size of the file."""
-        footer = splice.footer_with(splice.without_rows(template), self.metadata, self.rows)
-        self.write(footer + struct.pack("<I", len(footer)) + splice.MAGIC)
-        with on_disk(self._store, self._name):
-            self._file.close()
-        return self.at
-
-    def drop(self) -> None:
-        with suppress(Exception):
-            self._file.close()
-
-
 def _written(
-    writer: TableWriter, sink: _Sink, originals: Sequence[Original], template: bytes, whose: tuple[str, int]
+    writer: TableWriter, name: str, file: pa.NativeFile, originals: Sequence[Original], template: bytes,
+    whose: tuple[str, int],
 ) -> int | None:
     """Write the new file and return its size; None where a page is not right."""
-    size = None
+    whole, size = Assembly(template), None
     try:
-        sink.write(splice.MAGIC)
-        if all(_takes(sink, original, writer, whose) for original in originals):
-            size = sink.close(template)
+        with on_disk(writer.store, name):
+            file.write(MAGIC)
+        for original, number, content in _contents(writer, originals, whose):
+            if content is None:
+                return None
+            whole.add([original.groups[number]])
+            with on_disk(writer.store, name):
+                file.write(content)
+        end = whole.end()
+        with on_disk(writer.store, name):
+            file.write(end)
+            file.close()
+        size = whole.size + len(end)
         return size
     finally:
         if size is None:
-            sink.drop()
+            with suppress(Exception):
+                file.close()
 
 
-def _takes(sink: _Sink, original: Original, writer: TableWriter, whose: tuple[str, int]) -> bool:
-    """Copy a file's row groups, one after the other; False where a page is not right."""
-    with opened(writer.store, original.path, *whose) as parquet:
-        for number, group in enumerate(original.groups):
-            with naming(original.path):
-                content = original.content(parquet, number)
-            if content is None:
-                return False
-            sink.take(group, content)
-    return True
+def _contents(
+    writer: TableWriter, originals: Sequence[Original], whose: tuple[str, int]
+) -> Iterator[tuple[Original, int, bytes | None]]:
+    """The row groups of files, one after the other, with their bytes."""
+    for original in originals:
+        with opened(writer.store, original.path, *whose) as parquet:
+            for number in range(len(original.groups)):
+                with naming(original.path):
+                    content = original.content(parquet, number)
+                yield original, number, content

@@ -21,14 +21,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from deltanb.actions import AddFile
-from deltanb.parquet import splice
-from deltanb.parquet.file import (
-    SafeFile,
-    chunk_place,
-    thrift_field,
-    thrift_integer,
-    thrift_skip,
-)
+from deltanb.parquet.file import SafeFile, chunk_place
+from deltanb.parquet.format import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, PAGE_HEADER
+from deltanb.parquet.splice import RowGroup, have_same_columns, row_groups
 
 if TYPE_CHECKING:
     from deltanb.log.parquet_options import ParquetOptions
@@ -41,8 +36,7 @@ MOST_BYTES = 64 << 20
 
 _CODECS = {"none": "UNCOMPRESSED", "snappy": "SNAPPY", "gzip": "GZIP", "zstd": "ZSTD"}
 """As footers spell them. What is called LZ4 there may be of two formats."""
-_DICTIONARY_PAGE, _DATA_PAGES = 2, {1: 0, 2: 3}  # parquet.thrift, PageType; by version of the data pages
-_PAGE_TYPE, _PAGE_SIZE, _PAGE_CHECKSUM = 1, 3, 4  # PageHeader
+_DATA_PAGES = {1: DATA_PAGE, 2: DATA_PAGE_V2}  # by their version
 
 
 def is_much(rows: int, size: int, count: int = 1) -> bool:
@@ -70,7 +64,7 @@ class Original:
 
     path: str
     metadata: pq.FileMetaData
-    groups: Sequence[splice.RowGroup]
+    groups: Sequence[RowGroup]
     page_version: int
 
     @classmethod
@@ -106,13 +100,13 @@ class Original:
         return content if right else None
 
 
-def _movable(parquet: SafeFile, template: bytes, codec: str) -> list[splice.RowGroup] | None:
+def _movable(parquet: SafeFile, template: bytes, codec: str) -> list[RowGroup] | None:
     """The row groups of a file that is as a new one would be; None: it is not, or nobody can say so."""
     try:
         footer = parquet.footer_bytes
-        if splice.without_rows(footer) != splice.without_rows(template) or not parquet.is_sound:
+        if not (have_same_columns(footer, template) and parquet.is_sound):
             return None
-        found = splice.row_groups(footer)
+        found = row_groups(footer)
     except ValueError:
         return None
     groups = [group for group in found if group is not None and group.length <= MOST_BYTES]
@@ -134,24 +128,11 @@ def _pages_are_right(content: bytes, position: int, stop: int, kind: int) -> boo
     view = memoryview(content)
     try:
         while position < stop:
-            header, begin = _page_header(content, position)
-            position = begin + header[_PAGE_SIZE]
-            if (header[_PAGE_TYPE] not in (kind, _DICTIONARY_PAGE) or not begin <= position <= stop
-                    or zlib.crc32(view[begin:position]) != header[_PAGE_CHECKSUM] & 0xFFFFFFFF):
+            header, begin = PAGE_HEADER.read(content, position)
+            position = begin + header["compressed_page_size"]
+            if (header["type"] not in (kind, DICTIONARY_PAGE) or not begin <= position <= stop
+                    or zlib.crc32(view[begin:position]) != header["crc"] & 0xFFFFFFFF):
                 return False
     except (IndexError, KeyError, ValueError):
         return False
     return stop <= len(content)
-
-
-def _page_header(data: bytes, position: int) -> tuple[dict[int, int], int]:
-    """The integers of a page's header by their numbers, and where it ends."""
-    found: dict[int, int] = {}
-    number = 0
-    while head := data[position]:
-        number, position = thrift_field(data, position + 1, head, number)
-        if head & 15 == 5:
-            found[number], position = thrift_integer(data, position)
-        else:
-            position = thrift_skip(data, position, head & 15)
-    return found, position + 1

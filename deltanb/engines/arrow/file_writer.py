@@ -11,7 +11,6 @@ Row groups that are encoded already (:class:`Encoded`) stand between those.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
@@ -28,9 +27,10 @@ from deltanb.concurrency.memory import pool
 from deltanb.engines.arrow import statistics
 from deltanb.errors import StorageError
 from deltanb.log.parquet_options import ParquetOptions
-from deltanb.parquet import splice
 from deltanb.parquet.encodings import is_single, with_bounds, with_dictionary
 from deltanb.parquet.file import open_parquet
+from deltanb.parquet.format import MAGIC
+from deltanb.parquet.splice import Assembly, RowGroup, footer_of, row_groups
 from deltanb.store.base import LogStore
 
 ROW_GROUP_ROWS = 1 << 18
@@ -45,7 +45,7 @@ MOST_GROWTH = 3
 """A row group and half of the next one are, encoded, surely no more than so many times its Arrow bytes."""
 
 
-Part = tuple[splice.RowGroup, Any]
+Part = tuple[RowGroup, Any]
 """Neighbouring columns of a row group: what a footer says of them, and their bytes."""
 
 
@@ -115,7 +115,7 @@ def settings_of(schema: pa.Schema, form: ParquetOptions) -> dict[str, Any]:
 
 def empty_footer(schema: pa.Schema, form: ParquetOptions) -> bytes:
     """The footer of a file with these columns and no rows."""
-    return splice.footer_of(_encoded(schema.empty_table(), settings_of(schema, form)))
+    return footer_of(_encoded(schema.empty_table(), settings_of(schema, form)))
 
 
 class FileWriter:
@@ -224,12 +224,9 @@ class _Divided:
         self._sink, self._settings, self._encoders = sink, dict(settings), encoders
         self._plain = plain
         self._parts = self._divided(first)
-        self._template = splice.footer_of(_encoded(first.schema.empty_table(), settings))
-        self._groups: list[bytes] = []
-        self._rows = 0
-        self._waiting: list[tuple[int, list[Future[pa.Buffer]]]] = []
-        sink.write(splice.MAGIC)
-        self._size = len(splice.MAGIC)
+        self._whole = Assembly(footer_of(_encoded(first.schema.empty_table(), settings)))
+        self._waiting: list[list[Future[pa.Buffer]]] = []
+        sink.write(MAGIC)
 
     def _divided(self, rows: pa.Table) -> list[range]:
         self._rows_are_known = rows.num_rows > 0
@@ -244,7 +241,7 @@ class _Divided:
         for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
             piece = rows.slice(start, ROW_GROUP_ROWS)
             works = [_Work(piece.select(part), self._settings) for part in self._parts]
-            self._waiting.append((piece.num_rows, self._encoders.submit(self, works)))
+            self._waiting.append(self._encoders.submit(self, works))
         if before + MOST_GROWTH * rows.nbytes < target:
             return False
         after = self.settle()
@@ -253,30 +250,27 @@ class _Divided:
     def settle(self) -> int:
         """Write what is in flight, and return the size of the file."""
         waiting, self._waiting = self._waiting, []
-        for rows, futures in waiting:
-            self._append(rows, (part_of(future.result()) for future in futures))
-        return self._size
+        for futures in waiting:
+            self._append(part_of(future.result()) for future in futures)
+        return self._whole.size
 
     def take(self, group: Encoded, target: int) -> bool:
         """See :meth:`FileWriter.take`."""
         before = self.settle()
-        self._append(group.num_rows, group.parts)
-        return self._size + (self._size - before) // 2 >= target
+        self._append(group.parts)
+        return self._whole.size + (self._whole.size - before) // 2 >= target
 
-    def _append(self, rows: int, parts: Iterable[Part]) -> None:
+    def _append(self, parts: Iterable[Part]) -> None:
         groups = []
         for part, content in parts:
-            groups.append(splice.moved(part, self._size - part.start, len(self._groups)))
             self._sink.write(content)
-            self._size += part.length
-        self._groups.append(splice.side_by_side(groups))
-        self._rows += rows
+            groups.append(part)
+        self._whole.add(groups)
 
     def close(self) -> pq.FileMetaData:
         """Write the footer, and return it."""
         self.settle()
-        footer = splice.footer_with(self._template, self._groups, self._rows)
-        ending = footer + struct.pack("<I", len(footer)) + splice.MAGIC
+        ending = self._whole.end()
         self._sink.write(ending)
         return pq.ParquetFile(pa.BufferReader(ending)).metadata
 
@@ -321,7 +315,7 @@ def _encoded(
 
 def part_of(data: pa.Buffer) -> Part:
     """The only row group of a file."""
-    (group,) = splice.row_groups(splice.footer_of(data))
+    (group,) = row_groups(footer_of(data))
     assert group is not None  # Arrow's own
     return group, memoryview(data)[group.start:group.start + group.length]
 

@@ -29,7 +29,6 @@ from deltanb.engines.arrow.row_groups import leaf_places
 from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.engines.arrow.statistics import Collector, State, of_group
 from deltanb.engines.arrow.write import USUAL, TableWriter
-from deltanb.parquet import splice
 from deltanb.parquet.file import SafeFile
 from deltanb.schema.types import StructType
 from deltanb.transaction.writing import clustering_columns
@@ -218,7 +217,7 @@ class Assigned:
         kept, parts = iter(copies), list[Part]()
         for leaves, name in self._runs:
             if name is None:
-                parts.append((splice.cut(group, leaves), next(kept)))
+                parts.append((group.cut(leaves), next(kept)))
                 continue
             column = rows.select([name])
             part, footer = encoded(column, patcher.form, original.plain if stays else None)
