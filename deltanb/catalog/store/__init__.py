@@ -1,1 +1,1 @@
-"""A catalog in a database: its tables and history, whose a place is, and what moves together."""
+"""A catalog in a database: its tables, history, folders and joint commits."""

@@ -1,7 +1,7 @@
-"""What lies at a place of a warehouse, looked at before it is a table's and before anything in it is deleted.
+"""The contents of a place in a warehouse, checked before a table takes it and before anything is deleted.
 
-What lives here: :func:`require_vacant` and :func:`delete_folder`. A folder with files in it is somebody's,
-though no catalog has a table there; so is what lies in the folder of a table that nobody has registered.
+What lives here: :func:`require_vacant` and :func:`delete_folder`. A folder with files belongs to someone
+even if no catalog has a table there; so do files in the folder of an unregistered table.
 What it does not know: tables of a catalog (``ownership``).
 """
 
@@ -24,7 +24,8 @@ _OF_A_TABLE = re.compile(rf"(?:(.*)/)?(?:{LOG_FOLDER}/.+|metadata/[^/]+\.metadat
 def first_file(
     store: LogStore, name: str, spared: Iterable[str] = (), but: Collection[str] = ()
 ) -> str | None:
-    """The name of a file below a folder, outside of the folders that are ``spared`` and none of ``but``."""
+    """The name of a file below a folder, outside of ``spared`` folders and not among ``but``; None if
+    none."""
     starts = tuple(f"{folder}/" for folder in spared)
     for file in store.list_all(name):
         if not file.name.startswith(starts or "\0") and file.name not in but:
@@ -33,7 +34,7 @@ def first_file(
 
 
 def table_around(store: LogStore, name: str) -> str | None:
-    """The folder above a place, up to the store's root (""), that has a table's log or metadata; or None.
+    """The folder above a place, up to the store's root (""), with a table's log or metadata, or None.
 
     >>> from deltanb.store.local import LocalStore
     >>> lake = LocalStore("lake")
@@ -53,9 +54,9 @@ def table_around(store: LogStore, name: str) -> str | None:
 def delete_folder(store: LogStore, folder: str = "", is_new: bool = False) -> list[str]:
     """Delete all files of a table's folder, those of its log first, so that no reader finds half a table.
 
-    Folders in it that have a log or metadata of their own are another table's and stay: they are returned.
-    So is the folder of metadata files in that of a Delta table that ``is_new``: others have begun one there.
-    What cannot be deleted stays, too.
+    Folders inside with their own log or metadata belong to other tables; they stay and are returned. So does
+    a folder of metadata files if the Delta table ``is_new``, since someone else began a table there. What
+    cannot be deleted stays, too.
     """
     start = f"{folder}/" if folder else ""
     names = [file.name[len(start):] for file in store.list_all(folder)]

@@ -1,8 +1,8 @@
-"""The database of a catalog: connections, transactions, and what is known when one of them fails.
+"""The database of a catalog: connections, transactions, and the outcome after a failure.
 
-What lives here: SQLite and PostgreSQL as one thing that reads and writes. A write is one transaction: it
-ended, or nothing happened, or (when the answer to its COMMIT is lost) a fresh connection is asked.
-What it does not know: what is in the tables, but for the row that tells whether a transaction ended.
+What lives here: a common interface to SQLite and PostgreSQL. A write is one transaction: it is committed, or
+nothing happened, or, if the answer to its COMMIT is lost, a new connection finds out.
+What it does not know: the content of the tables, except the row that proves that a transaction was committed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Undo(Exception):
-    """Raised within a write: what it did is rolled back, and the write returns ``result``."""
+    """Raised within a write to roll it back; the write returns ``result``."""
 
     def __init__(self, result: Any) -> None:
         super().__init__("rolled back")
@@ -49,14 +49,14 @@ class Undo(Exception):
 
 
 class Database:
-    """A catalog's database; its tables are made when it is opened for the first time.
+    """A catalog's database; its tables are created when it is first opened.
 
-    ``durability`` is that of the options where it is not given: ``sync`` waits for the disk at each COMMIT.
+    ``durability`` defaults to that of the options: ``sync`` waits for the disk at each COMMIT.
 
     Raises:
         InvalidArgument: neither ``sqlite:///FILE`` nor ``postgresql://…``.
         MissingDependency: the driver is not installed.
-        StorageError: the database cannot be reached, or is not one.
+        StorageError: the database cannot be reached, or is not a database.
 
     >>> with Database("sqlite:///catalog.db") as database:
     ...     database.place
@@ -100,7 +100,7 @@ class Database:
         self.engine.dispose()
 
     def read(self, work: Callable[[sa.Connection], T]) -> T:
-        """What ``work`` reads, each of its statements at an instant of its own.
+        """The result of ``work``, whose statements each read at their own instant.
 
         Raises:
             StorageError: the database cannot be read.
@@ -119,18 +119,18 @@ class Database:
         landed: Callable[[sa.Connection], T | None] | None = None, txn_id: str | None = None,
         is_durable: bool = True,
     ) -> T:
-        """What ``work`` returns, once the one transaction it ran in has ended; all or nothing.
+        """The result of ``work``, run in one transaction; all or nothing.
 
-        ``work`` runs again where the database ended its transaction because of another one, or where the
-        connection was found closed before COMMIT. ``landed`` is asked on a fresh connection where the
-        answer to COMMIT was lost: its result, or None where the transaction is not there. By then it
-        cannot land any more: whoever commits holds what :func:`hold_sequence` takes. What is not
-        ``is_durable`` does not wait for the disk, and may be lost where the power fails.
+        ``work`` runs again if the database aborted its transaction because of another one, or if the
+        connection was closed before COMMIT. If the answer to COMMIT is lost, ``landed`` reads on a new
+        connection: its result, or None if the transaction was not committed. It can no longer be committed by
+        then, since committing needs the lock of :func:`hold_sequence`. Without ``is_durable``, the write does
+        not wait for the disk, and may be lost in a power failure.
 
         Raises:
             StorageError: nothing was written.
-            CommitOutcomeUnknown: the database cannot be asked, or there is nothing to ask for.
-            MaxCommitRetriesExceeded: the database ended the transaction again and again.
+            CommitOutcomeUnknown: the database cannot be read, or there is no ``landed``.
+            MaxCommitRetriesExceeded: the database kept aborting the transaction.
         """
         for _ in range(MAX_ATTEMPTS):
             try:
@@ -162,7 +162,7 @@ class Database:
         self, lost: sa.exc.DBAPIError, landed: Callable[[sa.Connection], T | None] | None,
         txn_id: str | None,
     ) -> T:
-        """What became of a transaction whose COMMIT has no answer."""
+        """The outcome of a transaction whose COMMIT has no answer."""
         if landed is None:
             raise CommitOutcomeUnknown(
                 f"the catalog at {self.place} did not answer a COMMIT ({lost.orig}); look whether it did "
@@ -181,8 +181,8 @@ class Database:
         return result
 
     def ask(self, landed: Callable[[sa.Connection], T]) -> T:
-        """What ``landed`` reads on a fresh connection, after every transaction that is in its COMMIT,
-        whatever the deadline of a commit.
+        """The result of ``landed`` on a new connection, after every transaction that is in its COMMIT,
+        regardless of a commit's deadline.
 
         Raises:
             StorageError: the database cannot be asked.
@@ -193,7 +193,7 @@ class Database:
             return landed(connection)
 
     def _after_fork(self) -> None:
-        """Leave the parent its connections, and its threads their turn."""
+        """Leave the parent process its connections and locks."""
         self.engine.dispose(close=False)
         self._pid, self._turn = os.getpid(), threading.RLock()
 
@@ -210,9 +210,9 @@ class Database:
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
-        """One writer of this process at a time, where the database takes one.
+        """A block for one writer of this process at a time, if the database allows only one.
 
-        Threads that meet in SQLite sleep for up to a tenth of a second; here the next one goes on at once.
+        Threads waiting in SQLite sleep for up to a tenth of a second; here the next one continues at once.
         """
         if self._pid != os.getpid():
             self._after_fork()
@@ -244,28 +244,28 @@ class Database:
 
 
 def _patience() -> float:
-    """Seconds for which others that hold what is needed are waited for."""
+    """The seconds to wait for locks of others."""
     ends = deadline()
     return BUSY_SECONDS if ends is None else min(ends.left, MAX_WAIT)
 
 
 def hold_sequence(connection: sa.Connection) -> None:
-    """Be the one who commits next, until the transaction ends; whoever comes meanwhile waits.
+    """Take the lock to commit next, until the transaction ends.
 
-    SQLite has one writer anyway.
+    SQLite has only one writer anyway.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SEQUENCE_LOCK)))
 
 
 def hold_places(connection: sa.Connection) -> None:
-    """Be the one who takes a folder for a table next, as :func:`hold_sequence`."""
+    """Take the lock to assign a folder to a table, like :func:`hold_sequence`."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_PLACES_LOCK)))
 
 
 def _commit(connection: sa.Connection, transaction: sa.RootTransaction) -> sa.exc.DBAPIError | None:
-    """COMMIT; the error where its answer is lost."""
+    """COMMIT; returns the error if its answer is lost."""
     try:
         transaction.commit()
     except sa.exc.DBAPIError as error:
@@ -284,5 +284,5 @@ def _state(error: object) -> str | None:
 
 
 def _was_closed(error: object) -> bool:
-    """Whether a connection of the pool turned out to be closed: a server that was started anew."""
+    """Whether a pooled connection was closed, because the server was restarted."""
     return isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated

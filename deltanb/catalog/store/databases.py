@@ -1,8 +1,8 @@
-"""Databases a catalog can be in: how SQLite and PostgreSQL are opened.
+"""The databases of catalogs: how SQLite and PostgreSQL are opened.
 
-What lives here: what makes a write one transaction that waits for others and reaches the disk. SQLite:
-autocommit of the driver and ``BEGIN IMMEDIATE`` of our own, because a transaction that begins by reading
-cannot always go on to write. PostgreSQL: READ COMMITTED, for conditional updates and row locks.
+What lives here: the settings by which a write is one transaction that waits for others and reaches the disk.
+SQLite: the driver's autocommit with our own ``BEGIN IMMEDIATE``, because a transaction that begins by reading
+cannot always continue by writing. PostgreSQL: READ COMMITTED, for conditional updates and row locks.
 What it does not know: what is read or written.
 """
 
@@ -78,10 +78,9 @@ def _sqlite(url: sa.URL, sync: bool) -> sa.Engine:
 
 @contextmanager
 def waiting(connection: sa.Connection, seconds: float, reads: bool) -> Iterator[sa.Connection]:
-    """A connection of an engine that waits so long, to a tenth of a second, for others that hold what a
-    statement in the block needs.
+    """A connection on which statements in the block wait at most this long for locks, to a tenth of a second.
 
-    Where that is as long as ever, nothing is asked of the database for it.
+    If that is the default, nothing is sent to the database for it.
     """
     wait = math.ceil(seconds * 10) * 100
     connection.execution_options(dn_wait=wait)
@@ -97,15 +96,15 @@ def waiting(connection: sa.Connection, seconds: float, reads: bool) -> Iterator[
 
 
 def _postgresql_time(wait: int) -> int:
-    """Milliseconds as PostgreSQL takes them: 0 is for ever."""
+    """Milliseconds for PostgreSQL, where 0 means no limit."""
     return max(1, wait)
 
 
 def write_ahead(connection: Any) -> None:
-    """Have a database keep a write-ahead log, waiting for others that want the same of a new file.
+    """Switch a database to a write-ahead log, waiting for others that do the same on a new file.
 
-    Two that change the mode at once each hold what the other one needs, so SQLite tells one of them "locked"
-    without waiting as it does elsewhere.
+    Two that change the mode at once would deadlock, so SQLite reports "locked" to one of them without
+    waiting.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:

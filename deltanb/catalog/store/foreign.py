@@ -1,12 +1,12 @@
-"""What other programs do to a catalog's Iceberg tables in its database, taken into its history.
+"""Changes that other programs make to a catalog's Iceberg tables in its database, recorded in its history.
 
-What lives here: :class:`ForeignMoves`. PyIceberg's SqlCatalog and Java's JdbcCatalog make, move and drop rows
-of ``iceberg_tables`` beside this library, and write nothing down elsewhere. The row counts; the history
-follows it, before anybody reads the history and before anything is added to it.
-What it does not know: what is in a metadata file but when it was made, and which ones came before it.
+What lives here: :class:`ForeignMoves`. PyIceberg's SqlCatalog and Java's JdbcCatalog create, move and drop
+rows of ``iceberg_tables`` without recording it elsewhere. The row counts; the history is updated from it
+before it is read or extended.
+What it does not know: the content of a metadata file, except its time and its predecessors.
 
-The row says where a table is now. Its metadata file says where it was meanwhile: each of these moves is a
-transaction of the history, at the time of its commit as far as the order of the history allows.
+The row has the current location of a table. Its metadata file has the earlier ones: each of these moves
+becomes a transaction of the history, at the time of its commit as far as the order of the history allows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Made = tuple[str, "int | None"]  # a metadata file, and the epoch ms at which it
 
 @dataclass(frozen=True)
 class _Moved:
-    """A row that says something else than the history."""
+    """A row that differs from the history."""
 
     table_namespace: str
     table_name: str
@@ -50,7 +50,7 @@ class _Moved:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the metadata of a table that moved says."""
+    """The facts from a moved table's metadata."""
 
     path: list[Made]
     """The files before it, the oldest first, and then itself."""
@@ -59,7 +59,7 @@ class _Facts:
 
 
 class ForeignMoves:
-    """What others do to the Iceberg tables of the catalog ``catalog`` in a database."""
+    """The changes by others to Iceberg tables of ``catalog`` in a database."""
 
     def __init__(self, database: Database, catalog: str) -> None:
         self._database, self._catalog = database, catalog
@@ -67,12 +67,12 @@ class ForeignMoves:
         """How a metadata file is read. Without it a table's moves are one, made when it is noticed."""
 
     def take_in(self, with_drops: bool = False) -> None:
-        """Record what has not been recorded.
+        """Record new changes in the history.
 
-        Where nobody moved anything that is one statement, which reads an empty index.
+        Without changes this is one statement, which reads an empty index.
 
         Args:
-            with_drops: tables that were dropped, too: that looks at every table.
+            with_drops: also dropped tables, which requires reading every table.
 
         Raises:
             StorageError: the database cannot be read or written.
@@ -93,7 +93,8 @@ class ForeignMoves:
         return moved, dropped
 
     def _facts(self, moved: _Moved) -> _Facts:
-        """What a table's metadata says; where it cannot be read, the move stays a fact."""
+        """The facts from a table's metadata; without them if it cannot be read, since it moved all the
+        same."""
         place = moved.metadata_location
         if self.read_metadata is None:
             return _Facts([(place, None)])
@@ -109,7 +110,7 @@ class ForeignMoves:
     def _record(
         self, connection: sa.Connection, moved: Mapping[_Moved, _Facts], dropped: Sequence[str]
     ) -> bool:
-        """Within a transaction: of the tables that are still as they were seen, what was not recorded."""
+        """Within a transaction, record the changes of tables that have not moved since they were read."""
         mine: dict[str, list[Made]] = {}
         for row in sorted(moved, key=lambda row: row.dn_table_id or ""):  # as all transactions go
             table_id = row.dn_table_id or random_id()
@@ -139,23 +140,23 @@ class ForeignMoves:
 
 
 def _record_location(connection: sa.Connection, location: Any, table_id: str) -> None:
-    """Have a table the folder that its metadata names, which may lie elsewhere, if no other table has it."""
+    """Record the folder that a table's metadata names, wherever it is, unless another table has it."""
     if isinstance(location, str) and location and location.isprintable() and next(
             others_at(connection, location, [table_id]), None) is None:
         record_place(connection, location, table_id)
 
 
 def _log_of(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The log of a table's metadata files, which somebody else wrote."""
+    """The log of a table's metadata files, written by another program."""
     log = metadata.get("metadata-log")
     return [each for each in log if isinstance(each, dict)] if isinstance(log, list) else []
 
 
 def _events(table_id: str, known: str | None, path: list[Made], last: int) -> Iterable[Event]:
-    """One table's moves since the file that the history has.
+    """A table's moves since the file in the history.
 
-    Where the metadata does not name that file, because it is not the table's or was taken out of its log, the
-    moves after all that the history tells of count, and those before as one.
+    If the metadata does not name that file, because it is not the table's or was removed from its log, moves
+    after the end of the history are separate, and those before are one.
     """
     files = [file for file, _ in path]
     if known == files[-1]:  # recorded, and not noted in the row: by an earlier version of this library

@@ -1,8 +1,8 @@
-"""What happened in a catalog: its transactions in the order in which they ended, and what each moved.
+"""The history of a catalog: its transactions in the order of COMMIT, and what each moved.
 
-What lives here: the sequence number, which rises in the order of COMMIT: who has read up to one number never
-finds a smaller one later. Which tables a transaction moved, from where to where.
-What it does not know: what a table is. ``before`` and ``after`` are a version, or the location of metadata.
+What lives here: the sequence number, which rises in the order of COMMIT, so that a smaller number never
+appears after a larger one was read; and the tables that a transaction moved, from where to where.
+What it does not know: tables. ``before`` and ``after`` are a version, or the location of metadata.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def operations(self) -> dict[str, str]:
-        """What it did to each table, by the name that the table had; empty where nobody wrote that down.
+        """The operation on each table, by the name it had then; empty if not recorded.
 
         >>> Entry(1, "t", 0, None, '{"shop.orders": "WRITE"}', {}).operations
         {'shop.orders': 'WRITE'}
@@ -53,10 +53,10 @@ class Entry:
 
 
 class CatalogHistory(Displayable, Sequence[Entry]):
-    """Transactions of a catalog, newest first: a sequence that does not change and is shown as a table.
+    """Transactions of a catalog, newest first: an immutable sequence, shown as a table.
 
-    ``names`` has the tables that the catalog still has, by id, under the names of now; ``total`` is how many
-    transactions there are, those that a limit left out included.
+    ``names`` has the current names of existing tables by id; ``total`` is the number of all transactions,
+    including those left out by a limit.
 
     >>> history = CatalogHistory([Entry(2, "b", 0, "ada", None, {}), Entry(1, "a", 0, "ada", None, {})])
     >>> history[0].seq, len(history[1:]), history == [history[0], history[1]]
@@ -98,7 +98,7 @@ class CatalogHistory(Displayable, Sequence[Entry]):
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to tables and has no place in the history yet."""
+    """A change of tables that is not yet in the history."""
 
     time: int
     """Epoch milliseconds at which it is said to have happened."""
@@ -111,18 +111,18 @@ def record(
     connection: sa.Connection, txn_id: str, principal: str | None, summary: str | None,
     changes: Mapping[str, Change],
 ) -> int:
-    """Give a transaction its place and write what it moved; the last thing it does before COMMIT.
+    """Give a transaction its number and record what it moved; its last step before COMMIT.
 
-    From here on others who commit wait, so that no number is seen before a smaller one; none of them fails
-    for it.
+    From here on other commits wait, so that no number is visible before a smaller one; none of them fails
+    because of it.
     """
     return _append(connection, [(txn_id, Event(options.clock(), principal, summary, changes))])
 
 
 def record_events(connection: sa.Connection, events: Sequence[Event]) -> None:
-    """Give several events their places, each as a transaction of its own; see :func:`record`.
+    """Record several events as transactions; see :func:`record`.
 
-    None is recorded before the last one in the history, nor later than now.
+    Their times are not before the last one in the history, nor later than now.
     """
     if events:
         _append(connection, [(random_id(), event) for event in events])
@@ -152,30 +152,30 @@ _TXN, _CHANGE = txns.insert(), txn_changes.insert()
 
 
 def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
-    """The number of a transaction, or None where it is not there."""
+    """The number of a transaction, or None if it does not exist."""
     return connection.execute(sa.select(txns.c.seq).where(txns.c.txn_id == txn_id)).scalar()
 
 
 def newest_seq(connection: sa.Connection) -> int:
-    """The number of the last transaction, 0 without any."""
+    """The number of the last transaction, 0 if there is none."""
     return connection.execute(_LAST).scalar() or 0
 
 
 def newest_time(connection: sa.Connection) -> int:
-    """The time of the last transaction (epoch ms), 0 without any."""
+    """The time of the last transaction (epoch ms), 0 if there is none."""
     last = connection.execute(_LAST_TXN).first()
     return 0 if last is None else int(last.ts)
 
 
 def seq_at(connection: sa.Connection, time: int) -> int:
-    """The number of the last transaction up to a time (epoch ms), 0 where there is none."""
+    """The number of the last transaction up to a time (epoch ms), 0 if there is none."""
     return connection.execute(sa.select(sa.func.max(txns.c.seq)).where(txns.c.ts <= time)).scalar() or 0
 
 
 def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -> dict[str, str | None]:
-    """Where tables stood after a transaction, as their history has it: a version or a location as text.
+    """The tables' versions or locations after a transaction, as text.
 
-    None is a table that was dropped by then; one that was not there yet is left out.
+    None means a dropped table; tables that did not exist yet are left out.
     """
     rows = connection.execute(_POINTERS, {"with_ids": list(table_ids), "up_to": seq})
     return {row.table_id: row.after for row in rows}
@@ -212,5 +212,5 @@ def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:
 
 
 def text_of(pointer: int | str | None) -> str | None:
-    """A version or a location as history keeps it."""
+    """A version or a location as text in the history."""
     return None if pointer is None else str(pointer)

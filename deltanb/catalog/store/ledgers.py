@@ -1,9 +1,9 @@
-"""Two ledgers beside the tables: answers that were given, and files that may be nobody's.
+"""Two ledgers besides the tables: answers to requests, and files that may belong to no table.
 
-What lives here: answers by idempotency key, so that a request that comes again is answered and not done
-again; paths of files by the time after which they may be deleted. Both are written in the transaction
-they belong to.
-What it does not know: what a request or a file is.
+What lives here: answers by idempotency key, so that a repeated request is answered and not executed again;
+paths of files by the time after which they may be deleted. Both are written in the transaction they belong
+to.
+What it does not know: requests and files.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ class Answer:
 
 
 class Answers:
-    """The answers that a catalog has given to requests with a key."""
+    """The stored answers of a catalog to requests with a key."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def find(self, key: str, body_hash: str) -> Answer | None:
-        """The answer to a request that was here before, unless it has expired.
+        """The stored answer to a repeated request, unless it has expired.
 
         Raises:
-            IdempotencyKeyReused: the key came with another body.
+            IdempotencyKeyReused: the key was used with another body.
         """
         answer = self._database.read(lambda connection: _stored(connection, key))
         return None if answer is None or answer.expires <= options.clock() else _same(answer, body_hash)
 
     def keep(self, answer: Answer) -> Answer:
-        """Keep an answer; returns the one that counts, which is another's where that was first.
+        """Store an answer; returns the one that counts, which is another one if that was first.
 
         Raises:
-            IdempotencyKeyReused: the key came with another body.
+            IdempotencyKeyReused: the key was used with another body.
         """
         def landed(connection: sa.Connection) -> Answer | None:
             stored = _stored(connection, answer.key)
@@ -69,15 +69,15 @@ class Answers:
         return self._database.write(lambda connection: keep(connection, answer) or answer, landed)
 
     def forget(self, now: int) -> int:
-        """Delete the answers that have expired; returns how many."""
+        """Delete expired answers; returns their number."""
         gone = idempotency.delete().where(idempotency.c.expires <= now)
         return self._database.write(lambda connection: connection.execute(gone).rowcount)
 
 
 def keep(connection: sa.Connection, answer: Answer) -> Answer | None:
-    """Keep an answer within a transaction; returns the one that is there already, or None.
+    """Store an answer within a transaction; returns an existing one, or None.
 
-    Where another transaction is about to keep an answer to the same key, this waits until that one ends.
+    Waits for another transaction that is storing an answer for the same key.
     """
     _check_key(answer.key)
     row = insert(connection, idempotency).values(**vars(answer))
@@ -110,22 +110,22 @@ def _check_key(key: str) -> None:
 
 
 class Garbage:
-    """Files that are nobody's unless a commit takes them back: recorded before they are written.
+    """Files that are garbage unless a commit takes them back, recorded before they are written.
 
-    Who deletes them claims them first, and from then on no commit can take them back: between the two
-    there is no moment at which a file of a table is deleted.
+    They are claimed before they are deleted, and from then on no commit can take them back. So no file of a
+    table is ever deleted.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def record(self, paths: Iterable[str], reason: str, not_before: int) -> None:
-        """Note files that are about to be written; from ``not_before`` (epoch ms) on they may be deleted.
+        """Record files that are about to be written; they may be deleted from ``not_before`` (epoch ms) on.
 
-        A path that is noted already gets the new time, unless it is being deleted.
+        A path that is recorded already gets the new time, unless it is being deleted.
 
         Raises:
-            StorageError: it is not known to be noted; write nothing.
+            StorageError: they may not be recorded; write nothing.
         """
         rows = [as_garbage(path, reason, not_before) for path in dict.fromkeys(paths)]
 
@@ -135,9 +135,9 @@ class Garbage:
             raise StorageError(str(error)) from error
 
     def due(self, now: int, size: int = 1000) -> list[tuple[str, str]]:
-        """What is recorded with a time up to ``now``, the oldest first: (path, reason).
+        """The (path, reason) of records up to ``now``, oldest first.
 
-        Only looks; who deletes claims first.
+        Only reads; paths have to be claimed before deleting.
         """
         query = sa.select(garbage.c.path, garbage.c.reason).where(garbage.c.not_before <= now).order_by(
             garbage.c.not_before, garbage.c.path).limit(size)
@@ -145,9 +145,9 @@ class Garbage:
                 self._database.read(lambda connection: connection.execute(query).all())]
 
     def claim(self, paths: Iterable[str], now: int) -> list[str]:
-        """Those of the paths that may be deleted now, and that no commit can take back any more.
+        """Claim paths for deletion; returns those that no commit can take back any more.
 
-        Whoever stops halfway finds them due again.
+        After an interruption they are due again.
         """
         paths = sorted(set(paths))
 

@@ -1,7 +1,7 @@
 """Names in a catalog: namespaces, tables, and the pages in which they are listed.
 
-What lives here: which names a catalog takes, how a namespace is stored (its parts joined by dots, as
-PyIceberg's and Java's catalogs in a database do it), and the tokens of pages.
+What lives here: which names a catalog allows, how a namespace is stored (its parts joined by dots, as in
+PyIceberg's and Java's catalogs in a database), and the tokens of pages.
 What it does not know: the database.
 """
 
@@ -45,7 +45,7 @@ class TableName(NamedTuple):
         """A name from text with dots, or from (namespace, name), its parts checked.
 
         Raises:
-            InvalidArgument: a part that no name may have, or no namespace.
+            InvalidArgument: a part that is not allowed, or no namespace.
         """
         if isinstance(name, str):
             *namespace, last = name.split(".")
@@ -70,7 +70,7 @@ def parts_of(namespace: Any, whole: str | None = None) -> tuple[str, ...]:
     (('sales', 'eu'), ('sales', 'eu'))
 
     Raises:
-        InvalidArgument: no parts, or one that no name may have.
+        InvalidArgument: no parts, or one that is not allowed.
     """
     if not isinstance(namespace, Iterable):
         raise InvalidArgument(f"{shown(namespace)} is not a namespace's name; give 'namespace'")
@@ -83,7 +83,7 @@ def parts_of(namespace: Any, whole: str | None = None) -> tuple[str, ...]:
 
 
 def check_part(part: Any, whole: str) -> None:
-    """Refuse what no part of a name may be: it becomes a folder's name, and dots are what joins parts.
+    """Refuse an invalid part of a name: it becomes a folder's name, and dots join parts.
 
     Raises:
         InvalidArgument: not text, empty, with a dot or a slash, unprintable, or longer than 255 characters.
@@ -121,7 +121,7 @@ class Page(NamedTuple, Generic[T]):
 
     @classmethod
     def of(cls, keys: list[str], items: list[T], size: int) -> Page[T]:
-        """A page of ``size`` rows out of up to ``size + 1``, the last of which says that there are more."""
+        """A page of ``size`` rows out of up to ``size + 1``; an extra row means that there are more."""
         return cls(tuple(items[:size]), token_after(keys[size - 1]) if len(items) > size else None)
 
 
@@ -135,7 +135,7 @@ def token_after(key: str) -> str:
 
 
 def key_of(token: str | None) -> str:
-    """The name after which a page begins: the empty one, which is before all others, for no token.
+    """The name after which a page begins; without a token the empty one, which precedes all others.
 
     Raises:
         InvalidArgument: not a token of a page.
@@ -148,7 +148,7 @@ def key_of(token: str | None) -> str:
 
 
 def check_size(size: Any) -> int:
-    """The size of a page, refused where it is not one.
+    """The checked size of a page.
 
     Raises:
         InvalidArgument: not an integer of at least 1; more than 10,000 is 10,000.

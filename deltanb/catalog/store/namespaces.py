@@ -1,9 +1,9 @@
-"""Namespaces of a catalog: made, listed, described, dropped.
+"""Namespaces of a catalog: created, listed, described, dropped.
 
-What lives here: when a namespace is there, by the rule of PyIceberg's and Java's catalogs: it has
-properties, or a table, or a namespace inside it is there. One that is made has the property ``exists``, as
-theirs do; it is the row that a drop and a new table meet at, and nobody sees it.
-What it does not know: tables, but for the namespace each is in.
+What lives here: when a namespace exists, by the rule of PyIceberg's and Java's catalogs: it has properties, a
+table, or a nested namespace. A created one has the property ``exists``, as theirs do; it is the row on which
+a drop and a new table conflict, and it is never shown.
+What it does not know: tables, except the namespace of each.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Namespaces:
         self._database, self._catalog = database, catalog
 
     def create(self, namespace: Any, properties: Mapping[str, str] | None = None) -> None:
-        """Make a namespace; those around it need not be there, and are from then on.
+        """Create a namespace, with missing parents.
 
         Raises:
-            NamespaceAlreadyExists: it is there.
-            InvalidArgument: a name or a property that none may have.
+            NamespaceAlreadyExists: it exists.
+            InvalidArgument: a name or a property that is not allowed.
         """
         name = joined(parts_of(namespace))
         rows = {**_checked(properties or {}), EXISTS: "true"}
@@ -57,17 +57,17 @@ class Namespaces:
         self._database.write(work)
 
     def exists(self, namespace: Any) -> bool:
-        """Whether a namespace is there."""
+        """Whether a namespace exists."""
         name = joined(parts_of(namespace))
         return self._database.read(lambda connection: _exists(connection, self._catalog, name))
 
     def children(
         self, parent: Any = (), token: str | None = None, size: int = MAX_PAGE
     ) -> Page[tuple[str, ...]]:
-        """A page of the namespaces directly inside a parent; without one, of those at the top.
+        """A page of the namespaces directly inside a parent, or of the top-level ones.
 
         Raises:
-            NamespaceNotFound: the parent is not there.
+            NamespaceNotFound: there is no such parent.
         """
         parts, after, size = parts_of(parent) if parent else (), key_of(token), check_size(size)
         prefix = f"{joined(parts)}." if parts else ""
@@ -108,7 +108,7 @@ class Namespaces:
     def update(
         self, namespace: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> list[str]:
-        """Set and remove properties; returns those of ``removals`` that were there.
+        """Set and remove properties; returns those of ``removals`` that existed.
 
         Raises:
             NamespaceNotFound: it is not there.
@@ -154,7 +154,7 @@ class Namespaces:
 
 
 def hold_namespace(connection: sa.Connection, catalog: str, name: str, for_change: bool = False) -> None:
-    """Keep a namespace from being dropped, and with ``for_change`` from changes, until the transaction ends.
+    """Lock a namespace against drops, and with ``for_change`` against changes, until the transaction ends.
 
     Raises:
         NamespaceNotFound: it is not there.
@@ -196,7 +196,7 @@ def every_namespace(catalog: str, prefix: str = "") -> sa.CompoundSelect[Any]:
 
 
 def require_namespace(connection: sa.Connection, catalog: str, name: str) -> None:
-    """Refuse a namespace that is not there.
+    """Refuse a namespace that does not exist.
 
     Raises:
         NamespaceNotFound: there are no properties of it, and nothing is inside.
@@ -206,7 +206,7 @@ def require_namespace(connection: sa.Connection, catalog: str, name: str) -> Non
 
 
 def _exists(connection: sa.Connection, catalog: str, name: str) -> bool:
-    """Whether there are properties, or anything inside."""
+    """Whether a namespace has properties, or anything inside."""
     here = sa.select(sa.literal(1)).where(*_rows(catalog, name)).limit(1)
     return connection.execute(here).first() is not None or _is_filled(connection, catalog, name)
 

@@ -1,15 +1,16 @@
-"""Whose a folder is: the one answer, for whoever takes a folder for a table or deletes what is in one.
+"""The owners of folders: the only place that decides whether a table may take a folder, or files may be
+deleted.
 
-What lives here: the folders of tables, registered or about to be, under one spelling each (links followed),
-and the rule that no two tables' folders are one or lie in each other. It is looked at in the transaction
-that takes the folder, and those come one after the other.
-What it does not know: what lies in a folder (``warehouse.contents``), and who may ask.
+What lives here: the folders of tables, registered or about to be, in one spelling each (links resolved), and
+the rule that no two tables' folders are equal or nested. It is checked in the transaction that takes the
+folder; these transactions are serialized.
+What it does not know: the contents of a folder (``warehouse.contents``), and permissions.
 
-A table has its folder from its registration until it is dropped; an Iceberg table those that it had before,
-too, since its files stay there. The files that a dropped table leaves are its namespace's: a table that is
-made of them, or an Iceberg table that is made beside them, may have their folder. A folder in which a table
-is being made, or whose files are being deleted, is noted in the ledger of garbage with the table's id: it is
-that table's, and nobody else's.
+A table owns its folder from its registration until it is dropped; an Iceberg table also its previous ones,
+since its files stay there. The files that a dropped table leaves belong to its namespace: a table made from
+them, or an Iceberg table created beside them, may have their folder. A folder in which a table is being
+created, or whose files are being deleted, is recorded as garbage with the table's id, and belongs to that
+table only.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ EVERYONE = "everyone"
 
 @dataclass(frozen=True)
 class FolderNote:
-    """Why a folder is noted as garbage: what it is of, by its id, and who noted it.
+    """The reason why a folder is recorded as garbage: its table's id, and who recorded it.
 
     >>> FolderNote.of(FolderNote(PURGED, "9c12", "ada").reason)
     FolderNote(why='a table that was purged', table_id='9c12', who='ada')
@@ -59,12 +60,12 @@ class FolderNote:
 
     @property
     def reason(self) -> str:
-        """As the ledger has it."""
+        """The text in the ledger."""
         return f"{self.why} {self.table_id} of {self.who}"
 
     @classmethod
     def of(cls, reason: str) -> FolderNote | None:
-        """What a reason says; None of one that is about a file."""
+        """The parsed reason; None if it concerns a file."""
         match = _REASON.fullmatch(reason)
         return None if match is None else cls(match[1], match[2], match[3] or EVERYONE)
 
@@ -73,7 +74,7 @@ _REASON = re.compile(f"({NEW_TABLE}|{STAGED}|{PURGED})(?: (\\S+) of (.+))?")
 
 
 def key_of(location: str) -> str:
-    """The one spelling of a place: of a folder of this machine, where its links lead.
+    """The canonical spelling of a place; for a local folder, with links resolved.
 
     >>> key_of("file:///lake/t/"), key_of("s3a://bucket/t")
     ('/lake/t', 's3://bucket/t')
@@ -83,7 +84,7 @@ def key_of(location: str) -> str:
 
 
 def staged_id(catalog: str, name: TableName) -> str:
-    """By what a folder is noted that is staged for an Iceberg table: whoever makes one of the name has it.
+    """The id of a folder staged for an Iceberg table, which the creator of a table of that name gets.
 
     >>> staged_id("default", TableName.of("shop.big orders"))
     'default/shop.big%20orders'
@@ -92,12 +93,12 @@ def staged_id(catalog: str, name: TableName) -> str:
 
 
 def opened(location: str) -> LogStore:
-    """The store of a place, as its text says: nothing in it is decoded."""
+    """The store of a place; nothing in its text is decoded."""
     return store_for(address_of(location))
 
 
 def folder_of_file(metadata_location: str) -> str:
-    """The folder of the Iceberg table that a metadata file is of, as far as its name tells.
+    """The folder of a metadata file's Iceberg table, by the file's path.
 
     >>> folder_of_file("s3://b/t/metadata/0.metadata.json"), folder_of_file("/lake/0.metadata.json")
     ('s3://b/t', '/lake')
@@ -106,12 +107,12 @@ def folder_of_file(metadata_location: str) -> str:
 
 
 def take(connection: sa.Connection, location: str, table_id: str, also: Iterable[str] = ()) -> None:
-    """Within a transaction: a folder is a table's from now on; a note of it as garbage is taken out.
+    """Within a transaction, assign a folder to a table; removes its record as garbage.
 
-    ``also`` are other ids under which the same table noted the folder.
+    ``also`` are other ids under which the same table recorded the folder.
 
     Raises:
-        TableAlreadyExists: it is another table's, or lies in one's or around it.
+        TableAlreadyExists: the folder is another table's, or inside or around one.
         DataFileNotFound: it was claimed to be deleted.
     """
     hold_places(connection)
@@ -121,10 +122,10 @@ def take(connection: sa.Connection, location: str, table_id: str, also: Iterable
 
 
 def note_folder(connection: sa.Connection, location: str, what: FolderNote, not_before: int) -> None:
-    """Within a transaction: a table is about to be made in a folder, which may be deleted from a time on.
+    """Within a transaction, record a folder for a table to be created; it may be deleted from a time on.
 
     Raises:
-        TableAlreadyExists: as :func:`take`, or somebody else noted it for a table of the same id.
+        TableAlreadyExists: as in :func:`take`, or someone else recorded it for a table of the same id.
     """
     hold_places(connection)
     require_free(connection, location, {what.table_id})
@@ -137,10 +138,10 @@ def note_folder(connection: sa.Connection, location: str, what: FolderNote, not_
 
 
 def require_free(connection: sa.Connection, location: str, table_ids: Iterable[str | None] = ()) -> None:
-    """Refuse a folder that is another table's than those with the ids, or that lies in one or around it.
+    """Refuse a folder that is equal to, inside or around the folder of a table without one of the ids.
 
     Raises:
-        TableAlreadyExists: it is.
+        TableAlreadyExists: another table has the folder.
     """
     other = next(others_at(connection, location, table_ids), None)
     if other is not None:
@@ -154,7 +155,7 @@ def require_free(connection: sa.Connection, location: str, table_ids: Iterable[s
 def others_at(
     connection: sa.Connection, location: str, table_ids: Iterable[str | None] = ()
 ) -> Iterator[str]:
-    """The folders of other tables than those with the ids that are a place, lie in it or around it."""
+    """The folders of tables without one of the ids that are equal to, inside or around a place."""
     mine, spared = key_of(location), set(table_ids)
     inside = f"{mine}/"
     _record_missing(connection)
@@ -198,27 +199,27 @@ def _record_missing(connection: sa.Connection) -> None:
 
 
 def record_place(connection: sa.Connection, location: str, table_id: str) -> None:
-    """Within a transaction: a folder is a table's, whatever else it is."""
+    """Within a transaction, record a table's folder without checks."""
     place = key_of(location)
     connection.execute(places.delete().where(places.c.place == place, places.c.left_in_catalog.is_not(None)))
     connection.execute(_RECORD, {"place": place, "table_id": table_id})
 
 
 def leave(connection: sa.Connection, table_id: str, catalog: str, namespace: str) -> None:
-    """Within a transaction: a table is dropped, and its files stay with the namespace that it was in."""
+    """Within a transaction, leave a dropped table's files to its namespace."""
     connection.execute(places.update().where(places.c.table_id == table_id).values(
         left_in_catalog=catalog, left_in_namespace=namespace))
 
 
 def left_in(connection: sa.Connection, location: str, catalog: str) -> tuple[str, ...]:
-    """The namespaces of tables of a catalog that were dropped and left their files in exactly this folder."""
+    """The namespaces of dropped tables of a catalog that left their files in exactly this folder."""
     query = sa.select(places.c.left_in_namespace).where(
         places.c.place == key_of(location), places.c.left_in_catalog == catalog).distinct()
     return tuple(connection.execute(query).scalars())
 
 
 def places_of(connection: sa.Connection, table_id: str) -> list[str]:
-    """The folders of a table, those that it had before too."""
+    """The folders of a table, including previous ones."""
     _record_missing(connection)
     mine = sa.select(places.c.place).where(
         places.c.table_id == table_id, places.c.left_in_catalog.is_(None)).order_by(places.c.place)
@@ -233,7 +234,7 @@ def every_place(connection: sa.Connection) -> list[tuple[str, str]]:
 
 
 def folder_note(connection: sa.Connection, location: str) -> FolderNote | None:
-    """Why exactly this folder is noted as garbage; None if it is not, or is being deleted."""
+    """Why this folder is recorded as garbage; None if it is not, or is being deleted."""
     query = sa.select(garbage.c.reason).where(garbage.c.path == key_of(location), sa.not_(garbage.c.swept))
     reason = connection.execute(query).scalar()
     return None if reason is None else FolderNote.of(reason)

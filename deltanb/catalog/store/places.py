@@ -1,8 +1,9 @@
-"""A warehouse: the folder below which all tables of a catalog lie.
+"""A warehouse: the folder that contains all tables of a catalog.
 
-What lives here: which locations are inside it, where a new table goes, and the name a location has in the
-warehouse's store. A location is text, kept as its client wrote it; Iceberg's clients decode nothing in it.
-What it does not know: what lies at a location.
+What lives here: which locations are inside it, the location of a new table, and a location's name in the
+warehouse's store. A location is stored exactly as its client wrote it; Iceberg's clients decode nothing in
+it.
+What it does not know: the contents of a location.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BEGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/+|/+")
 
 
 class Warehouse:
-    """The folder, given by path, ``file:`` URI, other URI or store, below which all tables lie.
+    """The folder that contains all tables, given by path, ``file:`` URI, other URI or store.
 
     >>> lake = Warehouse("lake")
     >>> uri = lake.uri
@@ -62,7 +63,7 @@ class Warehouse:
         return f"Warehouse({self.uri!r})"
 
     def new_location(self, name: TableName, table_uuid: str) -> str:
-        """Where a new table goes: a folder that is its own, also when another one had its name before.
+        """A new table's folder, which is unique even if an earlier table had its name.
 
         >>> Warehouse("lake").new_location(TableName.of("a.b.t"), "9c12d441-03fe").rpartition("/lake/")[2]
         'a/b/t-9c12d441'
@@ -75,8 +76,8 @@ class Warehouse:
         """The name of a location in the store.
 
         Raises:
-            BadRequest: it is outside of the warehouse, or the warehouse itself, or not a plain path;
-                ``field`` is named.
+            BadRequest: it is outside of the warehouse, the warehouse itself, or not a plain path; names
+                ``field``.
         """
         if not location.isprintable():
             refuse(field, "has characters that cannot be printed")
@@ -99,11 +100,11 @@ class Warehouse:
         return store_for(beside(self.store, address_of(location)))
 
     def table_location(self, location: str, field: str) -> str:
-        """A location that a table may have, without slashes at its end.
+        """A location that is allowed for a table, without slashes at its end.
 
         Raises:
-            BadRequest: see :meth:`name_of`; there is a link on its way, or an encoded dot or slash; or it is
-                too long.
+            BadRequest: see :meth:`name_of`; or its path has a link, or an encoded dot or slash, or is too
+            long.
         """
         location = location.rstrip("/")
         if len(location) > MAX_LOCATION:
@@ -117,7 +118,7 @@ class Warehouse:
         return location
 
     def _refuse_links(self, name: str, location: str, field: str) -> None:
-        """A link is followed by whoever writes or deletes below it: it would be another place's name."""
+        """Refuse links, which writes and deletes would follow to another place."""
         root, place = self.store.local_path(""), self.store.local_path(name)
         if root is not None and place is not None and (
                 os.path.realpath(place) != os.path.join(os.path.realpath(root), name)):
@@ -126,9 +127,9 @@ class Warehouse:
     def vacant_location(
         self, location: str, field: str, spared: Iterable[str] = (), but: Collection[str] = ()
     ) -> str:
-        """A location that is nobody's: no file lies below it, and no table around it.
+        """A free location: without files below it, and without a table around it.
 
-        ``spared`` are folders whose files may lie there, ``but`` names of files that may.
+        Files in ``spared`` folders and those named in ``but`` are allowed.
 
         Raises:
             BadRequest: see :meth:`table_location`; there is a file, or the folder is in a table's.

@@ -1,9 +1,9 @@
-"""Ratification: many tables move in one transaction of the database, or none does.
+"""Ratification: several tables move in one transaction of the database, or none does.
 
-What lives here: what is proposed and asserted of a table, and how each is done within the transaction. Tables
-go in the order of their ids, so that no two transactions wait for each other in a circle; a table's row in
+What lives here: proposals and assertions about tables, and how they are executed within the transaction.
+Tables are processed in the order of their ids, so that transactions do not deadlock; a table's row in
 ``iceberg_tables`` comes before its row in ``dn_delta_tables``, here and in every other transaction.
-What it does not know: conflict rules and requirements. Who is refused reads what it lost to, and decides.
+What it does not know: conflict rules and requirements. A refused transaction reads its winners and decides.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["Asserted", "DeltaCommit", "IcebergSwap", "Ratified", "Refused", "mov
 class DeltaCommit:
     """Version ``version`` of a Delta table: right after the latest one, or not at all.
 
-    The commit is the staged file ``file_name``, or ``inline``, its content. What the catalog keeps of the
-    table beside its version stays as it is where the commit does not say anything else.
+    The commit is the staged file ``file_name``, or ``inline``, its content. Protocol and metadata in the
+    catalog stay unchanged unless the commit sets them.
     """
 
     table_id: str
@@ -49,7 +49,7 @@ class DeltaCommit:
 class IcebergSwap:
     """An Iceberg table's metadata file becomes ``after`` if it is ``before``; None: the table is new.
 
-    ``places`` are folders that are its own from then on.
+    ``places`` are folders that it owns from then on.
     """
 
     table_id: str
@@ -72,7 +72,7 @@ class Asserted:
 class Refused:
     """Nothing moved. ``latest`` has each table that is not where it was expected, and where it is.
 
-    None stands for a table that is not there under its name: dropped, or renamed.
+    None means that no table has this name: it was dropped or renamed.
     """
 
     latest: Mapping[str, int | str | None]
@@ -103,7 +103,7 @@ def ordered(proposals: Sequence[Member], assertions: Sequence[Asserted]) -> list
 def moved(
     connection: sa.Connection, catalog: str, txn_id: str, members: Sequence[Member]
 ) -> tuple[dict[str, Change], dict[str, int | str | None]]:
-    """Do what is proposed and check what is asserted: what was moved, and who stands elsewhere and where.
+    """Execute proposals and check assertions; returns what moved, and the tables that are elsewhere.
 
     All members are tried, so that who is refused hears of all tables at once; then the caller rolls back.
     """

@@ -1,7 +1,7 @@
 """The tables of a catalog: registered, loaded, listed, renamed, dropped.
 
-What lives here: a table's row, and that a name is one table's at a time.
-What it does not know: what is in a table's log or metadata file. Versions and locations are values.
+What lives here: a table's row, and the uniqueness of names.
+What it does not know: the content of a table's log or metadata file. Versions and locations are values.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ ADDED_IDS = 3  # tries to load a table whose row another catalog changes meanwhi
 
 @dataclass(frozen=True)
 class Claims:
-    """Whose a folder is."""
+    """The claims on a folder."""
 
     other: str | None
     """The folder of another table that is this one, lies in it or around it."""
@@ -101,13 +101,13 @@ class Registry:
         self._writer = writer or database
 
     def through(self, writer: Database) -> Registry:
-        """The same tables; changes go through ``writer``, which is more than the database itself."""
+        """The same tables, with changes through ``writer`` instead of the database itself."""
         return Registry(self._database, self._catalog, self._foreign, writer)
 
     def register_iceberg(
         self, name: Any, metadata_location: str, table_id: str | None = None, principal: str | None = None
     ) -> TableRow:
-        """Make a row for an Iceberg table whose metadata file is written.
+        """Create a row for an Iceberg table whose metadata file is written.
 
         Raises:
             TableAlreadyExists: the name is taken, by a table or a view.
@@ -128,9 +128,9 @@ class Registry:
         principal: str | None = None, ict: int | None = None, etag: str | None = None,
         protocol: str | None = None, metadata: str | None = None,
     ) -> TableRow:
-        """Make a row for a Delta table whose log has all versions up to ``version`` in its folder.
+        """Create a row for a Delta table whose log has all versions up to ``version`` in its folder.
 
-        A folder that was noted as garbage for this table is none from then on.
+        Removes a record of the folder as garbage for this table.
 
         Raises:
             TableAlreadyExists: the name is taken, or the location is another table's, or lies in one's or
@@ -160,7 +160,7 @@ class Registry:
         return self._recorded(work, "register", principal, table_id, None, str(version))
 
     def claims_on(self, location: str, table_ids: Iterable[str | None] = ()) -> Claims:
-        """Whose a folder is for a table that has, or will have, one of the ids.
+        """The claims on a folder from the view of a table that has, or will have, one of the ids.
 
         Raises:
             StorageError: the database cannot be asked.
@@ -187,10 +187,10 @@ class Registry:
         return places
 
     def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
-        """Refuse a folder that is another table's than the one with an id, and a name that is taken.
+        """Refuse the folder of a table with another id, and a name that is taken.
 
         Raises:
-            TableAlreadyExists: it is, or it lies in another's or around it.
+            TableAlreadyExists: the name is taken, or the folder is another table's, or inside or around one.
             StorageError: the database cannot be asked.
         """
         def work(connection: sa.Connection) -> bool:
@@ -203,8 +203,7 @@ class Registry:
         self._database.write(work, work, is_durable=False)
 
     def note_folder(self, location: str, what: FolderNote, not_before: int) -> None:
-        """Note a folder in which a table is about to be made; from ``not_before`` (epoch ms) on it may be
-        deleted.
+        """Record a folder for a table to be created; from ``not_before`` (epoch ms) on it may be deleted.
 
         Raises:
             TableAlreadyExists: it is another table's, or lies in one's or around it.
@@ -216,7 +215,7 @@ class Registry:
             raise StorageError(str(error)) from error
 
     def forget_folder(self, location: str) -> None:
-        """Take out the note of a folder whose table is deleted.
+        """Remove the record of a folder whose table is deleted.
 
         Raises:
             StorageError: the database cannot be asked.
@@ -225,7 +224,7 @@ class Registry:
         self._database.write(lambda connection: connection.execute(gone).rowcount)
 
     def is_registered(self, table_id: str) -> bool:
-        """Whether there is a table with an id, once a registration that is under way has ended.
+        """Whether a table with an id exists, after any pending registration has ended.
 
         Raises:
             StorageError: the database cannot be asked.
@@ -258,7 +257,7 @@ class Registry:
         return rows
 
     def find_many(self, names: Iterable[Any]) -> dict[TableName, TableRow]:
-        """As :meth:`load_many`, without those that are not there."""
+        """Like :meth:`load_many`, without those that do not exist."""
         unique = list(dict.fromkeys(map(TableName.of, names)))
         keys = [(joined(name.namespace), name.name) for name in unique]
         for _ in range(ADDED_IDS):
@@ -300,7 +299,7 @@ class Registry:
         return Page.of([row.name.name for row in rows], rows, size)
 
     def every(self, size: int = 1000) -> Iterator[TableRow]:
-        """All tables of the catalog, by namespace and name, read in pages; those without an id get none."""
+        """All tables of the catalog, by namespace and name, read in pages; no missing ids are assigned."""
         columns = iceberg_tables.c
         key = sa.tuple_(columns.table_namespace, columns.table_name)
         after: tuple[str, str] | None = None
@@ -354,20 +353,20 @@ class Registry:
         purged_from: int | None = None, purged_by: str | None = None, table_id: str | None = None,
         purged_places: Iterable[str] = (),
     ) -> TableRow | None:
-        """Take a table out of the catalog; its files stay. Returns what it was.
+        """Drop a table; its files stay. Returns its row.
 
         Args:
-            published: only if all versions that are ratified are in its folder; None is returned where one
-                is not.
-            purged_from: from this time (epoch ms) on the files of a Delta table are garbage, and those in
-                ``purged_places``.
-            purged_by: whose token said so.
+            published: only if all ratified versions are in its folder; else returns None.
+            purged_from: the time (epoch ms) from which the files of a Delta table, and those in
+                ``purged_places``, are garbage.
+            purged_by: the owner of the token that purged it.
             table_id: only if it is the table with this id.
-            purged_places: the folders of an Iceberg table that is purged. The files of a table that is not
-                are its namespace's from now on.
+            purged_places: the folders of a purged Iceberg table. Files of a table that is not purged belong
+            to
+                its namespace from then on.
 
         Raises:
-            TableNotFound: no table of that name, or another one than that of the id.
+            TableNotFound: no table of that name, or one with another id.
         """
         name = TableName.of(name)
         dropped = self.load(name)

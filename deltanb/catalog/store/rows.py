@@ -1,7 +1,7 @@
-"""A table's row in the catalog: what it says, and how it is found and made within a transaction.
+"""A table's row in the catalog, and how it is read and created within a transaction.
 
-What lives here: the row as a value, its primary key, and that a name is one table's at a time.
-What it does not know: when a row is made or moved.
+What lives here: the row as a value, its primary key, and the uniqueness of names.
+What it does not know: when a row is created or moved.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["DeltaState", "TableRow", "insert_iceberg", "named", "note_known", "r
 
 @dataclass(frozen=True)
 class DeltaState:
-    """What the catalog knows of a Delta table: where it is, and how far it and its log are."""
+    """The catalog's record of a Delta table: its place, its latest and its published version."""
 
     location: str
     latest: int
@@ -61,7 +61,7 @@ class TableRow:
 def insert_iceberg(
     connection: sa.Connection, catalog: str, name: TableName, table_id: str, location: str
 ) -> None:
-    """Make an Iceberg table's row within a transaction.
+    """Create an Iceberg table's row within a transaction.
 
     Raises:
         TableAlreadyExists: the name or the id is taken.
@@ -73,7 +73,8 @@ def insert_iceberg(
 
 
 def note_known(connection: sa.Connection, catalog: str, table_id: str) -> None:
-    """Within a transaction: the history has an Iceberg table, so that a drop by others is noticed."""
+    """Within a transaction, mark an Iceberg table as known to the history, so that a drop by others is
+    noticed."""
     connection.execute(insert(connection, known_iceberg_tables).values(
         table_id=table_id, catalog_name=catalog).on_conflict_do_nothing())
 
@@ -86,7 +87,7 @@ def named(catalog: str, name: TableName) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def insert_row(connection: sa.Connection, catalog: str, name: TableName, table_id: str, **more: Any) -> None:
-    """Make a row of any kind; see :func:`insert_iceberg`."""
+    """Create a row of any kind; see :func:`insert_iceberg`."""
     hold_namespace(connection, catalog, joined(name.namespace))
     row = {"catalog_name": catalog, "table_namespace": joined(name.namespace), "table_name": name.name,
            "dn_table_id": table_id, **more}
@@ -111,14 +112,14 @@ def is_table(format: str | None = None) -> sa.ColumnElement[bool]:
 
 
 def select_rows() -> sa.Select[Any]:
-    """Tables with what is known of those that are Delta tables, in one statement."""
+    """A statement for tables, joined with the records of Delta tables."""
     columns = (column for column in delta_tables.c if column.name != "table_id")
     return sa.select(iceberg_tables, *columns).select_from(
         iceberg_tables.outerjoin(delta_tables, delta_tables.c.table_id == iceberg_tables.c.dn_table_id))
 
 
 def row_of(row: Any) -> TableRow:
-    """A row of :func:`select_rows` as a value."""
+    """A row of :func:`select_rows` as a value, :class:`TableRow`."""
     name = TableName(tuple(row.table_namespace.split(".")), row.table_name)
     if row.iceberg_type != "DELTA":
         return TableRow(

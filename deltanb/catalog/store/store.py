@@ -1,6 +1,6 @@
 """A catalog in a database: many tables, Delta and Iceberg, that move together or not at all.
 
-What lives here: what is asked of the database as a whole: ratify, outcome, history, and the commits of Delta
+What lives here: operations on the database as a whole: ratify, outcome, history, and the commits of Delta
 tables that are not in their folders yet. The parts are ``namespaces``, ``tables``, ``answers``, ``garbage``.
 What it does not know: files, logs, HTTP.
 """
@@ -38,7 +38,7 @@ NEVER = 2**62  # a claim is not due to be deleted: its file is, at once
 
 @dataclass(frozen=True)
 class Replayed:
-    """The request was here before; nothing moved now, and this is what it was answered."""
+    """The stored answer to a repeated request; nothing moved now."""
 
     answer: Answer
 
@@ -102,7 +102,7 @@ class CatalogStore:
 
     @property
     def place(self) -> str:
-        """Where the catalog is, without a password."""
+        """The catalog's URL, without a password."""
         return self.database.place
 
     @property
@@ -121,18 +121,18 @@ class CatalogStore:
     ) -> Ratified | Refused | Replayed:
         """Move all proposed tables if all assertions hold, in one transaction; or change nothing.
 
-        ``written`` are files recorded as garbage which are none from then on. ``answer`` is kept with its
-        key; a request whose key was here before is answered with what was kept. The same ``txn_id`` once
-        more is told that it is ratified.
+        ``written`` are files recorded as garbage which are taken back. ``answer`` is stored with its key; a
+        request whose key was used before gets the stored answer. A repeated ``txn_id`` is reported as
+        ratified.
 
         Raises:
-            CommitOutcomeUnknown: COMMIT was not answered and the database cannot be asked: look with
-                :meth:`outcome` later, and delete no file meanwhile.
+            CommitOutcomeUnknown: COMMIT was not answered and the database cannot be read: ask :meth:`outcome`
+                later, and delete no file meanwhile.
             StorageError: nothing was written.
             DataFileNotFound: a file of ``written`` was claimed to be deleted; nothing was written.
-            IdempotencyKeyReused: the key came with another body.
+            IdempotencyKeyReused: the key was used with another body.
             InvalidArgument: a table twice, or none at all.
-            TableAlreadyExists: a folder that an Iceberg table would take is another table's.
+            TableAlreadyExists: a folder for an Iceberg table is another table's.
         """
         members, written = ordered(proposals, assertions), sorted(set(written))
         self.foreign.take_in()  # it came before: what this moves, it moves on from there
@@ -159,10 +159,10 @@ class CatalogStore:
         return outcome
 
     def outcome(self, txn_id: str) -> Ratified | None:
-        """Whether a transaction has landed, asked on a fresh connection.
+        """Whether a transaction has landed, read on a new connection.
 
-        None is certain of a transaction that was in its COMMIT: this waits until all of those have ended.
-        One that had not come so far, or that is ratified later, can still land.
+        None is certain for a transaction that was in its COMMIT, since this waits until all of those have
+        ended. One that was not yet in its COMMIT, or is ratified later, can still land.
 
         Raises:
             StorageError: the database cannot be asked.
@@ -175,32 +175,32 @@ class CatalogStore:
         return self.database.read(lambda connection: entries(connection, after, size))
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
-        """The names that tables have now, by id; those that the catalog has no more are left out."""
+        """The current names of tables by id; dropped tables are left out."""
         return names_of(self.database, self.name, table_ids)
 
     def overview(self, most: int) -> Overview:
-        """At most ``most`` namespaces, tables and transactions, and how many there are."""
+        """At most ``most`` namespaces, tables and transactions, with the numbers of all."""
         self.foreign.take_in(with_drops=True)
         return overview(self.database, self.name, most)
 
     def instant(self, time: int | None = None) -> int:
-        """The sequence number of the last transaction, of all or up to a time (epoch ms); 0 without any.
+        """The sequence number of the last transaction, of all or up to a time (epoch ms); 0 if there is none.
 
-        What other programs did to Iceberg tables is in the history up to this moment.
+        Changes by other programs to Iceberg tables are recorded in the history first.
         """
         self.foreign.take_in(with_drops=True)
         return self.database.read(newest_seq if time is None else lambda connection: seq_at(connection, time))
 
     def pointers_at(self, seq: int, table_ids: Iterable[str]) -> dict[str, str | None]:
-        """Where tables stood after transaction ``seq``: a version or the location of metadata, as text.
+        """The tables' versions or metadata locations after transaction ``seq``, as text.
 
-        None is a table that was dropped by then; one that was not there yet is left out.
+        None means a dropped table; tables that did not exist yet are left out.
         """
         ids = sorted(set(table_ids))
         return self.database.read(lambda connection: pointers_at(connection, seq, ids))
 
     def tails(self, table_ids: Iterable[str]) -> dict[str, Tail]:
-        """Delta tables with their commits that are not published, all as they were at one instant.
+        """Delta tables with their unpublished commits, all at one instant.
 
         Raises:
             TableNotFound: no Delta table has one of the ids.
@@ -222,17 +222,17 @@ class CatalogStore:
         yield from self.tables.every()
 
     def stray_tables(self) -> list[str]:
-        """Ids under which the database has versions or commits of Delta tables that no catalog in it has."""
+        """The ids of Delta versions or commits in the database without a table in any catalog."""
         named = sa.select(iceberg_tables.c.dn_table_id).where(iceberg_tables.c.dn_table_id.is_not(None))
         query = sa.union(*(sa.select(table.c.table_id).where(table.c.table_id.not_in(named))
                            for table in (delta_tables, delta_commits)))
         return sorted(self.database.read(lambda connection: connection.execute(query).scalars().all()))
 
     def claim_staged(self, table_id: str, paths: Iterable[str]) -> list[str]:
-        """Those of a Delta table's staged files, by their paths, of which no commit can be made from now on.
+        """Claim a Delta table's staged files by path; returns those that can no longer be ratified.
 
-        A file that is a commit by now is not among them. The claims stand until :meth:`forget_claims`: for as
-        long as the version can still be ratified.
+        A file that was ratified is not among them. The claims last until :meth:`forget_claims`, that is, as
+        long as the version could still be ratified.
         """
         unique = sorted(set(paths))
 
@@ -253,7 +253,7 @@ class CatalogStore:
         return self.database.write(work)
 
     def forget_claims(self, is_over: Callable[[str], bool]) -> None:
-        """Take out claims of staged files by their paths: those whose versions somebody else has by now."""
+        """Remove claims of staged files whose versions have been ratified by another commit."""
         query = sa.select(garbage.c.path).where(garbage.c.reason == CLAIMED)
         paths = self.database.read(lambda connection: connection.execute(query).scalars().all())
         self.garbage.forget(path for path in paths if is_over(path))
@@ -274,9 +274,9 @@ class CatalogStore:
         return bytes(content)
 
     def set_published(self, table_id: str, version: int) -> None:
-        """Say that all versions up to this one are in the table's folder; the catalog drops their commits.
+        """Record that all versions up to this one are in the table's folder; the catalog drops their commits.
 
-        One that is said already, or an earlier one, changes nothing.
+        A version that is recorded already, or an earlier one, changes nothing.
 
         Raises:
             TableNotFound: no Delta table has the id.

@@ -1,12 +1,12 @@
-"""The tables of a catalog's database, as SQLAlchemy Core knows them, and how they come to be.
+"""The tables of a catalog's database in SQLAlchemy Core, and their creation.
 
 What lives here: the schema. Two tables are shared with PyIceberg's SqlCatalog and Java's JdbcCatalog, which
-may write at the same time: theirs are the names, the primary keys and the meaning; ours are the columns that
-begin with ``dn_``, which they never look at. All other tables are ours and begin so, too.
+may write at the same time: they define the names, primary keys and meanings; our columns begin with ``dn_``,
+and they ignore them. All other tables are ours and begin with ``dn_``, too.
 What it does not know: what a transaction does with them.
 
-A Delta table is a row of ``iceberg_tables`` with ``iceberg_type='DELTA'``: the others do not see it, and
-its name is taken for them all the same.
+A Delta table is a row of ``iceberg_tables`` with ``iceberg_type='DELTA'``: the other catalogs do not show it,
+but its name is taken for them as well.
 """
 
 from __future__ import annotations
@@ -128,16 +128,16 @@ garbage = sa.Table(
 
 
 def is_complete(connection: sa.Connection) -> bool:
-    """Whether all tables and columns are there already."""
+    """Whether all tables and columns exist."""
     inspector = sa.inspect(connection)
     return set(metadata.tables) <= set(inspector.get_table_names()) and not _missing(inspector)
 
 
 def create(connection: sa.Connection) -> bool:
-    """Make what is missing, within the transaction of the connection; whether no catalog was there.
+    """Create missing tables and columns within the connection's transaction; whether there was no catalog.
 
-    Tables that PyIceberg or Java made, of their first schema too, which has no ``iceberg_type``, get the
-    columns they lack; no row is touched.
+    Tables created by PyIceberg or Java, even with their first schema without ``iceberg_type``, get the
+    missing columns; no row is changed.
     """
     is_first = not set(metadata.tables) & set(sa.inspect(connection).get_table_names())
     for table in metadata.sorted_tables:
@@ -156,11 +156,11 @@ def _missing(inspector: sa.Inspector) -> list[sa.Column[str]]:
 
 
 def insert(connection: sa.Connection, table: sa.Table) -> Any:
-    """An insert that can say what happens on a conflict, which each database spells by itself."""
+    """An insert with an ON CONFLICT clause, in the database's dialect."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 
 
 def has_inserted(connection: sa.Connection, statement: Any) -> bool:
-    """Run an insert; whether it wrote a row, and did not leave the one that was there."""
+    """Run an insert; whether it wrote a row rather than leaving an existing one."""
     options = {"preserve_rowcount": True}  # SQLAlchemy does not know it of an insert otherwise
     return connection.execute(statement, execution_options=options).rowcount > 0

@@ -1,12 +1,12 @@
-"""What a catalog has to hold, looked at; and what crashes have left, cleared away.
+"""Maintenance of a catalog: checking its invariants, and cleaning up after crashes.
 
-What lives here: :func:`check`, which looks at every invariant and changes nothing, and :func:`sweep`, which
-publishes what was left unpublished and deletes files that are nobody's.
-What it does not know: transactions that are under way. Whether a file is theirs is decided by time and by a
-claim: a file goes only when it is older than the grace period and no commit can be made of it any more.
+What lives here: :func:`check`, which checks every invariant and changes nothing, and :func:`sweep`, which
+publishes unpublished versions and deletes files that belong to no table.
+What it does not know: running transactions. Their files are protected by time and claims: a file is deleted
+only when it is older than the grace period and can no longer be committed.
 
 ====================  ===================================================  ===============================
-finding               what it means                                        what mends it
+finding               what it means                                        what repairs it
 ====================  ===================================================  ===============================
 unpublished           ratified, and not in the folder                      sweep publishes it
 staged                a staged file that is no commit's                    sweep, after the grace period
@@ -65,7 +65,7 @@ _STAGED = re.compile(re.escape(STAGED_FOLDER) + r"/(\d{20})\.[^/]+\.json")
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be, or could be cleared away."""
+    """A violated invariant, or something that can be cleaned up."""
 
     kind: str
     table: str | None
@@ -79,7 +79,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep has done."""
+    """The result of a sweep."""
 
     published: dict[str, int]
     """Table -> the version up to which it was published now."""
@@ -98,7 +98,7 @@ class Swept:
 
 
 def check(store: CatalogStore) -> list[Finding]:
-    """Look at all tables of a catalog, and at what is recorded as garbage; nothing is changed.
+    """Check all tables of a catalog and the recorded garbage; nothing is changed.
 
     Raises:
         StorageError: the database cannot be read.
@@ -117,7 +117,7 @@ def check(store: CatalogStore) -> list[Finding]:
 
 
 def _iceberg(row: TableRow) -> Iterator[Finding]:
-    """The metadata file is there and is one."""
+    """Check that the metadata file exists and is valid."""
     folder, _, name = str(row.metadata_location).rpartition("/")
     try:
         parsed = json.loads(opened(folder).read(name))
@@ -152,7 +152,7 @@ def _delta(store: CatalogStore, row: TableRow) -> Iterator[Finding]:
 def _in_folder(
     folder: LogStore, commits: CatalogCommits, tail: Tail, finding: Any
 ) -> Iterator[Finding]:
-    """What the folder has beside what the catalog says."""
+    """Compare the folder with the catalog."""
     files = FolderCommits(folder).names()
     published = sorted(version for version in files if version <= tail.published)
     if not published or published[-1] != tail.published or any(b != a + 1 for a, b in pairwise(published)):
@@ -177,7 +177,7 @@ def _in_folder(
 def _of_log(
     store: CatalogStore, row: TableRow, tail: Tail, commits: CatalogCommits, finding: Any
 ) -> Iterator[Finding]:
-    """The log, read through the catalog, beside what the catalog keeps of it."""
+    """Compare the log, read through the catalog, with the catalog's record of it."""
     assert row.delta is not None and row.table_id is not None
     snapshot = DeltaLog(opened(row.delta.location), commits).snapshot_at(tail.latest)
     times = commit_times(snapshot.log, int(snapshot.properties.get(_ENABLED_AT, 0)), tail.latest)
@@ -219,12 +219,12 @@ def _stray(folder: LogStore, tail: Tail) -> Iterator[tuple[FileStatus, int]]:
 
 
 def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
-    """Publish what was left unpublished, and delete files that are nobody's.
+    """Publish unpublished versions, and delete files that belong to no table.
 
     Args:
-        grace: milliseconds for which a file that nobody has claimed is left alone. A staged file of a version
-            that is still to come, and a file recorded as garbage, is claimed first: from then on no commit
-            can be made of it, whoever has it in hand.
+        grace: milliseconds for which unclaimed files are left alone. A staged file of a future version, and a
+        file
+            recorded as garbage, is claimed first, so that it can no longer be committed.
 
     Raises:
         StorageError: the database cannot be read or written.
@@ -260,9 +260,9 @@ def sweep(store: CatalogStore, grace: int = GRACE) -> Swept:
 
 
 def _require_no_link(row: TableRow, places: Collection[str]) -> None:
-    """Leave a table alone whose folder, or that of its staged files, leads elsewhere: into another's log.
+    """Refuse a table if its folder, or that of its staged files, is a link, which may lead into another log.
 
-    ``places`` are its folders as they were when it was registered.
+    ``places`` are its folders at its registration.
     """
     assert row.delta is not None
     staged = key_of(f"{row.delta.location}/{STAGED_FOLDER}")
@@ -271,7 +271,7 @@ def _require_no_link(row: TableRow, places: Collection[str]) -> None:
 
 
 def _publish(store: CatalogStore, row: TableRow) -> int | None:
-    """The version up to which a table was published now; None where there was nothing to publish."""
+    """Publish a table's versions; returns the last one, or None if there was nothing to publish."""
     assert row.delta is not None and row.table_id is not None
     folder = opened(row.delta.location)
     commits = CatalogCommits(folder, store, row.table_id)
@@ -284,13 +284,13 @@ def _publish(store: CatalogStore, row: TableRow) -> int | None:
 
 
 def _is_over(latest: Mapping[str, int], path: str) -> bool:
-    """Whether nobody can ratify a staged file any more: its version is taken."""
+    """Whether a staged file can no longer be ratified, because its version is taken."""
     start, _, name = path.rpartition("/")
     return int(name[:20]) <= latest.get(f"{start}/", -1)
 
 
 def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> tuple[list[str], int]:
-    """Delete staged files that are older than a time and no commit's; also the table's latest version."""
+    """Delete staged files that are older than a time and not ratified; returns also the latest version."""
     assert row.delta is not None and row.table_id is not None
     folder = opened(row.delta.location)
     tail = store.tails([row.table_id])[row.table_id]
@@ -305,7 +305,7 @@ def _sweep_staged(store: CatalogStore, row: TableRow, before: int) -> tuple[list
 
 
 def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str]:
-    """Delete a file, or the folder of a table that was never registered, or was purged."""
+    """Delete a file, or the folder of a table that was never registered or was purged."""
     folder, _, name = path.rpartition("/")
     parent, noted = opened(folder), FolderNote.of(reason)
     if noted is None:
