@@ -1,7 +1,8 @@
 """Delta tables of a catalog: their places, creation, registration, and logs.
 
 What lives here: :class:`DeltaTables`: a new table's folder and first version, registering an existing table,
-the logs of tables (one each, separate from those opened by path), and cleaning up after refused commands.
+the logs of tables (one each, separate from those opened by path), and cleaning up after refused commands; the
+checks of a table that a catalog is to manage, and its registration.
 What it does not know: the database, transactions of several tables.
 
 Version 0 is written directly into the log and then registered. An existing table gets the feature
@@ -11,6 +12,7 @@ Version 0 is written directly into the log and then registered. An existing tabl
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import OrderedDict
@@ -18,9 +20,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from deltanb.actions import Metadata, Protocol
 from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits
 from deltanb.catalog.delta.managed import ManagedCommitter
-from deltanb.catalog.delta.registration import register
 from deltanb.catalog.store.contents import delete_folder, first_file, table_around
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ownership import NEW_TABLE, FolderNote
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-__all__ = ["DeltaTables"]
+__all__ = ["GRACE", "DeltaTables", "managed_table", "register", "require_managed"]
 
 MAX_LOGS = 64
 """Logs kept open for tables that are asked for again and again."""
@@ -115,7 +117,7 @@ class DeltaTables:
         try:
             log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
             is_ours = True  # it was empty, and its first version is this one
-            return self._register(name, log.snapshot, table_id)
+            return register(self.catalog.tables, name, log.snapshot, table_id, options.user_name)
         except BaseException as error:
             if isinstance(error, DeltaError) or not self._is_registered(table_id, name, error):
                 self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown), True)
@@ -202,7 +204,8 @@ class DeltaTables:
                 table_id = log.snapshot.properties.get(CATALOG_TABLE_ID) or new_table_id()
                 set_properties(log, {**MANAGED, CATALOG_TABLE_ID: table_id})
             snapshot = log.update()
-            return self._register(name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID))
+            return register(self.catalog.tables, name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID),
+                            options.user_name)
         except BaseException as error:
             with suppress(Exception):
                 if supports(log.update().protocol, CATALOG_MANAGED):
@@ -210,8 +213,52 @@ class DeltaTables:
                                     f"register it again, if the catalog has no table {name}")
             raise
 
-    def _register(self, name: TableName, snapshot: Snapshot, table_id: str | None = None) -> TableRow:
-        return register(self.catalog.tables, name, snapshot, table_id, options.user_name)
+
+def register(
+    tables: Any, name: TableName, snapshot: Snapshot, table_id: str | None, principal: str | None
+) -> TableRow:
+    """Make a row for a table as its log is there; ``tables`` is a registry, or one behind a server."""
+    return tables.register_delta(  # type: ignore[no-any-return]
+        name, snapshot.log.path, snapshot.version, table_id, principal, ict=snapshot.timestamp,
+        etag=f"{snapshot.version}.{snapshot.timestamp}",
+        protocol=json.dumps(snapshot.protocol.to_value()), metadata=json.dumps(snapshot.metadata.to_value()))
+
+
+def require_managed(protocol: dict[str, Any], metadata: dict[str, Any], table_id: str | None = None) -> None:
+    """Refuse a table that no catalog could manage.
+
+    Raises:
+        InvalidArgument: the protocol lacks a feature, or a property is not set.
+    """
+    checked = Protocol.from_value(protocol)
+    Metadata.from_value(metadata)
+    for feature, kinds in ((CATALOG_MANAGED, ("reader", "writer")), ("inCommitTimestamp", ("writer",))):
+        for kind in kinds:
+            if feature not in (getattr(checked, f"{kind}_features") or ()):
+                raise InvalidArgument(f"protocol: a managed table has the {kind} feature {feature}")
+    properties = metadata.get("configuration") or {}
+    if properties.get("delta.enableInCommitTimestamps") != "true":
+        raise InvalidArgument("properties: a managed table has delta.enableInCommitTimestamps=true")
+    if table_id is not None and properties.get(CATALOG_TABLE_ID) != table_id:
+        found_id = properties.get(CATALOG_TABLE_ID)
+        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is {table_id}, found {found_id}")
+
+
+def managed_table(store: LogStore, version: int, table_id: str | None) -> Snapshot:
+    """The newest snapshot of the table in a folder, as its log is there, for a catalog to register it.
+
+    Raises:
+        InvalidArgument: there is no log, its newest version is another one, or no catalog could manage it.
+    """
+    log = DeltaLog(store, UnregisteredCommits(store))
+    if not log.exists:
+        raise InvalidArgument(f"location: there is no Delta table at {store.root}")
+    snapshot = log.snapshot
+    if snapshot.version != version:
+        raise InvalidArgument(
+            f"version: the log at {store.root} is at version {snapshot.version}, and not at {version}")
+    require_managed(snapshot.protocol.to_value(), snapshot.metadata.to_value(), table_id)
+    return snapshot
 
 
 def _whole(location: str) -> str:

@@ -66,10 +66,6 @@ def change(draft: Draft, update: Json, path: str) -> None:
     _ACTIONS[update["action"]][0](draft, update, path)
 
 
-def _assign_uuid(draft: Draft, update: Json, path: str) -> None:
-    _set(draft, "table-uuid", update["uuid"])
-
-
 def _upgrade_format_version(draft: Draft, update: Json, path: str) -> None:
     version = update["format-version"]
     if version > NEWEST_VERSION:
@@ -81,8 +77,9 @@ def _upgrade_format_version(draft: Draft, update: Json, path: str) -> None:
         draft.changed = True
 
 
-def _set_location(draft: Draft, update: Json, path: str) -> None:
-    _set(draft, "location", update["location"])
+def _setter(name: str, field: str) -> Callable[[Draft, Json, str], None]:
+    """The function that sets a value of the table."""
+    return lambda draft, update, path: _set(draft, name, update[field])
 
 
 def _set(draft: Draft, name: str, value: Any) -> None:
@@ -117,18 +114,6 @@ def _remove_properties(draft: Draft, update: Json, path: str) -> None:
 
 
 # --- schemas, partition specs, sort orders --------------------------------------------------------
-
-def _add_schema(draft: Draft, update: Json, path: str) -> None:
-    add_schema(draft, update["schema"], f"{path}.schema", update.get("last-column-id", 0))
-
-
-def _add_spec(draft: Draft, update: Json, path: str) -> None:
-    add_spec(draft, update["spec"], f"{path}.spec")
-
-
-def _add_sort_order(draft: Draft, update: Json, path: str) -> None:
-    add_sort_order(draft, update["sort-order"], f"{path}.sort-order")
-
 
 def add_schema(draft: Draft, schema: Json, path: str, last_column_id: int = 0) -> None:
     """Add a schema with its columns' ids as they are; the highest id ever given follows."""
@@ -252,22 +237,28 @@ def _action(change_it: Callable[[Draft, Json, str], None], required: dict[str, C
 _INT = whole(32)
 _ENCRYPTION_KEY = record(
     {"key-id": text, "encrypted-key-metadata": base64_text}, {"encrypted-by-id": text, "properties": texts})
-_SPEC = _action(_add_spec, {"spec": spec_field})
+_SPEC = _action(
+    lambda draft, update, path: add_spec(draft, update["spec"], f"{path}.spec"), {"spec": spec_field})
 _ACTIONS: dict[str, tuple[Callable[[Draft, Json, str], None], Check]] = {
-    "assign-uuid": _action(_assign_uuid, {"uuid": uuid_text}),
+    "assign-uuid": _action(_setter("table-uuid", "uuid"), {"uuid": uuid_text}),
     "upgrade-format-version": _action(_upgrade_format_version, {"format-version": whole(32, least=1)}),
-    "add-schema": _action(_add_schema, {"schema": schema_field}, {"last-column-id": _INT}),
+    "add-schema": _action(
+        lambda draft, update, path: add_schema(
+            draft, update["schema"], f"{path}.schema", update.get("last-column-id", 0)),
+        {"schema": schema_field}, {"last-column-id": _INT}),
     "set-current-schema": _action(
         _default_of("schemas", "schema-id", "current-schema-id", "schema"), {"schema-id": _INT}),
     "add-spec": _SPEC,
     "add-partition-spec": _SPEC,
     "set-default-spec": _action(
         _default_of("partition-specs", "spec-id", "default-spec-id", "spec"), {"spec-id": _INT}),
-    "add-sort-order": _action(_add_sort_order, {"sort-order": order_field}),
+    "add-sort-order": _action(
+        lambda draft, update, path: add_sort_order(draft, update["sort-order"], f"{path}.sort-order"),
+        {"sort-order": order_field}),
     "set-default-sort-order": _action(
         _default_of("sort-orders", "order-id", "default-sort-order-id", "sort order"),
         {"sort-order-id": _INT}),
-    "set-location": _action(_set_location, {"location": text}),
+    "set-location": _action(_setter("location", "location"), {"location": text}),
     "set-properties": _action(_set_properties, {"updates": properties_field}, old_name="updated"),
     "remove-properties": _action(_remove_properties, {"removals": array(text)}, old_name="removed"),
     "remove-partition-specs": _action(

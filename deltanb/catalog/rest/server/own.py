@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from deltanb.catalog.delta.registration import managed_table
-from deltanb.catalog.delta.registration import register as register_snapshot
-from deltanb.catalog.delta.tables import GRACE
+from deltanb.catalog.delta.tables import GRACE, managed_table
+from deltanb.catalog.delta.tables import register as register_snapshot
 from deltanb.catalog.iceberg.metadata.fields import Json, refuse
 from deltanb.catalog.overview import Overview
 from deltanb.catalog.rest.server.keyed import writing

@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from deltanb.catalog.delta.registration import managed_table, register
-from deltanb.catalog.delta.tables import GRACE
+from deltanb.catalog.delta.tables import GRACE, managed_table, register
 from deltanb.catalog.iceberg.metadata.fields import (
     Check,
     Json,

@@ -16,7 +16,7 @@ from typing import Any
 
 from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.delta.managed import summary_of
-from deltanb.catalog.delta.registration import require_managed
+from deltanb.catalog.delta.tables import require_managed
 from deltanb.catalog.iceberg.metadata.fields import (
     Check,
     Json,
