@@ -1,4 +1,4 @@
-"""Change data files: the rows a commit deletes and inserts, where whole files no longer say it.
+"""Change data files: the rows a commit deletes and inserts, if whole files do not show them.
 
 What lives here: :func:`write_changes`, for commands that rewrite files of a table with
 ``delta.enableChangeDataFeed`` (PROTOCOL.md, "Change Data Files", "Add CDC File").
@@ -30,7 +30,7 @@ KINDS = 2  # that are read at a time from a bucket: rows before and after
 
 
 def wants_changes(txn: OptimisticTransaction) -> bool:
-    """Whether the table has a change data feed that a rewrite of files must feed."""
+    """Whether the table has a change data feed, for which a rewrite of files needs change data files."""
     return bool(properties.get(txn.metadata.configuration, "delta.enableChangeDataFeed")) and (
         txn.protocol.supports("changeDataFeed"))
 
@@ -44,7 +44,7 @@ def write_changes(
         changes: (change type, its rows) pairs: ``insert``, ``delete``, ``update_preimage``,
             ``update_postimage``; rows in the table's logical schema.
 
-    The files count as written by the transaction: they go when it is discarded.
+    The files count as written by the transaction, and are deleted if it is discarded.
     """
     metadata = _without_rules(txn.metadata)
     schema = metadata.schema.to_arrow().append(pa.field(CHANGE_TYPE, pa.string()))
@@ -68,7 +68,7 @@ def write_changes(
 
 
 def _without_rules(metadata: Metadata) -> Metadata:
-    """The table's metadata for rows that have passed its constraints: nothing is verified again."""
+    """The table's metadata without constraints, for rows that were checked already."""
     fields = [field.replace(metadata={k: v for k, v in field.metadata.items() if k not in KEYS})
               for field in metadata.schema.fields]
     configuration = {key: text for key, text in metadata.configuration.items()

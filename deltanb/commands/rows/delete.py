@@ -40,17 +40,17 @@ def delete(
 ) -> CommandResult:
     """Delete the rows for which a condition is TRUE; all rows without one.
 
-    A row for which the condition is NULL stays. Nothing is committed where no row matches.
+    A row for which the condition is NULL stays. Nothing is committed if no row matches.
 
     Args:
         where: a condition in SQL. In the process the subset of ``to_arrow(where=...)`` runs; Spark
             understands all of its own SQL.
         engine: ``"auto"`` takes Spark for what the process cannot evaluate and for data beyond notebook
             size; ``"arrow"`` and ``"spark"`` force one. Both delete the same rows.
-        user_metadata: a text kept in the commit.
+        user_metadata: a text to record in the commit.
 
     Returns:
-        What was done: version, engine, and metrics (rows, files, bytes, milliseconds).
+        The version, engine, and metrics (rows, files, bytes, milliseconds).
 
     Raises:
         TableNotFound: there is no table.
@@ -99,7 +99,7 @@ def _whole_files(
     txn: OptimisticTransaction, condition: Condition, files: FileScan, watch: Stopwatch,
     user_metadata: str | None,
 ) -> CommandResult:
-    """All rows of the files go with them: nothing is read, and rows are counted where the log can."""
+    """Remove whole files: nothing is read, and rows are counted if the log has their numbers."""
     removed, rows = [], 0
     counted = True
     for file in files:

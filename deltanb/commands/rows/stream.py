@@ -1,6 +1,6 @@
 """WRITE STREAM: the micro-batches of a Spark stream, each of them one commit to a table.
 
-What lives here: :func:`write_stream`, and what becomes of a batch in each output mode (:func:`add_batch`).
+What lives here: :func:`write_stream`, and the commit of a batch in each output mode (:func:`add_batch`).
 What it does not know: Spark's queries and checkpoints (``engines/spark/streaming``), how rows become files.
 """
 
@@ -54,28 +54,29 @@ def write_stream(
 ) -> TableStream:
     """Start a stream into a table: each of its micro-batches becomes one commit, exactly once.
 
-    A stream that is started again with the same checkpoint goes on where it stopped, however it stopped. The
-    table remembers the last batch of each query (as ``SetTransaction``: the query's id and the batch's), so
-    that a batch that Spark runs again is skipped.
+    A stream that is restarted with the same checkpoint continues where it stopped, for whatever reason. The
+    table records the last batch of each query (as ``SetTransaction``: the query's id and the batch's), so
+    that a batch that Spark repeats is skipped.
 
-    On Spark Connect the batches are written by a process of the server, which needs deltanb, the table's
-    folder, and of a bucket the credentials in its environment. Options that are values go there, too;
-    functions (a clock, listeners of commits) do not.
+    On Spark Connect, a process of the server writes the batches. It needs deltanb, the table's folder, and
+    for a bucket the credentials in its environment. Plain option values are sent there; functions (a clock,
+    listeners of commits) are not.
 
     Args:
-        frame: a Spark DataFrame that is a stream.
-        checkpoint: the folder in which Spark keeps how far the stream is; its own, and of no other stream.
-        mode: ``"append"`` adds the rows of each batch. ``"complete"`` replaces all rows of the table by
-            those of each batch, as aggregations give them. ``"update"`` takes the rows of each batch for the
-            newest state of their ``keys``: they replace the rows that have these keys, or are added. (Delta
-            Spark has no such sink, and asks for a MERGE in ``foreachBatch``; this is that MERGE.)
-        keys: with ``mode="update"``, the columns that the stream groups by: they tell which row is which.
+        frame: a streaming DataFrame of Spark.
+        checkpoint: the folder in which Spark records the stream's progress, one per stream.
+        mode: ``"append"`` adds the rows of each batch. ``"complete"`` replaces all rows of the table by those
+        of
+            each batch, as for aggregations. ``"update"`` takes the rows of each batch as the newest state of
+            their ``keys``: they replace the rows with these keys, or are added. (Delta Spark has no such
+            sink, and needs a MERGE in ``foreachBatch``; this is that MERGE.)
+        keys: with ``mode="update"``, the columns that the stream groups by, which identify a row.
         trigger: ``"availableNow"``, an interval such as ``"10 seconds"``, or Spark's own keywords as a dict;
-            unless given, one batch follows the other.
-        query_name: the name under which Spark lists the stream, and its lane in the table's timeline.
-        merge_schema: let new columns into the table's schema.
+            by default batches follow each other immediately.
+        query_name: the stream's name in Spark, and its lane in the table's timeline.
+        merge_schema: add new columns to the table's schema.
         overwrite_schema: with ``mode="complete"``, give the table the schema of the stream.
-        user_metadata: a text kept in each commit.
+        user_metadata: a text to record in each commit.
         target_file_size, max_records_per_file, compression: of the data files, as in
             :func:`~deltanb.commands.rows.write.append`.
 
@@ -86,9 +87,10 @@ def write_stream(
         TableNotFound: there is no table.
         CheckpointMismatch: the checkpoint belongs to another table, or another stream writes under its id.
         SchemaMismatch: columns do not fit; the difference is named.
-        AppendOnlyTable: rows would go, and the table has ``delta.appendOnly=true``.
-        InvalidArgument: the frame is no stream; options that are not known or contradict each other; a query
-            that Spark refuses; on Spark Connect, a table that its server cannot get to: one of a catalog, in
+        AppendOnlyTable: rows would be removed, and the table has ``delta.appendOnly=true``.
+        InvalidArgument: the frame is not a stream; options are unknown or contradict each other; Spark
+        refuses
+            the query; on Spark Connect, the server cannot reach the table, because it is a catalog's, in
             memory, or opened with credentials.
 
     >>> rows = session.readStream.format("rate").load()                       # doctest: +SKIP
@@ -112,16 +114,16 @@ def write_stream(
 def add_batch(
     log: DeltaLog, rows: Any, batch: Batch, keys: Sequence[str] = (), **more: Any
 ) -> CommandResult:
-    """Write a batch as its mode says: :func:`~deltanb.commands.rows.write.write_batch`, or a MERGE by keys.
+    """Write a batch by its mode: :func:`~deltanb.commands.rows.write.write_batch`, or a MERGE by keys.
 
     Args:
-        rows: as :func:`~deltanb.commands.rows.write.append` takes them.
-        keys: with the mode ``update``, the columns that tell which row is which; NULL is equal to NULL.
-        more: ``merge_schema``, ``overwrite_schema``, ``user_metadata``, and what is said of files.
+        rows: as in :func:`~deltanb.commands.rows.write.append`.
+        keys: with the mode ``update``, the columns that identify a row; NULL equals NULL.
+        more: ``merge_schema``, ``overwrite_schema``, ``user_metadata``, and options of files.
 
     Raises:
         MultipleSourceRowsMatched: a key twice in a batch of the mode ``update``.
-        Others: as of an append, an overwrite or a MERGE.
+        Others: as for an append, an overwrite or a MERGE.
 
     >>> import deltanb as dn
     >>> table = dn.create("counts", {"name": ["Donald"], "seen": [1]})
@@ -137,7 +139,7 @@ def add_batch(
 
 @dataclass(frozen=True)
 class _Options:
-    """What a person wants of a stream."""
+    """The options of a stream."""
 
     mode: str
     keys: tuple[str, ...]
@@ -170,7 +172,7 @@ class _Options:
 
     @property
     def more(self) -> dict[str, Any]:
-        """Those of a single write."""
+        """The options of a single write."""
         return {"merge_schema": self.merge_schema, "overwrite_schema": self.overwrite_schema,
                 "user_metadata": self.user_metadata, **vars(self.file_options)}
 
@@ -203,7 +205,7 @@ def _check_stream(frame: Any) -> None:
 
 
 def _trigger(trigger: Any) -> dict[str, Any] | None:
-    """Spark's keywords for what a person gave."""
+    """Spark's keywords for a user's trigger."""
     if trigger is None:
         return None
     if isinstance(trigger, str):
@@ -216,7 +218,7 @@ def _trigger(trigger: Any) -> dict[str, Any] | None:
 
 
 def _check_table(log: DeltaLog, frame: Any, options: _Options) -> None:
-    """Refuse now what every batch would be refused for."""
+    """Refuse at once what would fail in every batch."""
     txn = begin(log, None)
     if options.mode == "complete":
         refuse_append_only(txn, "mode='complete'")
@@ -235,7 +237,7 @@ def _check_table(log: DeltaLog, frame: Any, options: _Options) -> None:
 
 
 def _check_place(log: DeltaLog, frame: Any) -> None:
-    """Refuse a table that a process of a Connect server cannot get to; batches are written by one."""
+    """Refuse a table that a Connect server cannot reach, since its processes write the batches."""
     from deltanb.engines.spark.session_request import is_remote as is_connect
 
     if not is_connect(frame.sparkSession):
@@ -263,7 +265,7 @@ def _check_place(log: DeltaLog, frame: Any) -> None:
 def _merge(
     log: DeltaLog, rows: Any, batch: Batch, keys: Sequence[str], more: Mapping[str, Any]
 ) -> CommandResult:
-    """Rows by their keys. They are computed once, and looked at twice."""
+    """Merge rows by their keys; they are cached, since they are read twice."""
     if not inputs.is_spark(rows):
         return _upsert(log, rows, batch, keys, more)
     rows.persist()
@@ -287,7 +289,7 @@ def _upsert(
 
 
 def _refuse_twice(rows: Any, batch: Batch, keys: Sequence[str]) -> None:
-    """A key twice has no newest state; the merge would notice only where the table has the key, too."""
+    """Refuse a repeated key, which has no newest state; the merge would notice only keys in the table."""
     names = [backticked(key) for key in keys]
     repeated = rows.groupBy(*names).count().where("count > 1").limit(1).collect()
     if repeated:

@@ -44,9 +44,9 @@ def update(
     log: DeltaLog, assignments: Mapping[str, Any], where: str | None = None, *,
     engine: str = "auto", user_metadata: str | None = None,
 ) -> CommandResult:
-    """Give the rows for which a condition is TRUE new values; all rows without one.
+    """Set new values in the rows for which a condition is TRUE; in all rows without one.
 
-    A row for which the condition is NULL stays as it is. Nothing is committed where no row matches.
+    A row for which the condition is NULL is not changed. Nothing is committed if no row matches.
 
     Args:
         assignments: new values by column; ``a.b`` names a field of a struct. A text is SQL: it sees the row
@@ -57,10 +57,10 @@ def update(
         where: a condition in SQL.
         engine: ``"auto"`` takes Spark for what the process cannot evaluate and for data beyond notebook
             size; ``"arrow"`` and ``"spark"`` force one. Both give the same rows.
-        user_metadata: a text kept in the commit.
+        user_metadata: a text to record in the commit.
 
     Returns:
-        What was done: version, engine, and metrics (rows, files, bytes, milliseconds).
+        The version, engine, and metrics (rows, files, bytes, milliseconds).
 
     Raises:
         TableNotFound: there is no table.
@@ -115,9 +115,9 @@ def _changed(
     txn: OptimisticTransaction, condition: Condition, tree: assigning.Tree, touched: list[TouchedFile],
     engine: Engine,
 ) -> FileChanges:
-    """Write the files; those of the change data feed are read from the new ones.
+    """Write the files; change data is read from the new files.
 
-    So a value is computed once, and the feed says what the table holds.
+    So every value is computed once, and the feed has the same values as the table.
     """
     changes = FileChanges()
     feed = wants_changes(txn)

@@ -1,4 +1,4 @@
-"""WRITE: append and overwrite, with everything Delta's writer options ask for.
+"""WRITE: append and overwrite, with all of Delta's writer options.
 
 What lives here: :func:`append` and :func:`overwrite`: schema evolution, partial overwrites by a
 condition or by partition, idempotent writes, the operation's record; and :func:`write_batch`, which is
@@ -64,17 +64,18 @@ def append(
     Args:
         data: Arrow, pandas, polars, a dict of columns or a list of dicts, written in the process; or
             a Spark DataFrame, written by Spark. Columns are matched by name, without regard to case.
-        merge_schema: let new columns (and new fields of structs) into the table's schema.
-        txn: (application id, version): the write is skipped if that version, or a later one of the
-            application, is in the table already, so that it may be retried safely.
-        user_metadata: a text kept in the commit.
-        target_file_size: bytes at which a data file is ended.
-        max_records_per_file: rows that a data file has at most.
-        compression: the codec of the data files, in place of ``delta.parquet.compression.codec``.
+        merge_schema: add new columns (and new fields of structs) to the table's schema.
+        txn: (application id, version): the write is skipped if the table has that version of the application,
+        or
+            a later one, so that it can be retried safely.
+        user_metadata: a text to record in the commit.
+        target_file_size: the size of a data file in bytes.
+        max_records_per_file: the most rows of a data file.
+        compression: the codec of the data files, instead of ``delta.parquet.compression.codec``.
 
     Returns:
-        What was written. Its ``version`` is None where nothing was committed: no row came and no new column,
-        or ``txn`` says that the write has been done.
+        A result whose ``version`` is None if nothing was committed: there were no rows and no new columns, or
+        the table has ``txn`` already.
 
     Raises:
         TableNotFound: there is no table.
@@ -103,12 +104,12 @@ def overwrite(
     max_records_per_file: int | None = None,
     compression: str | None = None,
 ) -> CommandResult:
-    """Replace rows of a table: all of them, those of a condition, or those of some partitions.
+    """Replace rows of a table: all of them, those that satisfy a condition, or those of some partitions.
 
     Args:
-        where: replace only the rows for which this condition (SQL) is true. Every row of the data
-            must satisfy it. Files that lie in it by their partition are removed; others that hold such
-            rows lose them as by DELETE.
+        where: replace only the rows for which this condition (SQL) is true. Every row of the data must
+        satisfy
+            it. Files whose partitions satisfy it are removed; others lose such rows as by DELETE.
         partition_overwrite: ``"dynamic"`` replaces the partitions that the data has rows for and
             leaves the others alone; ``"static"`` replaces everything.
         overwrite_schema: give the table the schema of the data.
@@ -117,7 +118,7 @@ def overwrite(
             :func:`append`.
 
     Returns:
-        As :func:`append`; there is nothing to commit where no row comes and no file goes.
+        As for :func:`append`; nothing is committed if no rows are added and no files removed.
 
     Raises:
         ConstraintViolation: a row of the data lies outside ``where``, or breaks a constraint.
@@ -135,10 +136,10 @@ def overwrite(
 class Batch:
     """A micro-batch of a stream.
 
-    ``number`` is Spark's batch id: a batch that is run again has the same one. ``reads_table`` says that its
-    rows were computed from the table they go into. ``name`` is the query's, if it has one. ``offsets``
-    tell the batch from another of its number: a digest of what Spark has noted of it. ``also`` is a second id
-    under which it is counted.
+    ``number`` is Spark's batch id, the same for a repeated batch. ``reads_table`` means that its rows were
+    computed from the table they are written to. ``name`` is the query's, if it has one. ``offsets``
+    distinguish the batch from another one of its number: a digest of Spark's offsets file. ``also`` is a
+    second id under which it is recorded.
     """
 
     query_id: str
@@ -151,7 +152,7 @@ class Batch:
 
     @property
     def named(self) -> dict[str, str]:
-        """What a commit says of it, under Delta's names; the query's name and the offsets have none there."""
+        """The batch in a commit, under Delta's names, which has none for the query's name and the offsets."""
         parameters = {"queryId": self.query_id, "epochId": str(self.number), "queryName": self.name,
                 OFFSETS: self.offsets}
         return {name: value for name, value in parameters.items() if value is not None}
@@ -170,16 +171,16 @@ def write_batch(
     max_records_per_file: int | None = None,
     compression: str | None = None,
 ) -> CommandResult:
-    """Write a micro-batch once: appended, or in place of all rows where the mode is ``complete``.
+    """Write a micro-batch once: appended, or replacing all rows in the mode ``complete``.
 
-    The commit says (query id, batch id) as an application's version. A batch that the table has already is
-    skipped, and an empty one is committed, so that the table knows how far the stream is.
+    The commit records (query id, batch id) as an application's version. A batch that the table has already is
+    skipped, and an empty one is committed, so that the table has the stream's progress.
 
     Returns:
-        As :func:`append`; there is no version where the table has the batch already.
+        As for :func:`append`; without a version if the table has the batch already.
 
     Raises:
-        ConcurrentTransactionException: another writer of the query's id has written meanwhile.
+        ConcurrentTransactionException: another writer committed under the query's id meanwhile.
         ConcurrentAppendException, ConcurrentDeleteReadException: the batch read the table, and its rows have
             changed meanwhile.
         Others: as :func:`append` and :func:`overwrite`.
@@ -202,7 +203,7 @@ def write_batch(
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """The options of one write, as the person gave them."""
+    """The options of one write, as given by the user."""
 
     mode: str
     merge_schema: bool = False
@@ -239,7 +240,7 @@ class WriteOptions:
                     f"txn={self.txn!r} must be an application id (text) and a version (integer)")
 
     def filled(self, settings: Mapping[str, Any]) -> WriteOptions:
-        """The options with those that nobody has said taken from what a session says."""
+        """The options with unset ones taken from a session's settings."""
         more = dict(settings)
         if self.overwrite_schema:
             more.pop("merge_schema", None)
@@ -249,7 +250,7 @@ class WriteOptions:
 
     @property
     def dynamic(self) -> bool:
-        """Whether the partitions that the data has rows for are replaced, and no others."""
+        """Whether only the partitions that the data has rows for are replaced."""
         return self.partition_overwrite == "dynamic"
 
 
@@ -277,9 +278,9 @@ def is_done(txn: OptimisticTransaction, done: tuple[str, int]) -> bool:
 def commit_or_discard(
     txn: OptimisticTransaction, work: Callable[[], T], discard: Callable[[], object] | None = None
 ) -> T:
-    """Run the writing part of a command; when it fails, its files are removed, or ``discard`` is called.
+    """Run the writing part of a command; if it fails, its files are removed, or ``discard`` is called.
 
-    Only where nobody knows whether the commit landed the files stay: they may belong to the table.
+    If the outcome of the commit is unknown, the files stay, since they may belong to the table.
     """
     try:
         return work()
@@ -308,7 +309,7 @@ def _write(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> Command
 
 
 def prepare(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
-    """Give the transaction the metadata that the data is written for, and refuse what nobody may write."""
+    """Set the metadata for the data in the transaction, and refuse data that may not be written."""
     _evolve(txn, data, plan)
     check_writable(txn.protocol, txn.metadata, txn.table)
     refuse_explicit(_columns(data), txn.metadata, txn.protocol)
@@ -323,7 +324,7 @@ def _columns(data: Any) -> list[str]:
 # --- schema ---------------------------------------------------------------------------------------
 
 def _evolve(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
-    """Give the transaction the metadata that the data needs, where the options allow it."""
+    """Set the metadata that the data needs in the transaction, if the options allow it."""
     if not plan.merge_schema and not plan.overwrite_schema:
         return
     before = txn.metadata
@@ -373,7 +374,7 @@ def _write_rows(
 
 @contextmanager
 def advising(plan: WriteOptions) -> Iterator[None]:
-    """Say of data that does not fit only what can be done beside the other options of the write."""
+    """A block whose errors about unfit data suggest only what the write's other options allow."""
     try:
         yield
     except SchemaMismatch as error:
@@ -426,7 +427,7 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
 
 
 def _num_rows(files: Sequence[AddFile]) -> int | None:
-    """The rows of some files; None where the statistics do not say."""
+    """The number of rows of some files; None if the statistics lack it."""
     total = 0
     for file in files:
         if file.num_records is None:
