@@ -151,8 +151,8 @@ def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
     return metadata.replace(schema_string=StructType(fields).to_json())
 
 
-def with_marks_kept(metadata: Metadata, now: Metadata) -> Metadata:
-    """The metadata of old with high-water marks no earlier than those of now: no value is given again."""
+def preserve_marks(metadata: Metadata, now: Metadata) -> Metadata:
+    """The old metadata with high-water marks not below the current ones: no value is generated twice."""
     marks = {}
     if START not in (metadata.schema_string or ""):
         return metadata

@@ -118,17 +118,17 @@ class Line:
     @property
     def text(self) -> str:
         """What is drawn."""
-        parts = [self.said]
+        parts = [self.description]
         if self._inner is not None:
-            parts.append(self._inner.said)
+            parts.append(self._inner.description)
         seconds = int(self._clock() - self._begun)
         if seconds:
             parts.append(f"{seconds} s" if seconds < 60 else duration(seconds * 1000))
         return ", ".join(parts)
 
     @property
-    def said(self) -> str:
-        """What is done, and how much of it."""
+    def description(self) -> str:
+        """The task and its progress."""
         if self.total is None:
             return self.what
         part = f"{self.part}, " if self.part else ""

@@ -155,7 +155,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the lines said at their ends."""
     found: list[str] = []
     end = Line.end
-    monkeypatch.setattr(Line, "end", lambda self: (found.append(self.said), end(self))[1])
+    monkeypatch.setattr(Line, "end", lambda self: (found.append(self.description), end(self))[1])
     yield found
 
 
@@ -251,7 +251,7 @@ def watched(context: Any) -> Iterator[Line]:
 def seen(outer: Line) -> str:
     outer._learn()
     assert outer._inner is not None
-    return outer._inner.said
+    return outer._inner.description
 
 
 def test_jobs_and_tasks_of_a_session_in_this_process_are_counted() -> None:

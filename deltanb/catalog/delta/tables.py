@@ -240,8 +240,8 @@ def require_managed(protocol: dict[str, Any], metadata: dict[str, Any], table_id
     if properties.get("delta.enableInCommitTimestamps") != "true":
         raise InvalidArgument("properties: a managed table has delta.enableInCommitTimestamps=true")
     if table_id is not None and properties.get(CATALOG_TABLE_ID) != table_id:
-        found_id = properties.get(CATALOG_TABLE_ID)
-        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is {table_id}, found {found_id}")
+        id_in_log = properties.get(CATALOG_TABLE_ID)
+        raise InvalidArgument(f"properties: {CATALOG_TABLE_ID} is {table_id}, found {id_in_log}")
 
 
 def managed_table(store: LogStore, version: int, table_id: str | None) -> Snapshot:

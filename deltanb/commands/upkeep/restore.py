@@ -25,7 +25,7 @@ from deltanb.engines.arrow.deletion_vectors import vector_path
 from deltanb.errors import DataFileNotFound, InvalidArgument
 from deltanb.log.replay import FILES_SCHEMA, key_array
 from deltanb.schema import column_mapping, properties
-from deltanb.schema.columns import with_marks_kept
+from deltanb.schema.columns import preserve_marks
 from deltanb.schema.protocol import CATALOG_TABLE_ID, merged
 from deltanb.store.base import read_concurrency
 from deltanb.store.paths import place_of
@@ -169,7 +169,7 @@ def _metadata(now: Metadata, then: Metadata) -> Metadata:
     if highest in configuration and highest in now.configuration:  # ids are never given twice
         ids = [properties.get(metadata.configuration, highest) for metadata in (now, then)]
         configuration[highest] = str(max(ids))
-    return with_marks_kept(
+    return preserve_marks(
         then.replace(id=now.id, configuration=configuration, created_time=now.created_time), now)
 
 

@@ -81,7 +81,7 @@ class Cells:
                 self._surface.clear()
                 return
             tell_tasks(line, tasks)
-            self._surface.show(line.said)
+            self._surface.show(line.description)
 
         return look
 
