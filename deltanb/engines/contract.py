@@ -24,8 +24,7 @@ from pyroaring import BitMap64
 from deltanb.actions import AddFile
 
 if TYPE_CHECKING:
-    from deltanb.errors import UnsupportedPredicate
-    from deltanb.sql.predicates import Predicate
+    from deltanb.sql.predicates import Condition
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -138,38 +137,6 @@ class Curve(Protocol):
 
 
 # --- what goes in and out ---------------------------------------------------------------------------
-
-@dataclass(frozen=True)
-class Condition:
-    """Which rows a command means: SQL, and how much of it the process understands.
-
-    ``sql`` is None for all rows. ``predicate`` is the whole condition where it runs in the process;
-    else ``reason`` says why not, and ``parts`` are those of its conjuncts that do.
-    """
-
-    sql: str | None
-    predicate: Predicate | None = None
-    parts: tuple[Predicate, ...] = ()
-    reason: UnsupportedPredicate | None = None
-
-    @property
-    def can_be_repeated(self) -> bool:
-        """Whether it is known to name the same rows each time: Spark has functions that do not."""
-        return self.sql is None or self.predicate is not None
-
-    def is_decided_by_log(self, txn: OptimisticTransaction) -> bool:
-        """Whether partition values alone say which rows are meant: all of a file, or none."""
-        if self.sql is None:
-            return True
-        return self.predicate is not None and (
-            self.predicate.is_partition_only(txn.snapshot.partition_columns))
-
-    def scan(self, txn: OptimisticTransaction) -> FileScan:
-        """The files that may hold such rows, remembered by the transaction as read."""
-        if self.predicate is not None:
-            return txn.filter_files(self.predicate.sql)
-        return txn.filter_files(*(part.sql for part in self.parts))
-
 
 @dataclass(frozen=True)
 class TouchedFile:

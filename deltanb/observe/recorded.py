@@ -276,7 +276,7 @@ def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, 
 def _by_condition(
     name: str, parameters: Mapping[str, Any], snapshot: Snapshot
 ) -> tuple[list[Scan] | None, str, bool]:
-    from deltanb.sql.predicates import parse_parts
+    from deltanb.sql.predicates import parse_condition
 
     predicate = parameters.get("predicate")
     conditions = predicate if isinstance(predicate, list) else [predicate]
@@ -289,11 +289,12 @@ def _by_condition(
     is_known = True
     for text in texts:
         try:
-            parts, others = parse_parts(text, snapshot.schema)
+            condition = parse_condition(text, snapshot.schema)
         except (InvalidPredicate, UnsupportedPredicate):
-            parts, others, is_known = [], [], False
-        understood += [part.sql for part in parts]
-        left_out += others
+            is_known = False
+            continue
+        understood += [part.sql for part in condition.parts]
+        left_out += condition.left_out
     words = " AND ".join(understood) or "everything"
     if left_out:
         words += f" (not counted: {' AND '.join(left_out)})"

@@ -1,8 +1,9 @@
-"""Predicates: a condition in Spark's SQL, understood once, run on Arrow.
+"""Predicates: a condition in Spark's SQL, parsed once, run on Arrow.
 
 What lives here: :func:`parse` (syntax by sqlglot, names and types by the table's schema) and
-:class:`Predicate`, the value that scans, conflict rules and file skipping share; :func:`parse_value`
-for expressions that are stored.
+:class:`Predicate`, the value that scans, conflict rules and file skipping share; :func:`parse_condition` and
+:class:`Condition`, where Spark may run what the process cannot; :func:`parse_value` for expressions that are
+stored.
 What it does not know: how expressions run (``expressions``), where files are (``skipping``).
 
 Comparison rules are Spark's with ANSI casts of literals, in a session whose time zone is UTC. Three
@@ -14,10 +15,10 @@ refuses of an array or a map (``failures``) is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,7 +34,6 @@ from deltanb.sql.names import split_name as split_name
 
 if TYPE_CHECKING:
     from deltanb.sql.values import Value
-
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Predicate:
 
     sql: str
     expression: ex.Expression = field(repr=False)
+    schema: StructType | None = field(default=None, repr=False, compare=False)
+    """What its text was parsed over; None where it was made without one."""
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -84,8 +86,8 @@ class Predicate:
             return (self,)
         texts = _pieces(self.sql)
         if len(texts) != len(parts):
-            return tuple(Predicate(self.sql, part) for part in parts)
-        return tuple(Predicate(text, part) for text, part in zip(texts, parts, strict=True))
+            texts = [self.sql] * len(parts)
+        return tuple(Predicate(text, part, self.schema) for text, part in zip(texts, parts, strict=True))
 
     def is_partition_only(self, partition_columns: Sequence[str]) -> bool:
         """Whether partition values alone decide the condition (constants count)."""
@@ -156,9 +158,39 @@ class Predicate:
         return self.sql
 
 
+@dataclass(frozen=True)
+class Condition:
+    """Which rows are meant, and how much of that runs in the process.
+
+    ``sql`` is None for all rows. ``parts`` hold for all rows that are meant: the whole condition, or, where
+    there is a ``reason`` why Spark alone understands it, those of its conjuncts that we do. ``left_out`` are
+    the texts of the others.
+    """
+
+    sql: str | None
+    parts: tuple[Predicate, ...] = ()
+    left_out: tuple[str, ...] = ()
+    reason: UnsupportedPredicate | None = None
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The whole condition, where it runs in the process; None for all rows, too."""
+        return self.parts[0] if self.sql is not None and self.reason is None else None
+
+    @property
+    def can_be_repeated(self) -> bool:
+        """Whether it is known to name the same rows each time: Spark has functions that do not."""
+        return self.reason is None
+
+    def is_partition_only(self, partition_columns: Sequence[str]) -> bool:
+        """Whether partition values alone say which rows are meant: all of a file, or none."""
+        return self.reason is None and all(part.is_partition_only(partition_columns) for part in self.parts)
+
+
 def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
-    """Understand a condition over the columns of ``schema``: SQL, or what :mod:`conditions
-    <deltanb.sql.conditions>` makes SQL of.
+    """A condition over the columns of ``schema``, as a value: SQL, or what :mod:`conditions
+    <deltanb.sql.conditions>` makes SQL of. A predicate comes back as it is, unless its text was parsed over
+    other columns.
 
     Names resolve without regard to case; ``a.b`` reaches into structs, backticks quote names.
 
@@ -167,10 +199,11 @@ def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
             fit; the message says where.
         UnsupportedPredicate: SQL outside the subset evaluated in the process; it is named.
     """
+    if isinstance(schema, pa.Schema):
+        schema = from_arrow(schema)
     if isinstance(sql, Predicate):
-        return sql
-    text = sql if isinstance(sql, str) else text_of(sql, lambda: schema)
-    return _parse(text, from_arrow(schema) if isinstance(schema, pa.Schema) else schema)
+        return sql if sql.schema is None or sql.schema == schema else _parse(sql.sql, schema)
+    return _parse(text_of(sql, lambda: schema), schema)
 
 
 @lru_cache(maxsize=256)
@@ -184,12 +217,12 @@ def _parse(sql: str, schema: StructType) -> Predicate:
         with suppress(DeltaError, ValueError, RecursionError):  # raised below, with its place
             expression = reader.whole(syntax(text), is_condition=True)
             if not reader.lists:
-                return Predicate(sql, expression)
+                return Predicate(sql, expression, schema)
     try:
         expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
     except RecursionError:
         raise too_deep(sql) from None
-    return Predicate(sql, expression)
+    return Predicate(sql, expression, schema)
 
 
 def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) -> Value:
@@ -274,41 +307,49 @@ def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Lite
         ) from None
 
 
-def parse_understood(sql: str, schema: StructType) -> list[Predicate]:
-    """The parts of a condition, joined by AND at its top, that are in the evaluated subset.
-
-    Rows of the condition satisfy all of them, so that files can be left out by them where only Spark
-    understands the rest.
+def parse_condition(where: Where | Predicate | Condition | None, schema: StructType) -> Condition:
+    """As :func:`parse`; of a condition that is not wholly in the evaluated subset, the parts that are.
 
     Raises:
         InvalidPredicate: as :func:`parse`.
     """
-    return parse_parts(sql, schema)[0]
-
-
-def parse_parts(sql: str, schema: StructType) -> tuple[list[Predicate], list[str]]:
-    """The parts of a condition as of :func:`parse_understood`, and the texts of those that are not in the
-    evaluated subset.
-
-    Raises:
-        InvalidPredicate: as :func:`parse`.
-    """
-    found, left_out = [], []
-    from deltanb.sql.syntax import syntax
-
+    if isinstance(where, Condition):
+        if all(part.schema == schema for part in where.parts):
+            return where
+        where = where.sql
+    if where is None:
+        return Condition(None)
+    sql = where if isinstance(where, Predicate) else text_of(where, lambda: schema)
     try:
-        syntax(constants.cut(sql)[0])
-    except InvalidPredicate:  # told with the place in the whole text
-        syntax(sql)
-    for text in _pieces(sql):
+        whole = parse(sql, schema)
+        whole.to_expression(as_filter=True)
+    except UnsupportedPredicate as error:
+        reason = error
+    else:
+        return Condition(whole.sql, (whole,))
+    parts: list[Predicate] = []
+    left_out: list[str] = []
+    for text, resolve in _resolvers(str(sql), schema):
         try:
-            part = parse(text, schema)
-            part.to_expression()
+            part = Predicate(text, resolve(), schema)
+            part.to_expression(as_filter=True)
         except UnsupportedPredicate:
             left_out.append(text)
-            continue
-        found.append(part)
-    return found, left_out
+        else:
+            parts.append(part)
+    return Condition(str(sql), tuple(parts), tuple(left_out), reason)
+
+
+def _resolvers(sql: str, schema: StructType) -> Iterator[tuple[str, Callable[[], ex.Expression]]]:
+    """The parts that AND joins at the top of a condition: each one's text, and what resolves it."""
+    from deltanb.sql.resolver import Resolver
+    from deltanb.sql.syntax import conjuncts, split, sql_of, syntax
+
+    nodes, texts = conjuncts(syntax(sql)), split(sql)
+    if len(nodes) != len(texts):
+        texts = list(map(sql_of, nodes))
+    for text, node in zip(texts, nodes, strict=True):
+        yield text, partial(Resolver(sql, schema).whole, node, is_condition=True)
 
 
 def _pieces(sql: str) -> list[str]:

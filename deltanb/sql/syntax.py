@@ -238,6 +238,20 @@ def split(sql: str) -> list[str]:
     return [part for text in texts for part in split(text)]
 
 
+def conjuncts(tree: exp.Expression) -> list[exp.Expression]:
+    """The nodes that AND joins at the top; brackets around them count for nothing."""
+    parts: list[exp.Expression] = []
+    left = [tree]
+    while left:
+        node = left.pop()
+        inside = node.unnest()
+        if isinstance(inside, exp.And):
+            left += [inside.expression, inside.this]
+        else:
+            parts.append(node)
+    return parts
+
+
 def _depths(tokens: list[Token]) -> list[int]:
     """How many brackets or CASEs are open after each token."""
     opening = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}

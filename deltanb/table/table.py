@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from deltanb.observe.availability import Versions
     from deltanb.observe.time_travel import TimeTravel
     from deltanb.observe.timeline import CommitTimeline
+    from deltanb.sql.predicates import Predicate
     from deltanb.table.staged import TableTransaction
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -390,9 +391,9 @@ class DeltaTable(Displayable, Askable, Aliases):
         """
         from deltanb.engines.arrow.read import read_table
 
-        where, limit = self._condition(where), _row_limit(limit)
-        snapshot, files = self._files(where)
-        return self._run_here(lambda: read_table(snapshot, files(), columns, where, limit=limit))
+        limit = _row_limit(limit)
+        snapshot, files, predicate = self._files(where)
+        return self._run_here(lambda: read_table(snapshot, files(), columns, predicate, limit=limit))
 
     @reads
     def to_batches(
@@ -410,8 +411,9 @@ class DeltaTable(Displayable, Askable, Aliases):
         ...     sum(batch.num_rows for batch in batches)
         1
         """
-        where, limit = self._condition(where), _row_limit(limit)
-        return self._stream(*self._files(where), columns, where, limit)
+        limit = _row_limit(limit)
+        snapshot, files, predicate = self._files(where)
+        return self._stream(snapshot, files, columns, predicate, limit)
 
     @reads
     def to_pandas(
@@ -452,9 +454,8 @@ class DeltaTable(Displayable, Askable, Aliases):
         """
         from deltanb.engines.arrow.frames import to_polars
 
-        where = self._condition(where)
-        snapshot, _ = self._files(where)
-        return self._run_here(lambda: to_polars(snapshot, columns, where))
+        snapshot, _, predicate = self._files(where)
+        return self._run_here(lambda: to_polars(snapshot, columns, predicate))
 
     @reads
     def to_duckdb(
@@ -474,9 +475,8 @@ class DeltaTable(Displayable, Askable, Aliases):
         """
         from deltanb.engines.arrow.frames import Rows, to_duckdb
 
-        where = self._condition(where)
-        snapshot, files = self._files(where)
-        begin = partial(self._stream, snapshot, files, columns, where)
+        snapshot, files, predicate = self._files(where)
+        begin = partial(self._stream, snapshot, files, columns, predicate)
         begin().close()  # report wrong arguments now
         return to_duckdb(snapshot, files, Rows(begin), columns is None and where is None, connection)
 
@@ -499,15 +499,12 @@ class DeltaTable(Displayable, Askable, Aliases):
         [2]
         """
         from deltanb.engines.arrow.dataset import dataset
-        from deltanb.sql.predicates import parse
 
-        where = self._condition(where)
-        snapshot, files = self._files(where)
+        snapshot, files, predicate = self._files(where)
         rows = self._run_here(lambda: dataset(snapshot, files()))
-        if where is None:
+        if predicate is None:
             return rows
-        condition = self._run_here(lambda: parse(where, snapshot.schema).to_expression(as_filter=True))
-        return rows.filter(condition)
+        return rows.filter(self._run_here(lambda: predicate.to_expression(as_filter=True)))
 
     @reads
     def to_df(
@@ -521,10 +518,11 @@ class DeltaTable(Displayable, Askable, Aliases):
             where: as in :meth:`to_arrow`, or SQL that only Spark understands.
         """
         from deltanb.engines.spark.read import read_table
+        from deltanb.sql.predicates import parse_condition
 
-        where = self._condition(where)
-        at = active.read_elsewhere(self.log, self._pinned, where) or self.snapshot
-        return read_table(at, None, spark, columns=columns, where=where)
+        condition = parse_condition(where, self.snapshot.schema)
+        at = active.read_elsewhere(self.log, self._pinned, condition) or self.snapshot
+        return read_table(at, None, spark, columns=columns, where=condition)
 
     @reads
     def head(self, n: int = HEAD_ROWS, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -552,12 +550,11 @@ class DeltaTable(Displayable, Askable, Aliases):
         """
         from deltanb.commands.read.count import count, count_version
 
-        where = self._condition(where)
         if where is None and not self._is_in_transaction():
             at = self.snapshot
             return self._run_here(lambda: count_version(at))
-        snapshot, files = self._files(where)
-        return self._run_here(lambda: count(snapshot, files(), where))
+        snapshot, files, predicate = self._files(where)
+        return self._run_here(lambda: count(snapshot, files(), predicate))
 
     @reads_log
     def explain(self, where: Where | None = None) -> ScanExplanation:
@@ -579,7 +576,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         ["pond is 'a'", 'age is 9 in every row']
         """
         from deltanb.log.skipping.explain import explain
-        return explain(self.snapshot, self._condition(where))
+        return explain(self.snapshot, where)
 
     # -- rows in --------------------------------------------------------------------------------------------
 
@@ -1025,33 +1022,42 @@ class DeltaTable(Displayable, Askable, Aliases):
     @reads
     def _scan(self, where: str | None = None) -> tuple[Snapshot, pa.Table]:
         """The version to read and its matching files, for callers that decode them themselves."""
-        return active.scan(self.log, self._pinned, where)
+        return active.scan(self.log, self._pinned, *(() if where is None else (where,)))
 
-    def _files(self, where: str | None) -> tuple[Snapshot, Callable[[], pa.Table]]:
-        """The version to read, and a function that lists its matching files.
+    def _files(self, where: Where | None) -> tuple[Snapshot, Callable[[], pa.Table], Predicate | None]:
+        """The version to read, a function that lists its matching files, and the condition over its columns.
 
         Files are listed on demand, since DuckDB opens three streams to read one. In an active transaction
         they are listed at once, because it records what was read, and by whom.
         """
-        if self._is_in_transaction():
-            snapshot, files = self._run_here(lambda: active.scan(self.log, None, where))
-            return snapshot, lambda: files
         at = self.snapshot
-        return at, lambda: at.files_for_scan(*(() if where is None else (where,)))
+        predicate = self._predicate(where, at)
+        predicates = () if predicate is None else (predicate,)
+        if not self._is_in_transaction():
+            return at, lambda: at.files_for_scan(*predicates), predicate
+        snapshot, files = self._run_here(lambda: active.scan(self.log, None, *predicates))
+        return snapshot, lambda: files, self._predicate(predicate, snapshot)
+
+    def _predicate(self, where: Where | None, at: Snapshot) -> Predicate | None:
+        if where is None:
+            return None
+        from deltanb.sql.predicates import parse
+
+        return self._run_here(lambda: parse(where, at.schema))
 
     def _is_in_transaction(self) -> bool:
         return self._pinned is None and active.reading(self.log) is not None
 
     def _stream(
         self, snapshot: Snapshot, files: Callable[[], pa.Table], columns: Sequence[str] | None,
-        where: str | None, limit: int | None = None,
+        predicate: Predicate | None, limit: int | None = None,
     ) -> pa.RecordBatchReader:
         import pyarrow as pa
 
         from deltanb.engines.arrow.data_file import plan
         from deltanb.engines.arrow.read import stream
 
-        scan = self._run_here(lambda: plan(snapshot, columns, where))
+        scan = self._run_here(lambda: plan(snapshot, columns, predicate))
         batches = lazily(lambda: stream(scan, files(), limit))
         return pa.RecordBatchReader.from_batches(scan.schema, batches)
 

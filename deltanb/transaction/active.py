@@ -17,12 +17,13 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from deltanb.errors import IllegalStateError, UnsupportedPredicate
+from deltanb.errors import IllegalStateError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Condition, Predicate
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -135,9 +136,10 @@ def snapshot_of(log: DeltaLog, pinned: Snapshot | None) -> Snapshot:
     return log.update() if txn is None else txn.snapshot
 
 
-def scan(log: DeltaLog, pinned: Snapshot | None, where: str | None) -> tuple[Snapshot, pa.Table]:
+def scan(
+    log: DeltaLog, pinned: Snapshot | None, *predicates: str | Predicate
+) -> tuple[Snapshot, pa.Table]:
     """The version to read and its files that may hold rows; the active transaction remembers them."""
-    predicates = () if where is None else (where,)
     txn = None if pinned is not None else reading(log)
     if txn is not None:
         files = txn.filter_files(*predicates).table  # under locks this may wait, and find a newer version
@@ -147,7 +149,7 @@ def scan(log: DeltaLog, pinned: Snapshot | None, where: str | None) -> tuple[Sna
 
 
 def read_elsewhere(
-    log: DeltaLog, pinned: Snapshot | None, where: str | None = None
+    log: DeltaLog, pinned: Snapshot | None, condition: Condition | None = None
 ) -> Snapshot | None:
     """The version the active transaction gives to a reader that looks for files itself; None without one.
 
@@ -157,8 +159,5 @@ def read_elsewhere(
     txn = None if pinned is not None else reading(log)
     if txn is None:
         return None if pinned is None else snapshot_of(log, pinned)
-    try:
-        txn.filter_files(*(() if where is None else (where,)))
-    except UnsupportedPredicate:
-        txn.filter_files()
+    txn.filter_files(*(() if condition is None or condition.reason else condition.parts))
     return txn.snapshot

@@ -239,7 +239,10 @@ def find_files(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> tup
     Raises:
         InvalidPredicate: syntax, or a column the table does not have.
     """
-    return scan_for(snapshot, predicates), snapshot.files_for_scan(*predicates)
+    from deltanb.sql.predicates import parse
+
+    parsed = [parse(predicate, snapshot.schema) for predicate in predicates]
+    return scan_for(snapshot, parsed), snapshot.files_for_scan(*parsed)
 
 
 def scan_for(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:

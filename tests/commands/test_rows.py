@@ -7,11 +7,12 @@ import pytest
 
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult, Stopwatch
-from deltanb.commands.rows.find_and_change import FileChanges, find, mark_deleted, understand
+from deltanb.commands.rows.find_and_change import FileChanges, find, mark_deleted
 from deltanb.engines.arrow.data_file import plan
 from deltanb.engines.arrow.engine import PROCESS
 from deltanb.engines.arrow.touched import bitmap, marked_rows, rows_of
 from deltanb.options import StepClock, set_options
+from deltanb.sql.predicates import parse_condition
 from deltanb.table.entry import create
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
@@ -29,8 +30,8 @@ def table() -> DeltaTable:
 
 def test_positions_count_deleted_rows_too(table: DeltaTable) -> None:
     txn = begin(table.log, "rows", removes="DELETE")
-    condition = understand(txn, "id < 5")
-    (found,) = find(txn, condition.scan(txn), condition, PROCESS)
+    condition = parse_condition("id < 5", txn.snapshot.schema)
+    (found,) = find(txn, txn.filter_files(*condition.parts), condition, PROCESS)
     assert (list(found.rows), found.live, found.others, found.is_whole) == ([0, 1, 3, 4], 7, 3, False)
     read = {which: [row for batch in rows_of(txn, [found], which, ["v"])
                     for row in batch["v"].to_pylist()] for which in ("touched", "others")}
@@ -45,9 +46,9 @@ def test_positions_count_deleted_rows_too(table: DeltaTable) -> None:
 def test_vectors_of_a_discarded_transaction_go_with_it(table: DeltaTable) -> None:
     before = sorted(s.name for s in table.log.store.list_all(""))
     txn = begin(table.log, "rows", removes="DELETE")
-    condition = understand(txn, "id = 5")
+    condition = parse_condition("id = 5", txn.snapshot.schema)
     changes = FileChanges()
-    mark_deleted(txn, find(txn, condition.scan(txn), condition, PROCESS), changes)
+    mark_deleted(txn, find(txn, txn.filter_files(*condition.parts), condition, PROCESS), changes)
     ((added, removed),) = changes.vectors
     assert added.deletion_vector.cardinality == 2 and removed.deletion_vector.cardinality == 1
     assert len(list(table.log.store.list_all(""))) == len(before) + 1

@@ -137,7 +137,6 @@ def test_the_parser_is_spared_long_lists(
     assert counted.tokens == tokens
     assert found.expression == parsed(sql)
     assert [one.sql for one in found.conjuncts()] == split(sql) and len(found.conjuncts()) == parts
-    assert [one.sql for one in predicates.parse_parts(sql, SCHEMA)[0]] == split(sql)
 
 
 @pytest.mark.parametrize("sql", [
@@ -153,7 +152,7 @@ def test_what_is_refused_beside_a_long_list_is_told_of_the_whole_text(sql: str) 
     assert str(found.value) == str(expected.value)
     if "not valid SQL" in str(found.value):
         with pytest.raises(InvalidPredicate, match=re.escape(str(expected.value))):
-            predicates.parse_parts(sql, SCHEMA)
+            predicates.parse_condition(sql, SCHEMA)
 
 
 def test_a_list_beside_a_backslash_is_the_parser_s() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from deltanb.errors import InvalidPredicate, SchemaMismatch, UnsupportedPredicate
 from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
-from deltanb.sql.predicates import parse_understood, parse_value
+from deltanb.sql.predicates import parse_condition, parse_value
 
 P = PrimitiveType
 SCHEMA = StructType([
@@ -89,8 +89,9 @@ def test_what_may_fail_for_a_row_is_left_to_spark(sql: str, target: str) -> None
 
 
 def test_the_understood_part_of_a_condition() -> None:
-    parts = parse_understood("i > 3 AND soundex(s) = 'x' AND f = 1", SCHEMA)
-    assert [part.sql for part in parts] == ["i > 3", "f = 1"]
-    assert parse_understood("i > 3 OR soundex(s) = 'x'", SCHEMA) == []
+    condition = parse_condition("i > 3 AND (soundex(s) = 'x' AND f = 1)", SCHEMA)
+    assert [part.sql for part in condition.parts] == ["i > 3", "f = 1"]
+    assert condition.left_out == ("soundex(s) = 'x'",) and condition.predicate is None
+    assert parse_condition("i > 3 OR soundex(s) = 'x'", SCHEMA).parts == ()
     with pytest.raises(InvalidPredicate):
-        parse_understood("soundex(s) = 'x' AND nope = 1", SCHEMA)
+        parse_condition("soundex(s) = 'x' AND nope = 1", SCHEMA)

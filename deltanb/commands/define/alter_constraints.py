@@ -136,7 +136,7 @@ def _check_rows(
             refuse_unknown_functions(expression)
             announce_spark(str(reason), 'With engine="process" it is refused instead')
         runs_here = False
-    files = txn.filter_files(*([violated] if runs_here else []))
+    files = txn.filter_files(*([condition] if runs_here else []))
     worker = named("spark" if not runs_here else engine or ENGINES[0])
     row = worker.first(txn, files, violated, expression)
     if row is not None:

@@ -23,10 +23,10 @@ from deltanb.errors import UnsupportedPredicate
 from deltanb.schema.types import backticked
 from deltanb.sql import coercion as co
 from deltanb.sql import expressions as ex
-from deltanb.sql import failures, predicates
+from deltanb.sql import failures
 from deltanb.sql.literals import text_literal
 from deltanb.sql.members import Members
-from deltanb.sql.predicates import Predicate
+from deltanb.sql.predicates import Predicate, parse_condition
 
 MAX_LISTED_VALUES = 1000
 """Distinct values of the source that become an IN on a data column: beyond, its bounds say nearly as
@@ -111,16 +111,10 @@ def analyze(sql: str, names: Names) -> On:
         InvalidPredicate: invalid SQL.
     """
     schema = names.schema()
-    reason = None
-    try:
-        whole = predicates.parse(sql, schema)
-        whole.to_expression()
-        parts = whole.conjuncts()
-    except UnsupportedPredicate as error:
-        reason = error
-        parts = predicates.parse_understood(sql, schema)
+    condition = parse_condition(sql, schema)
+    reason = condition.reason
     keys, target_only, source_only, rest = [], [], [], []
-    for part in parts:
+    for part in (part for predicate in condition.parts for part in predicate.conjuncts()):
         sides = _sides(part.expression, names)
         key = _key(part.expression, names)
         if key is not None:

@@ -23,11 +23,12 @@ from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
 
 __all__ = ["count", "count_version"]
 
 
-def count(snapshot: Snapshot, files: pa.Table, where: str | None = None) -> int:
+def count(snapshot: Snapshot, files: pa.Table, where: str | Predicate | None = None) -> int:
     """The rows of ``files`` for which a condition is TRUE; all of them without one.
 
     Args:

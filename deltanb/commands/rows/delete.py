@@ -18,11 +18,11 @@ from deltanb.commands.rows.find_and_change import (
     FileChanges,
     find,
     take_out,
-    understand,
 )
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.engines.arrow.touched import known_live_count, rows_of
-from deltanb.engines.contract import Condition, TouchedFile
+from deltanb.engines.contract import TouchedFile
+from deltanb.sql.predicates import Condition, parse_condition
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
@@ -69,9 +69,9 @@ def delete(
     check_engine(engine)
     watch = Stopwatch()
     txn = begin(log, "rows", removes="DELETE")
-    condition = understand(txn, where)
-    files = condition.scan(txn)
-    if condition.is_decided_by_log(txn):
+    condition = parse_condition(where, txn.snapshot.schema)
+    files = txn.filter_files(*condition.parts)
+    if condition.is_partition_only(txn.snapshot.partition_columns):
         return _whole_files(txn, condition, files, watch, user_metadata)
     worker = named(choose_engine(txn, engine, files, condition.reason, [condition.sql]))
     from deltanb.text.progress import progress

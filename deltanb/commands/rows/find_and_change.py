@@ -1,7 +1,7 @@
 """Commands that change rows: which files hold the rows, and what becomes of those files.
 
-What lives here: what DELETE, UPDATE, MERGE and partial overwrites share. :func:`understand` and :func:`find`
-look for the rows of a condition, :func:`mark_deleted` takes rows out of their files by deletion vectors;
+What lives here: what DELETE, UPDATE, MERGE and partial overwrites share. :func:`find` looks for
+the rows of a condition, :func:`mark_deleted` takes rows out of their files by deletion vectors;
 :class:`FileChanges` holds what a commit does to the files, with Delta's metrics.
 What it does not know: what the rows become (the commands do), how an engine finds and writes them.
 """
@@ -17,11 +17,10 @@ from deltanb.concurrency import parallel
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.row_ids import preserved
 from deltanb.engines.arrow.touched import deleted_rows, live_rows, physical_count
-from deltanb.engines.contract import Condition, TouchedFile
-from deltanb.errors import UnsupportedPredicate
+from deltanb.engines.contract import TouchedFile
 from deltanb.options import options
 from deltanb.schema import properties
-from deltanb.sql import predicates
+from deltanb.sql.predicates import Condition
 from deltanb.store.base import is_remote
 
 if TYPE_CHECKING:
@@ -87,24 +86,6 @@ def uses_vectors(txn: OptimisticTransaction) -> bool:
 
 # --- finding rows ---------------------------------------------------------------------------------
 
-def understand(txn: OptimisticTransaction, where: str | None) -> Condition:
-    """The condition over the table's columns.
-
-    Raises:
-        InvalidPredicate: syntax, or a column the table does not have.
-    """
-    if where is None:
-        return Condition(None)
-    schema = txn.snapshot.schema
-    try:
-        predicate = predicates.parse(where, schema)
-        predicate.to_expression(as_filter=True)
-    except UnsupportedPredicate as reason:
-        parts = predicates.parse_understood(where, schema)
-        return Condition(where, parts=tuple(parts), reason=reason)
-    return Condition(predicate.sql, predicate)
-
-
 def find(
     txn: OptimisticTransaction, files: FileScan, condition: Condition, engine: Engine,
     seen: Callable[[], None] = lambda: None, *, leave: bool = False,
@@ -117,7 +98,7 @@ def find(
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate.
     """
-    if condition.is_decided_by_log(txn):
+    if condition.is_partition_only(txn.snapshot.partition_columns):
         whole = ((file, live_rows(txn, file)) for file in files)
         return [TouchedFile(file, rows, len(rows)) for file, rows in whole if rows]
     return engine.find(txn, files, condition, seen, again=leave and not uses_vectors(txn))

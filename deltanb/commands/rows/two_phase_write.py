@@ -114,9 +114,9 @@ def _creating(
 def _checks(txn: OptimisticTransaction, options: WriteOptions) -> list[Check]:
     if options.where is None:
         return []
-    from deltanb.commands.rows.find_and_change import understand  # late, as in the command
+    from deltanb.sql.predicates import parse_condition  # late, as in the command
 
-    condition = understand(txn, options.where)
+    condition = parse_condition(options.where, txn.snapshot.schema)
     if condition.reason is not None:
         raise condition.reason
     return [Within("where", options.where)]

@@ -20,7 +20,6 @@ from deltanb.commands.rows.find_and_change import (
     FileChanges,
     find,
     mark_deleted,
-    understand,
     uses_vectors,
 )
 from deltanb.commands.rows.write import commit_or_discard
@@ -29,7 +28,8 @@ from deltanb.engines.arrow.touched import (
     rows_of,
     written_rows,
 )
-from deltanb.engines.contract import Condition, TouchedFile
+from deltanb.engines.contract import TouchedFile
+from deltanb.sql.predicates import Condition, parse_condition
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
@@ -83,9 +83,9 @@ def update(
     watch = Stopwatch()
     txn = begin(log, "rows", removes="UPDATE")
     tree = assigning.resolve(txn.snapshot.schema, assignments)
-    condition = understand(txn, where)
+    condition = parse_condition(where, txn.snapshot.schema)
     reason = assigning.check_runs_here(txn.snapshot.schema, tree)
-    files = condition.scan(txn)
+    files = txn.filter_files(*condition.parts)
     worker = named(choose_engine(txn, engine, files, condition.reason or reason,
                                  [condition.sql, *assigning.texts(tree)]))
     from deltanb.text.progress import progress

@@ -401,15 +401,16 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
     """Rows of a condition replaced: first those of the table are taken out, then the data written."""
     # Late: they bring both engines' ways to find rows, which other writes do without.
     from deltanb.commands.engine import choose_by_size, named
-    from deltanb.commands.rows.find_and_change import find, take_out, understand
+    from deltanb.commands.rows.find_and_change import find, take_out
     from deltanb.engines.arrow.touched import rows_of, written_rows
+    from deltanb.sql.predicates import parse_condition
 
-    condition = understand(txn, where)
+    condition = parse_condition(where, txn.snapshot.schema)
     if condition.reason is not None:  # refused now, before anything is written
         raise condition.reason
-    checks = [Within("where", where)]
-    files = condition.scan(txn)
-    if condition.is_decided_by_log(txn):
+    checks = [Within("where", where, condition.predicate)]
+    files = txn.filter_files(*condition.parts)
+    if condition.is_partition_only(txn.snapshot.partition_columns):
         replaced = list(files)
         return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in replaced],
                        rows_deleted=_num_rows(replaced))

@@ -96,9 +96,7 @@ def optimize(
     txn = begin(log, "layout")
     clustered = clustering.logical_columns(txn.snapshot)
     _refuse_contradictions(txn, where, columns, full, clustered)
-    if where is not None:
-        _check_partition_condition(txn, where)
-    files = txn.snapshot.files_for_scan(*([] if where is None else [where]))
+    files = _files_of(txn, where)
     size = _target(txn, target_size, through_session(engine, takes=["target_size"]).get("target_size"))
     if clustered:
         tasks = _tasks_of_curve(clustering.CURVE, clustered, clustering.to_cluster(files, full), size)
@@ -127,9 +125,7 @@ def purge(
     """
     check_engine(engine)
     txn = begin(log, "layout")
-    if where is not None:
-        _check_partition_condition(txn, where)
-    files = txn.snapshot.files_for_scan(*([] if where is None else [where]))
+    files = _files_of(txn, where)
     files = files.filter(pc.is_valid(files["deletion_vector"]))
     tasks = [_Task(files.slice(place, 1)) for place in range(files.num_rows)]
     operation = Operation(
@@ -156,7 +152,10 @@ def _refuse_contradictions(
             "it out, or give the table clustering columns first")
 
 
-def _check_partition_condition(txn: OptimisticTransaction, where: str) -> None:
+def _files_of(txn: OptimisticTransaction, where: str | None) -> pa.Table:
+    """The files of the partitions that a condition names."""
+    if where is None:
+        return txn.snapshot.files_for_scan()
     condition = predicates.parse(where, txn.snapshot.schema)
     names = txn.snapshot.partition_columns
     if not condition.is_partition_only(names):
@@ -165,6 +164,7 @@ def _check_partition_condition(txn: OptimisticTransaction, where: str) -> None:
             f"where={where!r} looks at {', '.join(others)}, but whole files are rewritten, so only "
             f"partition columns can choose ({', '.join(names) or 'this table has none'})",
             predicate=where)
+    return txn.snapshot.files_for_scan(condition)
 
 
 def _target(txn: OptimisticTransaction, target_size: int | None, usual: int | None = None) -> int:

@@ -76,6 +76,8 @@ class Check:
 class Within(Check):
     """The condition of a partial overwrite: rows outside it would land where nothing was replaced."""
 
+    predicate: predicates.Predicate | None = None
+
     def sentence(self) -> str:
         """How a violation begins."""
         return f"the data does not belong to where={self.expression!r}: the condition"
@@ -226,7 +228,8 @@ def _short(value: Any) -> str:
 
 def _parse(check: Check, schema: StructType) -> predicates.Predicate:
     try:
-        parsed = predicates.parse(check.expression, schema)
+        known = check.predicate if isinstance(check, Within) else None
+        parsed = predicates.parse(known or check.expression, schema)
         parsed.to_expression()
     except UnsupportedPredicate as error:
         raise UnsupportedPredicate(

@@ -27,8 +27,9 @@ from deltanb.engines.contract import TouchedFile
 from deltanb.store.base import read_concurrency
 
 if TYPE_CHECKING:
-    from deltanb.engines.contract import Assignments, Condition, Curve
+    from deltanb.engines.contract import Assignments, Curve
     from deltanb.parquet.file import SafeFile
+    from deltanb.sql.predicates import Condition
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 

@@ -115,7 +115,9 @@ def to_pandas(rows: pa.Table, types_mapper: Callable[[Any], Any] | None = None) 
 # -- polars ----------------------------------------------------------------------------------------
 
 
-def to_polars(snapshot: Snapshot, columns: Sequence[str] | None, where: str | None) -> pl.LazyFrame:
+def to_polars(
+    snapshot: Snapshot, columns: Sequence[str] | None, where: str | Predicate | None
+) -> pl.LazyFrame:
     """A version as a lazy frame of polars; files are listed and opened when it is collected.
 
     polars has no type for an interval of years and months: it is a number of months there.

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.actions import AddFile
-    from deltanb.engines.contract import Assignments, Condition, Curve
+    from deltanb.engines.contract import Assignments, Curve
+    from deltanb.sql.predicates import Condition
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 

@@ -17,15 +17,15 @@ from deltanb.engines.spark.paths import file_path
 from deltanb.engines.spark.plans import PATH, ROW, Reader, unread
 from deltanb.engines.spark.refusals import refusals
 from deltanb.engines.spark.session import spark as start_session
-from deltanb.errors import InvalidPredicate, UnsupportedPredicate
-from deltanb.sql import predicates
+from deltanb.errors import UnsupportedPredicate
+from deltanb.sql.predicates import parse_condition
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from deltanb.log.snapshot import Snapshot
-    from deltanb.sql.predicates import Predicate
+    from deltanb.sql.predicates import Condition
 
 
 def read_table(
@@ -33,7 +33,7 @@ def read_table(
     files: pa.Table | None = None,
     spark: SparkSession | None = None,
     columns: Sequence[str] | None = None,
-    where: str | Predicate | None = None,
+    where: str | Condition | None = None,
     *, row_ids: bool = False,
 ) -> DataFrame:
     """The rows of ``files`` as a DataFrame with the snapshot's logical schema.
@@ -52,30 +52,18 @@ def read_table(
     >>> read_table(table.log.snapshot, where="id > 1").count()                  # doctest: +SKIP
     2
     """
-    text = where if where is None or isinstance(where, str) else where.sql
+    condition = parse_condition(where, snapshot.schema)
     names = [f.name for f in in_process.plan(snapshot, columns, row_ids=row_ids).columns]
-    try:
-        scan = in_process.plan(snapshot, columns, where, row_ids=row_ids)
-        if files is None and text is not None:
-            files = snapshot.files_for_scan(text)
-    except UnsupportedPredicate:  # Spark may know more; which columns it needs is unknown
-        scan = in_process.plan(snapshot, row_ids=row_ids)
-        files = _by_what_is_understood(snapshot, text) if files is None else files
+    # Which columns Spark needs for what it alone understands is not known.
+    scan = in_process.plan(snapshot, columns if condition.reason is None else None, condition.predicate,
+                           row_ids=row_ids)
+    if files is None and condition.sql is not None:
+        files = snapshot.files_for_scan(*condition.parts)
     session = spark if spark is not None else start_session()
     frame = Reader(snapshot, scan, session).frame(files)
-    if text is not None:
-        frame = filtered(frame, text)
+    if condition.sql is not None:
+        frame = filtered(frame, condition.sql)
     return frame.select(*(column(name) for name in names))
-
-
-def _by_what_is_understood(snapshot: Snapshot, text: str | None) -> pa.Table:
-    """The files that may hold rows for a condition, by the parts of it that we understand."""
-    assert text is not None
-    try:
-        parts = predicates.parse_understood(text, snapshot.schema)
-    except InvalidPredicate:  # for us; Spark has the last word
-        return snapshot.files
-    return snapshot.files_for_scan(*parts)
 
 
 def read_positions(

@@ -32,6 +32,7 @@ from deltanb.text.formatting import name_of
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.conditions import Where
     from deltanb.sql.predicates import Predicate
 
 MAX_EXAMPLES = 3
@@ -138,14 +139,14 @@ class ScanExplanation(Displayable):
 
 
 def explain(
-    snapshot: Snapshot, where: str | None = None, *, name: str | None = None,
+    snapshot: Snapshot, where: Where | None = None, *, name: str | None = None,
     not_used: Sequence[Condition] = (),
 ) -> ScanExplanation:
     """Which files a scan with a condition opens, and why it skips the others.
 
     Args:
         snapshot: the version.
-        where: a condition in SQL; parts that only Spark understands are marked as such.
+        where: a condition; parts that only Spark understands are marked as such.
         name: the table's name, by default the last part of its path.
         not_used: conditions of a query that were not tried, with reasons.
 
@@ -154,14 +155,14 @@ def explain(
         UnsupportedProtocol: a reader feature that this library does not have.
     """
     snapshot.check_readable()
-    understood, left_out = ([], []) if where is None else predicates.parse_parts(where, snapshot.schema)
-    parts = [part for predicate in understood for part in predicate.conjuncts()]
+    condition = predicates.parse_condition(where, snapshot.schema)
+    parts = [part for predicate in condition.parts for part in predicate.conjuncts()]
     walk = _Walk(snapshot, parts)
     steps, judged, spared = walk.run()
-    judged += [Condition(sql, None, reason="only Spark understands it") for sql in left_out]
+    judged += [Condition(sql, None, reason="only Spark understands it") for sql in condition.left_out]
     opened = walk.files(walk.matches[:MAX_OPENED])
     return ScanExplanation(
-        name or snapshot.metadata.name or name_of(snapshot.log.path), snapshot.version, where,
+        name or snapshot.metadata.name or name_of(snapshot.log.path), snapshot.version, condition.sql,
         snapshot.num_files, snapshot.size_in_bytes, tuple(steps), (*judged, *not_used), tuple(spared), opened)
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from deltanb.commands.begin import begin
 from deltanb.commands.engine import named
-from deltanb.commands.rows.find_and_change import find, understand
+from deltanb.commands.rows.find_and_change import find
 from deltanb.errors import ConstraintViolation, DeltaError, InvalidPredicate, SchemaMismatch
+from deltanb.sql.predicates import parse_condition
 from deltanb.table.entry import create
 from deltanb.table.table import DeltaTable
 
@@ -89,9 +90,9 @@ def test_both_find_the_same_rows(
         found = []
         for engine in ("arrow", "spark"):
             txn = begin(table.log, "rows", removes="DELETE")
-            condition = understand(txn, where)
+            condition = parse_condition(where, txn.snapshot.schema)
             assert condition.reason is None, where
-            touched = find(txn, condition.scan(txn), condition, named(engine))
+            touched = find(txn, txn.filter_files(*condition.parts), condition, named(engine))
             found.append({f.file.path: (list(f.rows), f.live) for f in touched})
         assert found[0] == found[1], where
         assert bool(found[0]) == (where != "NOT x IN (1.5, NULL)"), where
@@ -164,8 +165,8 @@ def test_the_partition_part_of_what_only_spark_understands_narrows_the_conflicts
 ) -> None:
     table = made(tmp_path / "t", {}, partition_by="p")
     txn = begin(table.log, "rows", removes="DELETE")
-    condition = understand(txn, "soundex(t) = 'A100' AND p = 'ü%'")
-    assert len(condition.scan(txn)) == 2
+    condition = parse_condition("soundex(t) = 'A100' AND p = 'ü%'", txn.snapshot.schema)
+    assert len(txn.filter_files(*condition.parts)) == 2
     assert [scan.partition_text for scan in txn.reads.scans] == ["p = 'ü%'"]
 
 
