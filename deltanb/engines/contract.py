@@ -41,14 +41,12 @@ class Engine(Protocol):
 
     def find(
         self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None],
-        *, again: bool = False,
     ) -> list[TouchedFile]:
         """The files that hold live rows for which the condition is TRUE, with these rows.
 
         Args:
             condition: with SQL, and in the process with a predicate.
             seen: may be called after each file that is searched.
-            again: whether the other rows of these files are to be written again.
 
         Raises:
             InvalidPredicate: SQL that cannot be evaluated.
@@ -143,13 +141,12 @@ class TouchedFile:
     """A data file with rows that a command changes.
 
     ``rows`` are their positions in the file, ``live`` is how many rows the file has that are not
-    deleted yet; the rows are among those. ``kept`` is what the engine decoded of the file and wants again.
+    deleted yet; the rows are among those.
     """
 
     file: AddFile
     rows: BitMap64
     live: int
-    kept: Any = field(default=None, compare=False, repr=False)
 
     @property
     def is_whole(self) -> bool:

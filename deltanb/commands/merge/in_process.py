@@ -37,11 +37,9 @@ from deltanb.commands.merge.outcomes import Outcome
 from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.search import Changed, Search
 from deltanb.commands.merge.sides import evaluated, is_true, sided
-from deltanb.commands.rows.find_and_change import uses_vectors
 from deltanb.concurrency.memory import give_back, pool
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.assignments import replaced
-from deltanb.engines.arrow.column_cache import Room
 from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.engines.arrow.enforce import Enforcer, nullable
 from deltanb.engines.arrow.engine import PROCESS
@@ -131,7 +129,7 @@ class ArrowMerge:
         keys = SourceKeys([array for key, values in zip(self.on.keys, self._key_values, strict=True)
                            for array in comparable(key, values)], self._able)
         search = Search(self.txn, self.names, self.on, self.clauses, self.conditions, self.source, keys,
-                        self._reach, None if uses_vectors(self.txn) else Room())
+                        self._reach)
         for part in search.parts(files, seen):
             for rows in part.matched:
                 self.matched[rows] = True
@@ -211,7 +209,7 @@ class ArrowMerge:
         names = self.txn.snapshot.schema.names
         widen = Enforcer(pa.schema([scan.schema.field(name) for name in names]), self.schema)
         for batch in read_data_file(
-                scan, one.file, positions=True, only=only, parquet=parquet, kept=one.kept):
+                scan, one.file, positions=True, only=only, parquet=parquet):
             old, ids = batch.select(names), batch.select([field.name for field in scan.tracked])
             here, changes = one.among(numbers(batch.column(ROW_POSITION)))
             if "copy" in groups and len(here) < batch.num_rows:

@@ -28,7 +28,6 @@ from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.concurrency import parallel
 from deltanb.concurrency.memory import pool
-from deltanb.engines.arrow.column_cache import Kept, Room
 from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
 from deltanb.engines.arrow.read import SMALL_SCAN_BYTES
 from deltanb.log.arrays import array_of, numbers
@@ -52,15 +51,12 @@ MAX_WINDOW_ROWS = 4_000_000
 class Changed:
     """The rows of a file that clauses change: ascending positions in the file, with the clause's index and
     the source's row (-1 if there is none) of each.
-
-    ``kept`` caches decoded columns if the file is to be rewritten.
     """
 
     file: AddFile
     positions: Any
     clauses: Any
     source_rows: Any
-    kept: Kept | None = None
 
     def of(self, clauses: Sequence[int]) -> BitMap64:
         """The positions of the rows that some clauses change."""
@@ -92,16 +88,14 @@ class Search:
         source: the source's rows.
         keys: the keys of its rows that can match.
         reach: the reach of these keys.
-        room: the budget for decoded columns of files to rewrite; None if none are rewritten.
     """
 
     def __init__(
         self, txn: OptimisticTransaction, names: Names, on: On, clauses: Sequence[Resolved],
         conditions: Sequence[Predicate | None], source: pa.Table, keys: SourceKeys, reach: Reach,
-        room: Room | None = None,
     ) -> None:
         self.names, self.on, self.clauses, self.conditions = names, on, clauses, conditions
-        self.source, self.keys, self.reach, self.room = source, keys, reach, room
+        self.source, self.keys, self.reach = source, keys, reach
         self.by_source = any(clause.kind == NOT_MATCHED_BY_SOURCE for clause in clauses)
         self._snapshot = txn.snapshot
         own = plan(txn.snapshot, sorted(self._key_columns | (self._others if self.by_source else set())))
@@ -174,22 +168,19 @@ class Search:
 
     def _search(self, can_match: bool, files: Sequence[AddFile], seen: Callable[[], None]) -> Part:
         part, changes = Part(), []
-        caches = [None if self.room is None else Kept(self.room) for _ in files]
-        for rows, counts in self._read(self._scan if can_match else self._lonely, files, caches, seen):
+        for rows, counts in self._read(self._scan if can_match else self._lonely, files, seen):
             changes.append(self._judged(files, rows, counts, part, can_match))
         files_of, positions, clauses, source_rows = (
             np.concatenate(column) for column in zip(*changes, strict=True)) if changes else [np.zeros(0)] * 4
         borders: Any = np.searchsorted(files_of, np.arange(len(files) + 1))
         for place, file in enumerate(files):
-            here, mine = slice(borders[place], borders[place + 1]), caches[place]
-            if mine is not None:
-                mine.narrow(BitMap64(positions[here].astype(np.uint64)))
+            here = slice(borders[place], borders[place + 1])
             if here.stop > here.start:
-                part.changed.append(Changed(file, positions[here], clauses[here], source_rows[here], mine))
+                part.changed.append(Changed(file, positions[here], clauses[here], source_rows[here]))
         return part
 
     def _read(
-        self, scan: Scan, files: Sequence[AddFile], caches: Sequence[Kept | None], seen: Callable[[], None]
+        self, scan: Scan, files: Sequence[AddFile], seen: Callable[[], None]
     ) -> Iterator[tuple[pa.Table, Any]]:
         """The rows of the files in pieces of about a window, with their positions, and the number of rows of
         each file in each piece."""
@@ -200,8 +191,7 @@ class Search:
 
         def read(one: tuple[int, AddFile]) -> Generator[tuple[int, pa.RecordBatch], None, None]:
             place, file = one
-            for batch in read_data_file(
-                    scan, file, positions=True, batch_rows=batch_rows, keep=caches[place]):
+            for batch in read_data_file(scan, file, positions=True, batch_rows=batch_rows):
                 yield place, batch
             seen()
 

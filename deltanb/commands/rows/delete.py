@@ -77,7 +77,7 @@ def delete(
     from deltanb.text.progress import progress
 
     with progress("DELETE: looking for rows", len(files)) as seen:
-        touched = find(txn, files, condition, worker, seen, leave=True)
+        touched = find(txn, files, condition, worker, seen)
     watch.lap("scanTimeMs")
     if not touched:
         return CommandResult("DELETE", None, worker.name)

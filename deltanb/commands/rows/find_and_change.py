@@ -88,12 +88,11 @@ def uses_vectors(txn: OptimisticTransaction) -> bool:
 
 def find(
     txn: OptimisticTransaction, files: FileScan, condition: Condition, engine: Engine,
-    seen: Callable[[], None] = lambda: None, *, leave: bool = False,
+    seen: Callable[[], None] = lambda: None,
 ) -> list[TouchedFile]:
     """The files of a scan that hold rows of the condition, with these rows.
 
     Where partition values decide nothing is read; else the engine looks, and calls ``seen`` after each file.
-    ``leave``: :func:`take_out` follows.
 
     Raises:
         InvalidPredicate: SQL that Spark cannot evaluate.
@@ -101,7 +100,7 @@ def find(
     if condition.is_partition_only(txn.snapshot.partition_columns):
         whole = ((file, live_rows(txn, file)) for file in files)
         return [TouchedFile(file, rows, len(rows)) for file, rows in whole if rows]
-    return engine.find(txn, files, condition, seen, again=leave and not uses_vectors(txn))
+    return engine.find(txn, files, condition, seen)
 
 
 # --- rows that go ---------------------------------------------------------------------------------

@@ -416,7 +416,7 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
                        rows_deleted=_num_rows(replaced))
     # What was written elsewhere is committed in a process that must not start a session of its own.
     engine = named("arrow" if isinstance(data, Written) else choose_by_size(txn.log.store, [files.table]))
-    touched = find(txn, files, condition, engine, leave=True)
+    touched = find(txn, files, condition, engine)
     out = take_out(txn, condition, touched, engine)
     added = _write_rows(txn, data, plan, checks)
     change = _Change([*added, *out.written], out.removed, rows_deleted=sum(len(f.rows) for f in touched),

@@ -25,7 +25,6 @@ from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, decode_path
 from deltanb.engines.arrow import deletion_vectors, page_bounds, row_groups
-from deltanb.engines.arrow.column_cache import Kept
 from deltanb.engines.arrow.conform import (
     Conversion,
     Place,
@@ -33,7 +32,7 @@ from deltanb.engines.arrow.conform import (
     compile_conversion,
     find_field,
 )
-from deltanb.engines.arrow.file_rows import Division, FileRows, Rows, positions_of
+from deltanb.engines.arrow.file_rows import FileRows, Rows, positions_of
 from deltanb.engines.arrow.row_ids import Fields, columns_of, filled
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
 from deltanb.parquet.file import SafeFile, open_parquet
@@ -173,15 +172,14 @@ def plan_for(
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
     only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS, part: tuple[int, int] = (0, 1),
-    parquet: SafeFile | None = None, keep: Kept | None = None, kept: Kept | None = None,
+    parquet: SafeFile | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
     ``only``: of the live rows, those at these positions. ``part``: (number, parts), of the row groups.
-    ``parquet``: the file, where it is open already. ``keep``: takes what is decoded of the predicate's
-    columns; ``kept``: what an earlier read of the file has left there, which is not decoded again.
+    ``parquet``: the file, where it is open already.
 
     Raises:
         DataFileNotFound: the file, or its deletion vector, is gone.
@@ -203,7 +201,7 @@ def read_data_file(
             parquet, columns = _understood(scan, parquet, path, row, few)
             groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
         rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
-                        scan.predicate, batch_rows, keep, _known(parquet, columns, kept))
+                        scan.predicate, batch_rows)
         for start, places, found in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
                 numbers = positions_of(start, found.num_rows, places)
@@ -288,20 +286,6 @@ def _understood(
         parquet = parquet.with_codes(texts, **_OPTIONS)
         columns = _Columns(scan, parquet, path, values)
     return parquet, columns
-
-
-def _known(parquet: SafeFile, columns: _Columns, kept: Kept | None) -> tuple[Kept, Division] | None:
-    """What is kept of the file, and its columns divided by that."""
-    if kept is None or kept.schema is None:
-        return None
-    stored = parquet.schema_arrow
-    if any(field.type != stored.field(field.name).type for field in kept.schema):
-        return None
-    sources = zip(columns.schema.names, columns.sources, strict=True)
-    first, rest = columns.divided([name for name, source in sources if source in kept.schema.names])
-    if not first.stored_names:
-        return None
-    return kept, ((first, rest) if rest.stored_names else (columns, None))
 
 
 def _value_of(partition_values: Mapping[str, str | None], name: str) -> str | None:

@@ -16,7 +16,6 @@ from deltanb.actions import AddFile
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import inputs, zorder
 from deltanb.engines.arrow.assignments import Assigner
-from deltanb.engines.arrow.column_cache import Kept, Room
 from deltanb.engines.arrow.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.engines.arrow.patched import NOTHING, Changing, Patcher
 from deltanb.engines.arrow.read import iter_batches
@@ -45,23 +44,19 @@ class ProcessEngine:
 
     def find(
         self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None],
-        *, again: bool = False,
     ) -> list[TouchedFile]:
         """Only the condition's columns are read, of the row groups that may hold such rows."""
         assert condition.predicate is not None
-        scan, room = plan(txn.snapshot, [], condition.predicate), Room()
+        scan = plan(txn.snapshot, [], condition.predicate)
 
         def search(file: AddFile) -> TouchedFile:
             rows = BitMap64()
             row = {"path": file.path, "partition_values": file.partition_values,
                    "deletion_vector": file.deletion_vector}
-            kept = Kept(room) if again else None
-            for batch in read_data_file(scan, row, positions=True, keep=kept):
+            for batch in read_data_file(scan, row, positions=True):
                 rows |= bitmap(batch.column(ROW_POSITION))
             live = live_count(txn, file) if rows else 0
-            if kept is not None:
-                kept.narrow(rows if len(rows) < live else NOTHING)
-            return TouchedFile(file, rows, live, kept)
+            return TouchedFile(file, rows, live)
 
         touched = []
         for found in parallel.each(search, files, read_concurrency(txn.log.store), name="find"):
@@ -95,7 +90,7 @@ class ProcessEngine:
 
             def decode(parquet: SafeFile | None, only: BitMap64 | None) -> Iterator[pa.RecordBatch]:
                 return read_data_file(
-                    scan, one.file, only=others() if only is None else only, parquet=parquet, kept=one.kept)
+                    scan, one.file, only=others() if only is None else only, parquet=parquet)
 
             return patcher.pieces(one.file, others, NOTHING, decode)
 

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.concurrency.memory import pool
-from deltanb.engines.arrow.column_cache import Batches, Kept
 from deltanb.engines.arrow.row_groups import leaf_places
 from deltanb.log.arrays import array_of, numbers
 from deltanb.parquet.pages import Pages, Range, joined
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 
 STRETCH_ROWS = 1 << 14
 """Rows in which wanted ones count as neighbours: about as many as writers put into a page."""
+
+Batches = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches as they are stored, each with the place of its first row."""
 
 _Found = tuple[int, pa.Array | None, pa.RecordBatch]
 """Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
@@ -80,27 +82,23 @@ class FileRows:
         naming: names the file in errors of its content.
         deleted, only: positions of rows that are left out, and of those that are wanted (None: all).
         condition: on the rows, of which those are wanted that fulfil it.
-        keep: where columns of whole row groups are kept that are decoded first.
-        known: those that were kept, and the columns that are first where they were.
     """
 
     def __init__(
         self, parquet: SafeFile, pages: Pages, columns: Division,
         naming: Callable[[], AbstractContextManager[None]], deleted: BitMap64 | None,
         only: BitMap64 | None, condition: Predicate | None, batch_rows: int,
-        keep: Kept | None = None, known: tuple[Kept, Division] | None = None,
     ) -> None:
         self.columns = columns
         self._parquet, self._naming, self._batch_rows = parquet, naming, batch_rows
         self._pages = pages
         self._deleted, self._only, self._condition = deleted, only, condition
-        self._keep, self._known = keep, known
 
     def of(self, rows: Iterable[Rows]) -> Iterator[_Found]:
         """Those among the rows."""
         for some in rows:
-            (first, rest), batches = self._begun(some)
-            hits = self._hits(batches, first)
+            first, rest = self.columns
+            hits = self._hits(self._decoded(some, first), first)
             if rest is None:
                 yield from (hit[1:] for hit in hits)
             else:
@@ -142,18 +140,6 @@ class FileRows:
         if not (self._parquet.is_at_hand and self._parquet.is_sound):
             return 0
         return int(self._parquet.metadata.row_group(rows.group).num_rows) // (4 * STRETCH_ROWS)
-
-    def _begun(self, rows: Rows) -> tuple[Division, Batches]:
-        """The columns, and those that come first, decoded."""
-        if self._known is not None and rows.ranges is None:
-            kept, columns = self._known
-            batches = kept.given_back(rows.group)
-            if batches is not None:
-                return columns, batches
-        found = self._decoded(rows, self.columns[0])
-        if self._keep is not None and rows.ranges is None:
-            found = self._keep.group(rows.group, found)
-        return self.columns, found
 
     def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Found]:
         """The rows with the columns that came late, in pieces where these came in pieces."""

@@ -40,7 +40,6 @@ class SparkEngine:
 
     def find(
         self, txn: OptimisticTransaction, files: FileScan, condition: Condition, seen: Callable[[], None],
-        *, again: bool = False,
     ) -> list[TouchedFile]:
         """Find rows with one query over all files."""
         assert condition.sql is not None
