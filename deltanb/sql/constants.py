@@ -46,19 +46,19 @@ def values(kind: pa.DataType, text: str) -> list[Any] | None:
     >>> values(pa.int8(), "1, 300") is values(pa.int32(), "1, 2.5") is None
     True
     """
-    known = next(((listed, read) for is_kind, listed, read in _KINDS if is_kind(kind)), None)
-    if known is None or not known[0].fullmatch(text):
+    reader = next(((listed, read) for is_kind, listed, read in _KINDS if is_kind(kind)), None)
+    if reader is None or not reader[0].fullmatch(text):
         return None
     texts = _EACH.findall(text)
     if len(texts) < 2:
         return None
     try:
-        found = known[1]([one for one in texts if one[0] not in "nN"], kind)
+        parsed = reader[1]([one for one in texts if one[0] not in "nN"], kind)
     except (ValueError, OverflowError):  # the parser names the one that is wrong
         return None
-    if len(found) == len(texts):
-        return found
-    each = iter(found)
+    if len(parsed) == len(texts):
+        return parsed
+    each = iter(parsed)
     return [None if one[0] in "nN" else next(each) for one in texts]
 
 
@@ -86,19 +86,19 @@ def cut(sql: str) -> tuple[str, dict[str, str]]:
 
 
 def _integers(texts: list[str], kind: pa.DataType) -> list[Any]:
-    found, bound = list(map(int, texts)), INTEGER_BOUNDS[kind]
-    if found and not (-bound <= min(found) and max(found) < bound):
+    numbers, bound = list(map(int, texts)), INTEGER_BOUNDS[kind]
+    if numbers and not (-bound <= min(numbers) and max(numbers) < bound):
         raise ValueError
-    return found
+    return numbers
 
 
 def _decimals(texts: list[str], kind: pa.DataType) -> list[Any]:
-    given = [Decimal(text.rstrip("bBdD")) for text in texts]
+    numbers = [Decimal(text.rstrip("bBdD")) for text in texts]
     unit, limit = Decimal(1).scaleb(-kind.scale), Decimal(1).scaleb(kind.precision - kind.scale)
-    found = [EXACT.quantize(number, unit) for number in given]
-    if found != given or any(not -limit < number < limit for number in found):
+    rounded = [EXACT.quantize(number, unit) for number in numbers]
+    if rounded != numbers or any(not -limit < number < limit for number in rounded):
         raise ValueError
-    return found
+    return rounded
 
 
 def _floats(texts: list[str], kind: pa.DataType) -> list[Any]:
@@ -106,8 +106,8 @@ def _floats(texts: list[str], kind: pa.DataType) -> list[Any]:
 
 
 def _times(texts: list[str], kind: pa.DataType) -> list[Any]:
-    found = [datetime.fromisoformat(_inside(text).rstrip("Z")) for text in texts]
-    return found if kind.tz is None else [one.replace(tzinfo=UTC) for one in found]
+    times = [datetime.fromisoformat(_inside(text).rstrip("Z")) for text in texts]
+    return times if kind.tz is None else [one.replace(tzinfo=UTC) for one in times]
 
 
 def _inside(text: str) -> str:

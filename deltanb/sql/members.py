@@ -24,7 +24,7 @@ from deltanb.sql.coercion import arrow_array, arrow_scalar
 from deltanb.sql.expressions import Call, Expression, Literal, boolean
 
 MANY = 64
-"""Inequalities that AND joins stay apart up to here, so that each is told by its own text."""
+"""Inequalities that AND joins stay apart up to here, so that messages show each by its own text."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Members:
         >>> Members.of([2, None, 2, 1], pa.int32())
         Members(values=(2, 1), has_null=True, type=DataType(int32))
         """
-        found = dict.fromkeys(values)
-        has_null = None in found
-        found.pop(None, None)
-        return cls(tuple(found), has_null, type_)
+        distinct = dict.fromkeys(values)
+        has_null = None in distinct
+        distinct.pop(None, None)
+        return cls(tuple(distinct), has_null, type_)
 
     @cached_property
     def has_nan(self) -> bool:

@@ -115,10 +115,10 @@ class Predicate:
         """
         cast = frozenset(node for node in self._columns if isinstance(schema, pa.Schema)
                          and _type_at(schema, node.path) not in (None, node.type))
-        found = self._compiled.get((cast, as_filter))
-        if found is None:
-            found = self._compiled[cast, as_filter] = self._compile(cast, as_filter)
-        return found
+        compiled = self._compiled.get((cast, as_filter))
+        if compiled is None:
+            compiled = self._compiled[cast, as_filter] = self._compile(cast, as_filter)
+        return compiled
 
     def _compile(self, cast: frozenset[ex.Column], as_filter: bool) -> pc.Expression:
         def column(node: ex.Column) -> pc.Expression:
@@ -151,8 +151,8 @@ class Predicate:
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if not table.num_columns:  # its rows would be forgotten; the condition is the same for all
             table = pa.table({"": pa.nulls(rows.num_rows)})
-        found = project(table, {"holds": condition})["holds"]
-        return found if isinstance(rows, pa.Table) else found.combine_chunks()
+        result = project(table, {"holds": condition})["holds"]
+        return result if isinstance(rows, pa.Table) else result.combine_chunks()
 
     def __str__(self) -> str:
         return self.sql
@@ -246,22 +246,22 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
 
 
 @lru_cache(maxsize=256)
-def _parse_value(sql: str, schema: StructType, wanted: pa.DataType) -> Value:
+def _parse_value(sql: str, schema: StructType, target: pa.DataType) -> Value:
     from deltanb.sql import values
 
-    found = _resolved_value(sql, schema)
-    if not (_reads_as_type(found) or values.assignable(found.type, wanted)):
-        if pa.types.is_nested(found.type) and pa.types.is_nested(wanted):
+    expression = _resolved_value(sql, schema)
+    if not (_reads_as_type(expression) or values.assignable(expression.type, target)):
+        if pa.types.is_nested(expression.type) and pa.types.is_nested(target):
             raise UnsupportedPredicate(
-                f"{sql!r} is {spark_name(found.type)}, which only Spark stores as {spark_name(wanted)}; give "
-                "it that type", predicate=sql)
+                f"{sql!r} is {spark_name(expression.type)}, which only Spark stores as {spark_name(target)}; "
+                "give it that type", predicate=sql)
         raise InvalidPredicate(
-            f"{sql!r} is {spark_name(found.type)}, which a column of type {spark_name(wanted)} does not "
+            f"{sql!r} is {spark_name(expression.type)}, which a column of type {spark_name(target)} does not "
             "take; add a CAST", predicate=sql)
-    if isinstance(found, ex.Literal):
-        found = _stored_literal(sql, found, wanted)
+    if isinstance(expression, ex.Literal):
+        expression = _stored_literal(sql, expression, target)
     try:
-        value = values.Value(sql, values.strict(found), wanted)
+        value = values.Value(sql, values.strict(expression), target)
         _ = value.compiled
     except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedPredicate(
@@ -292,18 +292,19 @@ def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     return table.filter(predicate.verdicts(table))
 
 
-def _reads_as_type(found: ex.Expression) -> bool:
+def _reads_as_type(expression: ex.Expression) -> bool:
     """Whether its value decides, not its type: a text may read as a date, an array have wider numbers."""
-    return isinstance(found, ex.Literal) and (
-        is_text(found.type) or pa.types.is_binary(found.type) or pa.types.is_nested(found.type))
+    kind = expression.type
+    return isinstance(expression, ex.Literal) and (
+        is_text(kind) or pa.types.is_binary(kind) or pa.types.is_nested(kind))
 
 
-def _stored_literal(sql: str, found: ex.Literal, wanted: pa.DataType) -> ex.Literal:
+def _stored_literal(sql: str, constant: ex.Literal, target: pa.DataType) -> ex.Literal:
     try:
-        return ex.Literal(convert(found.value, found.type, wanted), wanted)
+        return ex.Literal(convert(constant.value, constant.type, target), target)
     except (ValueError, OverflowError, TypeError) as error:
         raise InvalidPredicate(
-            f"{sql!r} cannot be stored in a column of type {spark_name(wanted)}: {error}", predicate=sql
+            f"{sql!r} cannot be stored in a column of type {spark_name(target)}: {error}", predicate=sql
         ) from None
 
 
@@ -353,7 +354,7 @@ def _resolvers(sql: str, schema: StructType) -> Iterator[tuple[str, Callable[[],
 
 
 def _pieces(sql: str) -> list[str]:
-    """The texts that AND joins at the top. Words that are no SQL, as some predicates are told in, are one."""
+    """The texts that AND joins at the top. A description that is no SQL is one text."""
     from deltanb.sql.syntax import split
 
     text, lists = constants.cut(sql)
@@ -367,9 +368,9 @@ def _type_at(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
     index = schema.get_field_index(path[0])
     if index < 0:
         return None
-    found = schema.field(index).type
+    type_ = schema.field(index).type
     for name in path[1:]:
-        if not pa.types.is_struct(found) or found.get_field_index(name) < 0:
+        if not pa.types.is_struct(type_) or type_.get_field_index(name) < 0:
             return None
-        found = found.field(name).type
-    return found
+        type_ = type_.field(name).type
+    return type_

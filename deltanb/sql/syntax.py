@@ -91,7 +91,7 @@ def function_names(sql: str) -> list[str]:
         tokens = sqlglot.Dialect.get_or_raise("spark").tokenize(sql)
     except SqlglotError as error:
         raise _syntax_error(sql, error) from None
-    found = []
+    names = []
     for place, token in enumerate(tokens[:-1]):
         name = token.text.lower()
         if tokens[place + 1].token_type != TokenType.L_PAREN or token.token_type == TokenType.STRING:
@@ -100,8 +100,8 @@ def function_names(sql: str) -> list[str]:
             re.fullmatch(r"[a-z_]\w*", name) is not None and name not in _NO_CALLS)
         if is_name and not (name in ("any", "all", "some") and place and tokens[place - 1].token_type in (
                 TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.EQ)):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def anonymous_functions(sql: str) -> list[str]:
@@ -123,31 +123,31 @@ def _spark_tokens(sql: str, tokens: list[Token]) -> list[Token]:
     kind of quotes are one with such a quote between: ``'it''s'``. ``1.5BD`` becomes a cast of its digits
     to ``DECIMAL(2, 1)``: most versions leave out the size.
     """
-    found: list[Token] = []
+    made: list[Token] = []
     for token in tokens:
-        last = found[-1] if found else None
+        last = made[-1] if made else None
         if token.token_type == TokenType.STRING and sql[token.start] in "'\"":
             text, start = _unescaped(sql, sql[token.start + 1:token.end]), token.start
             if last is not None and last.token_type == TokenType.STRING and last.end + 1 == start \
                     and sql[last.end] == sql[start]:
-                found.pop()
+                made.pop()
                 text, start = last.text + sql[last.end] + text, last.start
-            found.append(_token(token, TokenType.STRING, text, start))
-        elif token.token_type == TokenType.DECIMAL and token.text.lower() == "bd" and len(found) > 1:
+            made.append(_token(token, TokenType.STRING, text, start))
+        elif token.token_type == TokenType.DECIMAL and token.text.lower() == "bd" and len(made) > 1:
             try:
-                number = Decimal(found[-2].text).as_tuple()
+                number = Decimal(made[-2].text).as_tuple()
             except InvalidOperation:  # an exponent of twenty digits
                 raise InvalidPredicate(f"a number in the predicate {sql!r} has more than 38 digits",
                                        predicate=sql) from None
             scale = max(-int(number.exponent), 0)
             precision = max(len(number.digits) + max(int(number.exponent), 0), scale)
-            found[-2:] = [_token(token, kind, text, token.start) for kind, text in (
-                (TokenType.STRING, found[-2].text), (TokenType.DCOLON, "::"), (TokenType.DECIMAL, "DECIMAL"),
+            made[-2:] = [_token(token, kind, text, token.start) for kind, text in (
+                (TokenType.STRING, made[-2].text), (TokenType.DCOLON, "::"), (TokenType.DECIMAL, "DECIMAL"),
                 (TokenType.L_PAREN, "("), (TokenType.NUMBER, str(precision)), (TokenType.COMMA, ","),
                 (TokenType.NUMBER, str(scale)), (TokenType.R_PAREN, ")"))]
         else:
-            found.append(token)
-    return found
+            made.append(token)
+    return made
 
 
 def _token(like: Token, kind: TokenType, text: str, start: int) -> Token:
@@ -159,13 +159,13 @@ def _unescaped(sql: str, text: str) -> str:
     if "\\" not in text:
         return text
     try:
-        found = _ESCAPE.sub(_character, text)
+        plain = _ESCAPE.sub(_character, text)
     except (ValueError, OverflowError):
         raise InvalidPredicate(f"\\U in the predicate {sql!r} names no character; the last one is "
                                "\\U0010FFFF", predicate=sql) from None
-    found = found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    _refuse_halves(sql, found)
-    return found
+    plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    _refuse_halves(sql, plain)
+    return plain
 
 
 def _character(match: re.Match[str]) -> str:
