@@ -57,7 +57,7 @@ def test_locks_are_had_without_arrow() -> None:
 
 
 UP = {
-    ("actions", "schema.types"): "Metadata.schema parses the schema's JSON",
+    ("actions.metadata", "schema.types"): "Metadata.schema parses the schema's JSON",
     ("options", "schema.properties"): "the option default_table_properties is checked when it is set",
     ("table.table", "observe.availability"): "DeltaTable.versions()",
     ("table.table", "observe.time_travel"): "DeltaTable.time_travel()",

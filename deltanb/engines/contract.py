@@ -2,8 +2,8 @@
 
 What lives here: :class:`Engine`, which the process (``engines/arrow/engine.py``) and Spark
 (``engines/spark/engine.py``) implement with the same results, :class:`MergeEngine`, which is one merge on
-either of them, and the values that go in and out. ``commands/engine.py`` chooses the engine, once for a
-command.
+either of them, and the values that go in and out. ``commands/choose_engine.py`` chooses the engine, once
+for a command.
 What it does not know: how rows are read, changed and written; commits.
 
 A row is named by its file and its position in that file, counted from zero over deleted rows too, as

@@ -25,7 +25,7 @@ from deltanb.actions import (
     Protocol,
     SetTransaction,
 )
-from deltanb.actions.action import as_json
+from deltanb.actions.base import as_json
 from deltanb.errors import DeltaError
 from deltanb.log.segment import checksum_name
 from deltanb.log.tally import DELETED_BINS, SIZE_BINS, Deletions, Sizes, Tally

@@ -14,14 +14,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.actions import (
-    TABLE_FEATURES_READER,
-    CommitInfo,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    SetTransaction,
-)
+from deltanb.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from deltanb.actions.metadata import TABLE_FEATURES_READER
 from deltanb.errors import DeltaError, InvalidTable, TableNotFound, TableReplaced, UnsupportedProtocol
 from deltanb.log.checkpoint.interval import interval, may_be_due
 from deltanb.log.commits import commit_name

@@ -23,7 +23,7 @@ import msgspec
 
 from deltanb import errors
 from deltanb.actions import CommitInfo, Metadata, Protocol
-from deltanb.actions.action import camel
+from deltanb.actions.base import camel
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFound
 from deltanb.log import checksum as files
 from deltanb.log.checksum import Checksum

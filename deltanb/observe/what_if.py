@@ -29,6 +29,7 @@ from deltanb.observe.recorded import Recorder
 from deltanb.schema import properties
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
+from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
     SERIALIZABLE,
@@ -39,7 +40,6 @@ from deltanb.transaction.current import (
 from deltanb.transaction.journal import Attempt, journal_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.prepare import isolation_of
-from deltanb.transaction.rules import RULES, Rule, check
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:

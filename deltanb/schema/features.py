@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from deltanb.actions import LEGACY_FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata
+from deltanb.actions import Metadata
+from deltanb.actions.metadata import LEGACY_FEATURES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 
 Write = Literal["yes", "while inactive", "no"]
 

@@ -14,14 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from deltanb.actions import (
-    FEATURE_ALIASES,
-    TABLE_FEATURES_READER,
-    TABLE_FEATURES_WRITER,
-    Metadata,
-    Protocol,
-    implied,
-)
+from deltanb.actions import Metadata, Protocol
+from deltanb.actions.metadata import FEATURE_ALIASES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, implied
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema.features import FEATURES, Feature
 from deltanb.text.safe_text import get_logger

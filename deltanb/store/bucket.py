@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.errors import DeltaError, StorageError
-from deltanb.store.access import Access
 from deltanb.store.answers import answer_of, is_no_bucket, storage_error
 from deltanb.store.clients import check_options, client_of
+from deltanb.store.storage_options import Access
 from deltanb.store.uris import Location
 from deltanb.text.safe_text import safe
 

@@ -1,7 +1,7 @@
 """Clients of object stores: obstore's, made of options, the same ones again for the same options.
 
 What lives here: :func:`client_of`, our bounds for repeated requests, and the refusal of a forked process.
-What it does not know: what an option is called by people, and where secrets are kept (``access``).
+What it does not know: what an option is called by people, and where secrets are kept (``storage_options``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
-from deltanb.store.access import CLIENT_OPTIONS, RETRY_OPTIONS, Access, seconds
+from deltanb.store.storage_options import CLIENT_OPTIONS, RETRY_OPTIONS, Access, seconds
 from deltanb.store.uris import SERVICES, Location
 from deltanb.text.safe_text import redacted
 

@@ -2,7 +2,7 @@
 
 What lives here: :class:`ObjectStore`, the protocol of ``base`` for a place in a bucket.
 What it does not know: what the files mean: no name of a log file, no action, no Parquet. URIs, options,
-requests and errors are those of its neighbours (``uris``, ``access``, ``bucket``, ``answers``).
+requests and errors are those of its neighbours (``uris``, ``storage_options``, ``bucket``, ``answers``).
 
 A put-if-absent is one request, whose answer can be lost; obstore sends it again and meets its own object.
 So ``False`` says that there is an object, and not whose (``is_final``): whoever asks reads it back.
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import MAX_WAITING
-from deltanb.store.access import Access, access_of
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, ListedObject
 from deltanb.store.object_files import Reader, Writer
+from deltanb.store.storage_options import Access, access_of
 from deltanb.store.uris import Location, parse
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.text.safe_text import get_logger
+from deltanb.transaction.conflict_rules import check
 from deltanb.transaction.conflicts import unchecked_conflict
 from deltanb.transaction.current import CurrentTransaction
-from deltanb.transaction.rules import check
 from deltanb.transaction.steps import (
     Backoff,
     Checked,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deltanb.actions.action import MAX_LONG
+from deltanb.actions.base import MAX_LONG
 from deltanb.errors import InvalidArgument, require
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import shown

@@ -41,10 +41,10 @@ from deltanb.schema.columns import SCHEMA_UPDATE
 from deltanb.schema.protocol import is_active, supports
 from deltanb.store.base import FileStatus
 from deltanb.transaction.committer import FolderCommitter
+from deltanb.transaction.conflict_rules import check
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.metadata_check import verify_feed_columns
 from deltanb.transaction.operations import PRESERVED, TRANSACTION, Operation
-from deltanb.transaction.rules import check
 from deltanb.transaction.steps import Committed, Step, Winner
 from deltanb.transaction.transaction import OptimisticTransaction
 from deltanb.transaction.writing import delete_files

@@ -64,7 +64,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
     """Changes to a table at one version, committed at once or not at all.
 
     Reading through the transaction records what was read; :meth:`commit` then fails only if a commit
-    that landed meanwhile contradicts those reads, by the rules in ``deltanb.transaction.rules``.
+    that landed meanwhile contradicts those reads, by the rules in ``deltanb.transaction.conflict_rules``.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder
     >>> from deltanb.transaction.delta_log import DeltaLog

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.commands.engine import refuse_unknown_functions
+from deltanb.commands.choose_engine import refuse_unknown_functions
 from deltanb.errors import (
     ConcurrentAppendException,
     ConstraintViolation,

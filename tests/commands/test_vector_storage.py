@@ -10,7 +10,8 @@ import pytest
 from pyroaring import BitMap64
 
 import deltanb as dn
-from deltanb.actions import STORAGE_TYPES, DeletionVector, RemoveFile
+from deltanb.actions import DeletionVector, RemoveFile
+from deltanb.actions.data_files import STORAGE_TYPES
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import DataFileNotFound
 from deltanb.observe.availability import versions

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import deltanb as dn
 from deltanb.engines.arrow.read import read_table
 from deltanb.errors import DeltaConcurrentModificationException
-from deltanb.transaction import rules
+from deltanb.transaction import conflict_rules
 
 ACCOUNTS, BALANCE = 16, 100
 
@@ -46,7 +46,7 @@ def clerk(path: str, seed: int, transfers: int, blind: bool) -> int:
 
     ``blind`` clerks commit whatever happened since they read, as if there were no rules.
     """
-    with patch.object(rules, "RULES", () if blind else rules.RULES):
+    with patch.object(conflict_rules, "RULES", () if blind else conflict_rules.RULES):
         chance = random.Random(seed)
         log = dn.DeltaLog.for_table(path)
         # The first transfer of all clerks is between the same two accounts: there they meet in any case.

@@ -15,9 +15,9 @@ from deltanb.actions import (
     RemoveFile,
     SetTransaction,
 )
+from deltanb.transaction.conflict_rules import RULES
 from deltanb.transaction.conflicts import Check, Conflict, FieldChange
 from deltanb.transaction.operations import Operation
-from deltanb.transaction.rules import RULES
 
 TIME = 1_772_442_862_000  # 2026-03-02 09:14:22 UTC
 

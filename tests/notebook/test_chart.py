@@ -9,7 +9,7 @@ import altair
 import pytest
 
 import deltanb as dn
-from deltanb.notebook.drawing import chart, html
+from deltanb.notebook.drawing import chart, colors, html
 from deltanb.notebook.drawing.chart import SVG, TEXT, VEGALITE, Chart, chart_bundle
 from deltanb.options import set_options
 from tests.notebook.test_colors import contrast
@@ -61,14 +61,14 @@ def test_a_chart_of_ones_own() -> None:
 
 @pytest.mark.parametrize("name", ["append", "rewrite", "delete", "optimize", "lost"])
 def test_colours_are_those_of_the_stylesheet(name: str) -> None:
-    assert f"--dnb-{name}:{chart.color(name)}" in html.stylesheet()
+    assert f"--dnb-{name}:{colors.color(name)}" in html.stylesheet()
     with set_options(colors="plain"):
-        assert chart.color(name) == chart.NEUTRAL
+        assert colors.color(name) == colors.NEUTRAL
 
 
 def test_the_neutral_grey_stands_out() -> None:
-    assert min(contrast(chart.NEUTRAL, ground) for ground in ("#ffffff", "#111111")) >= 3
-    assert chart.color("schema") == chart.NEUTRAL
+    assert min(contrast(colors.NEUTRAL, ground) for ground in ("#ffffff", "#111111")) >= 3
+    assert colors.color("schema") == colors.NEUTRAL
 
 
 def drawn() -> str:

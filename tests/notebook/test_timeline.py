@@ -27,7 +27,8 @@ from deltanb.errors import (
 from deltanb.log.commits import commit_name
 from deltanb.log.compaction import write_compaction
 from deltanb.notebook.drawing import chart, html, layout
-from deltanb.notebook.drawing.chart import NEUTRAL, TEXT
+from deltanb.notebook.drawing.chart import TEXT
+from deltanb.notebook.drawing.colors import NEUTRAL
 from deltanb.notebook.views import registry as views
 from deltanb.observe import tracks as timeline_rows
 from deltanb.observe.timeline import CommitTimeline, Mark, Track

@@ -26,10 +26,10 @@ from deltanb.observe.recorded import MAX_LOOSE, WHOLE
 from deltanb.observe.what_if import LEVELS, Replay, Replayed, explain_conflict
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from deltanb.transaction.conflict_rules import RULES
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.operations import Operation
-from deltanb.transaction.rules import RULES
 from deltanb.transaction.transaction import OptimisticTransaction
 from tests.examples import few
 from tests.transaction.test_scenarios import SCENARIOS, SETTINGS, run

@@ -4,7 +4,8 @@ import logging
 import pytest
 
 import deltanb as dn
-from deltanb.actions import FEATURE_ALIASES, Metadata, Protocol
+from deltanb.actions import Metadata, Protocol
+from deltanb.actions.metadata import FEATURE_ALIASES
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
 from deltanb.schema import protocol as p
 from deltanb.schema.protocol import check_by_path, check_readable, check_writable, upgraded

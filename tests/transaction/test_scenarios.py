@@ -14,7 +14,7 @@ from deltanb.actions import Action, AddFile, CommitInfo, RemoveFile
 from deltanb.log.commits import commit_name
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore
-from deltanb.transaction import rules
+from deltanb.transaction import conflict_rules
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.rebase import parse_high_water_mark
@@ -208,15 +208,15 @@ def test_every_rule_is_met_by_a_scenario() -> None:
             _, txn, _ = run(scenario)
             if txn.conflict is not None:
                 fired.add(txn.conflict.rule)
-    assert {rule.name for rule in rules.RULES if rule.exception is not None} <= fired
+    assert {rule.name for rule in conflict_rules.RULES if rule.exception is not None} <= fired
 
 
-@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", conflict_rules.RULES, ids=lambda rule: rule.name)
 def test_without_a_rule_some_scenario_ends_otherwise(
-    rule: rules.Rule, monkeypatch: pytest.MonkeyPatch
+    rule: conflict_rules.Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were a rule deleted, these tests would say so: each of them carries weight."""
-    monkeypatch.setattr(rules, "RULES", tuple(r for r in rules.RULES if r is not rule))
+    monkeypatch.setattr(conflict_rules, "RULES", tuple(r for r in conflict_rules.RULES if r is not rule))
     assert any(not holds(s) for s in SCENARIOS if not s.get("session_conf"))
 
 

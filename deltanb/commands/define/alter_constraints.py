@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata
 from deltanb.commands.begin import begin
+from deltanb.commands.choose_engine import announce_spark, named, refuse_unknown_functions
 from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
-from deltanb.commands.engine import announce_spark, named, refuse_unknown_functions
 from deltanb.commands.result import CommandResult
 from deltanb.errors import (
     ConstraintViolation,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from deltanb.actions import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Metadata
+from deltanb.actions import Metadata
+from deltanb.actions.metadata import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from deltanb.commands.begin import begin
 from deltanb.commands.define.row_tracking import commit_protocol
 from deltanb.commands.result import CommandResult

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from deltanb.actions import AddFile, SetTransaction
 from deltanb.commands.begin import begin
+from deltanb.commands.choose_engine import check_engine, choose_by_size, choose_engine
 from deltanb.commands.define import evolution
-from deltanb.commands.engine import check_engine, choose_by_size, choose_engine
 from deltanb.commands.merge.clauses import (
     DELETE,
     INSERT,

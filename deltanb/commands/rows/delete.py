@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from deltanb.commands.begin import begin
-from deltanb.commands.engine import check_engine, choose_engine, named
+from deltanb.commands.choose_engine import check_engine, choose_engine, named
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (

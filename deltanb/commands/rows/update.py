@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.begin import begin
-from deltanb.commands.engine import check_engine, choose_engine, named
+from deltanb.commands.choose_engine import check_engine, choose_engine, named
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (

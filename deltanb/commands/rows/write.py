@@ -400,7 +400,7 @@ def _overwritten(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> _
 def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: str) -> _Change:
     """Rows of a condition replaced: first those of the table are taken out, then the data written."""
     # Late: they bring both engines' ways to find rows, which other writes do without.
-    from deltanb.commands.engine import choose_by_size, named
+    from deltanb.commands.choose_engine import choose_by_size, named
     from deltanb.commands.rows.find_and_change import find, take_out
     from deltanb.engines.arrow.touched import rows_of, written_rows
     from deltanb.sql.predicates import parse_condition

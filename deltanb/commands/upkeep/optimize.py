@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from deltanb.actions import AddFile
 from deltanb.commands.begin import begin
+from deltanb.commands.choose_engine import bytes_to_read, check_engine, choose_by_size, named
 from deltanb.commands.define import clustering
-from deltanb.commands.engine import bytes_to_read, check_engine, choose_by_size, named
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.commands.session import through_session

@@ -14,7 +14,7 @@ import struct
 from datetime import date, timedelta
 from typing import Any
 
-from deltanb.actions.action import as_json
+from deltanb.actions.base import as_json
 
 STRING_PREFIX = 32
 """Characters kept of a string bound, as Delta does: enough to skip by, small enough for the log."""

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap64
 
-from deltanb.actions import STORAGE_TYPES, AddFile, DeletionVector, decode_path, encode_path
+from deltanb.actions import AddFile, DeletionVector, decode_path, encode_path
+from deltanb.actions.data_files import STORAGE_TYPES
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, StorageError
 from deltanb.options import options, random_id
 from deltanb.store.new_files import created

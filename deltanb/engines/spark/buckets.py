@@ -25,7 +25,7 @@ from deltanb.engines.spark.executors import Place
 from deltanb.engines.spark.jobs import followed
 from deltanb.engines.spark.session_request import is_on_this_machine
 from deltanb.errors import DeltaError
-from deltanb.store.access import borrow, lend
+from deltanb.store.storage_options import borrow, lend
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

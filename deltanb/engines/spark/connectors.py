@@ -30,7 +30,13 @@ from py4j.protocol import Py4JJavaError
 from deltanb.engines.spark.compiled import has_class
 from deltanb.engines.spark.session_request import is_on_this_machine, is_remote
 from deltanb.errors import StorageError
-from deltanb.store.access import CLIENT_OPTIONS, PROFILE, RETRY_OPTIONS, Access, write_temp_credentials
+from deltanb.store.storage_options import (
+    CLIENT_OPTIONS,
+    PROFILE,
+    RETRY_OPTIONS,
+    Access,
+    write_temp_credentials,
+)
 from deltanb.text.safe_text import safe
 
 if TYPE_CHECKING:

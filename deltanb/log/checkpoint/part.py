@@ -30,7 +30,7 @@ from deltanb.actions import (
     SetTransaction,
     Sidecar,
 )
-from deltanb.actions.action import camel
+from deltanb.actions.base import camel
 from deltanb.concurrency import parallel
 from deltanb.errors import DeltaError, InvalidAction, InvalidTable
 from deltanb.log.arrays import within

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltanb.actions.action import camel
+from deltanb.actions.base import camel
 from deltanb.concurrency.memory import pool
 from deltanb.log.arrays import within
 from deltanb.log.arrow_rows import scalar

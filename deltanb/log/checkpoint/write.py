@@ -19,15 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltanb.actions import (
-    TABLE_FEATURES_READER,
-    TABLE_FEATURES_WRITER,
-    Action,
-    CheckpointMetadata,
-    Metadata,
-    SetTransaction,
-    Sidecar,
-)
+from deltanb.actions import Action, CheckpointMetadata, Metadata, SetTransaction, Sidecar
+from deltanb.actions.metadata import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
 from deltanb.concurrency.memory import pool
 from deltanb.concurrency.precedence import yield_to_commits
 from deltanb.errors import InvalidArgument, InvalidTable

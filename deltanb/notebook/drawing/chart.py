@@ -1,7 +1,7 @@
 """Charts as notebooks take them: Vega-Lite as JupyterLab draws it offline, a drawing of our own, text.
 
-What lives here: the forms a chart goes out in, the colours it is drawn in, and the few marks an SVG needs.
-What it does not know: what a chart shows.
+What lives here: the forms a chart goes out in, and the few marks an SVG needs.
+What it does not know: what a chart shows, its colours (``colors``).
 
 There is no HTML among the forms, since hosts would prefer it to the chart. Altair's own output needs the
 network or a version of Vega-Lite that JupyterLab does not have. Where the chart cannot be drawn, as on
@@ -10,13 +10,11 @@ static pages, the SVG is shown; where that cannot, the text, which has the whole
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from html import escape
 from typing import Any
 
-from deltanb.notebook.drawing import html
+from deltanb.notebook.drawing.colors import GROUND, LINE, MUTED, WORDS, variables
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -24,7 +22,6 @@ VEGALITE = "application/vnd.vegalite.v5+json"
 SVG = "image/svg+xml"
 TEXT = "text/plain"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.20.1.json"  # what JupyterLab 4 bundles
-NEUTRAL = "#7a7a7a"  # 4.3:1 on white and 4.4:1 on #111: lines and signs, no text
 MAX_BYTES = 250_000  # a chart's JSON is saved in the notebook and parsed at every opening
 
 Form = Any | Callable[[], Any]
@@ -97,31 +94,12 @@ class Chart:
         return chart_bundle(self.chart, self.svg, self.text, include, exclude)
 
 
-# -- colours -----------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1)
-def _palette() -> dict[str, str]:
-    colors = re.findall(r"--dnb-(\w+):(#[0-9a-f]{6})", html.stylesheet())
-    return {**dict(colors), "schema": NEUTRAL}
-
-
-def color(name: str) -> str:
-    """A colour of the stylesheet that stands out on white and on black; grey if colours are off.
-
-    >>> color("append"), color("lost") != color("delete")
-    ('#568de0', True)
-    """
-    return NEUTRAL if options.colors == "plain" else _palette()[name]
-
-
 # -- SVG ---------------------------------------------------------------------------------------
 
 # No grey has a contrast of 4.5:1 on both white and black, and a picture cannot know what it lies on, so it
 # brings its own background. Attributes give the light scheme where styles are stripped; the stylesheet gives
 # the dark one, by the system's scheme in a file of its own, by the page's scheme inside a page.
-_DARK = "--g:#111;--t:#e6e6e6;--m:#a0a0a0;--x:#ff8f4a;--l:#444"
-_LIGHT = "--g:#fff;--t:#1f2328;--m:#57606a;--x:#a33f00;--l:#d0d7de"
+_DARK, _LIGHT = variables(dark=True), variables(dark=False)
 _STYLE = (
     f".dnb-svg{{{_LIGHT};font:12px system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}"
     f"@media (prefers-color-scheme:dark){{.dnb-svg:root,html:not([theme],[data-theme]) "
@@ -134,7 +112,6 @@ _STYLE = (
     ".dnb-svg .k-failed{fill:var(--x);stroke:var(--x)}"
     ".dnb-svg .h{stroke-width:16px;stroke-linecap:square}"
 )
-LIGHT_FILL = {"g": "#ffffff", "m": "#57606a", "x": "#a33f00"}
 
 
 def element(name: str, content: str = "", **attributes: Any) -> str:
@@ -157,13 +134,13 @@ def label(text: Any, x: float | str, y: float, muted: bool = False, **attributes
     >>> label("a < b", 1, 2)
     '<text x="1" y="2" fill="#1f2328">a &lt; b</text>'
     """
-    tone = {"cls": "m", "fill": LIGHT_FILL["m"]} if muted else {"fill": "#1f2328"}
+    tone = {"cls": "m", "fill": MUTED} if muted else {"fill": WORDS}
     return element("text", escape(units.clean(text), quote=False), x=x, y=y, **tone, **attributes)
 
 
 def line(points: str, **attributes: Any) -> str:
     """A thin line of the frame: axes, separators."""
-    return element("path", d=points, cls="l", stroke="#d0d7de", fill="none", **attributes)
+    return element("path", d=points, cls="l", stroke=LINE, fill="none", **attributes)
 
 
 def picture(width: float, height: float, sentence: str, parts: Iterable[str]) -> str:
@@ -172,7 +149,7 @@ def picture(width: float, height: float, sentence: str, parts: Iterable[str]) ->
     The caller has to show the sentence as well.
     """
     ground = element("rect", x=.5, y=.5, width=width - 1, height=height - 1, rx=6, cls="g l",
-                     fill=LIGHT_FILL["g"], stroke="#d0d7de")
+                     fill=GROUND, stroke=LINE)
     title = escape(units.clean(sentence))
     return element(
         "svg", f"<title>{title}</title><style>{_STYLE}</style>{ground}{''.join(parts)}",

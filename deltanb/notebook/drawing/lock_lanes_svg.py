@@ -13,7 +13,8 @@ from typing import Any
 
 from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, base_of, intention_of
 from deltanb.notebook.drawing import layout
-from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, line, picture
+from deltanb.notebook.drawing.chart import element, label, line, picture
+from deltanb.notebook.drawing.colors import NEUTRAL, color
 from deltanb.notebook.drawing.lock_lanes import WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand
 from deltanb.text import formatting as units
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deltanb.notebook.drawing.chart import NEUTRAL, color, element, label, picture
+from deltanb.notebook.drawing.chart import element, label, picture
+from deltanb.notebook.drawing.colors import GROUND, NEUTRAL, color
 from deltanb.notebook.drawing.lock_net import LETTER, SMALL, Arrow, Box, Net, laid_out
 from deltanb.text import formatting as units
 
@@ -40,7 +41,7 @@ def _box(box: Box) -> Iterator[str]:
     if box.key[0] == "thread":
         look["stroke_dasharray"] = "6 4"
     left, top = box.x - box.width / 2, box.y - box.height / 2
-    yield element("rect", x=left, y=top, width=box.width, height=box.height, cls="g", fill="#ffffff",
+    yield element("rect", x=left, y=top, width=box.width, height=box.height, cls="g", fill=GROUND,
                   rx=box.height / 2 if is_lock else 5, **look)
     if box.is_victim:
         yield element("rect", x=left - 4, y=top - 4, width=box.width + 8, height=box.height + 8, rx=8,
@@ -75,7 +76,7 @@ def _arrow(net: Net, arrow: Arrow, bottom: float) -> Iterator[str]:
         words = units.fit(arrow.words, MAX_WORDS)
         wide = len(words) * SMALL + 2
         x, y = middle
-        yield element("rect", x=x - wide / 2, y=y - 6, width=wide, height=12, cls="g", fill="#ffffff")
+        yield element("rect", x=x - wide / 2, y=y - 6, width=wide, height=12, cls="g", fill=GROUND)
         yield label(words, x, y + 4, muted=True, text_anchor="middle", font_size=11)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from deltanb.notebook.drawing.colors import both
 from deltanb.notebook.drawing.html import Markup, join, tag
 from deltanb.text.formatting import clean
 from deltanb.text.safe_text import safe
@@ -16,13 +17,13 @@ from deltanb.text.safe_text import safe
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = (
     ":root{color-scheme:light dark}"
-    "body{max-width:72rem;margin:0 auto;padding:24px 16px 48px;background:light-dark(#fff,#111);"
-    "color:light-dark(#1f2328,#e6e6e6);font:14px/1.55 system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
+    f"body{{max-width:72rem;margin:0 auto;padding:24px 16px 48px;background:{both('g')};"
+    f"color:{both('t')};font:14px/1.55 system-ui,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}}"
     "h1{font-size:1.4rem;margin:0 0 12px}h2{font-size:1.1rem;margin:28px 0 8px}"
     ".facts{display:grid;grid-template-columns:8em 1fr;margin:0}"
-    ".facts dt{color:light-dark(#57606a,#a0a0a0)}.facts dd{margin:0;overflow-wrap:anywhere}"
+    f".facts dt{{color:{both('m')}}}.facts dd{{margin:0;overflow-wrap:anywhere}}"
     "pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
-    ".preformatted{margin:0;padding:10px 14px;border:1px solid light-dark(#d0d7de,#444);border-radius:6px;"
+    f".preformatted{{margin:0;padding:10px 14px;border:1px solid {both('l')};border-radius:6px;"
     "white-space:pre-wrap;overflow-wrap:anywhere}"
 )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from deltanb.notebook.drawing.chart import LIGHT_FILL as _LIGHT
-from deltanb.notebook.drawing.chart import color, element
+from deltanb.notebook.drawing.chart import element
+from deltanb.notebook.drawing.colors import LIGHT_FILL as _LIGHT
+from deltanb.notebook.drawing.colors import WORDS, color
 
 FONT = 12  # pixels: the smallest letters of a picture
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}\"/\\ ")
@@ -98,7 +99,7 @@ class Fixed:
         """An attribute, and the class that turns it for the dark scheme."""
         if name == "h":
             return {"cls": "h", "opacity": 0}
-        return {"cls": name, "fill": _LIGHT[name]} if name else {"fill": "#1f2328"}
+        return {"cls": name, "fill": _LIGHT[name]} if name else {"fill": WORDS}
 
     def bars(self, marks: list[tuple[float, float, float]], height: float, wide: float) -> str:
         """One path."""

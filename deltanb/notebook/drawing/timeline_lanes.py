@@ -15,6 +15,7 @@ from html import escape
 
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element, label
+from deltanb.notebook.drawing.colors import LINE
 from deltanb.notebook.drawing.pens import Pen, width_of
 from deltanb.notebook.drawing.timeline_scene import MAX_LABELLED, Scene
 from deltanb.observe.tracks import Track
@@ -167,7 +168,7 @@ class Lanes:
         ticks = layout.ticks(self.low, self.high, max(2, int(self.width // TICK)))
         for at in ticks:
             x = pen.x(self.share(at))
-            yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke="#d0d7de")
+            yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke=LINE)
         yield from self._ties(pen)
         yield from self._again(pen)
         for row in sorted(set(self.rows.rows)):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element
+from deltanb.notebook.drawing.colors import LINE
 from deltanb.notebook.drawing.pens import Pen
 from deltanb.notebook.drawing.timeline_lanes import sign
 from deltanb.notebook.drawing.timeline_scene import Scene
@@ -66,7 +67,7 @@ class Strip:
             if marks:
                 bars.append(element("g", pen.bars(marks, HEIGHT, self.bar), **pen.look(kind)))
         yield element("g", "".join(bars), transform=f"translate(0 {SIGNS})")
-        yield element("line", x1=0, x2=pen.x(1), y1=self.zero, y2=self.zero, cls="l", stroke="#d0d7de")
+        yield element("line", x1=0, x2=pen.x(1), y1=self.zero, y2=self.zero, cls="l", stroke=LINE)
         for kind, places in (("lost", self.scene.lost), ("failed", self.scene.ends)):
             signs = [sign(pen, kind, self.share((first + last) / 2), SIGNS / 2) for first, last, _ in places]
             if signs:

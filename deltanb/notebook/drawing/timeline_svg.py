@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deltanb.notebook.drawing.chart import element, label, line, picture
+from deltanb.notebook.drawing.colors import MUTED
 from deltanb.notebook.drawing.pens import Fixed, width_of
 from deltanb.notebook.drawing.timeline_html import NAME, windows
 from deltanb.notebook.drawing.timeline_lanes import AXIS, Lanes, sign
@@ -74,7 +75,7 @@ def _strip(scene: Scene, left: float, y: float, width: float) -> str:
     if (window.low, window.high) != (low, high):
         start = strip.share(window.low) * width
         parts.insert(0, element("rect", x=start, y=0, width=width - start, height=strip.height, cls="m",
-                                fill="#57606a", opacity=0.14))
+                                fill=MUTED, opacity=0.14))
     return element("g", "".join(parts), transform=f"translate({left:.1f} {y:.1f})")
 
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from deltanb.notebook.drawing.chart import NEUTRAL, color
+from deltanb.notebook.drawing.colors import NEUTRAL, color
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
 from deltanb.observe.tracks import KINDS, Track
 from deltanb.text import formatting as units

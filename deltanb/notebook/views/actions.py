@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from deltanb.actions import STORAGE_TYPES
+from deltanb.actions.data_files import STORAGE_TYPES
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, plain, spans
 from deltanb.text import formatting as units
 

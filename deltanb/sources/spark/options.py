@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from deltanb.errors import InvalidArgument
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.properties import size_in_bytes
-from deltanb.store.access import access_of
+from deltanb.store.storage_options import access_of
 from deltanb.store.uris import is_served, parse
 from deltanb.text.formatting import did_you_mean
 

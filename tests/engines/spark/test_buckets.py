@@ -19,8 +19,8 @@ import deltanb as dn
 from deltanb.engines.spark import buckets
 from deltanb.errors import ConstraintViolation, DeltaError
 from deltanb.store import access as accesses
-from deltanb.store.access import borrow, lend
 from deltanb.store.object import ObjectStore
+from deltanb.store.storage_options import borrow, lend
 from deltanb.testing.s3_server import ACCESS, S3Server
 from tests.helpers import files_of, ids, refusing_data_files, rows
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from deltanb.commands.begin import begin
-from deltanb.commands.engine import named
+from deltanb.commands.choose_engine import named
 from deltanb.commands.rows.find_and_change import find
 from deltanb.errors import ConstraintViolation, DeltaError, InvalidPredicate, SchemaMismatch
 from deltanb.sql.predicates import parse_condition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from deltanb.actions import AddFile, CommitInfo, SetTransaction
-from deltanb.transaction.rules import RULES, as_markdown
+from deltanb.transaction.conflict_rules import RULES, as_markdown
 from deltanb.transaction.steps import Winner
 
 ROOT = Path(__file__).resolve().parent.parent.parent

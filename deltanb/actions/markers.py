@@ -1,0 +1,60 @@
+"""Small actions beside a table's files: applications, domains, and the parts of checkpoints.
+
+What lives here: :class:`SetTransaction`, :class:`DomainMetadata`, :class:`CheckpointMetadata` and
+:class:`Sidecar`.
+What it does not know: what domains mean, what is in a sidecar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb.actions.base import Action, action, extra_fields
+
+
+@action
+class SetTransaction(Action):
+    """The latest version an application has written (PROTOCOL.md, "Transaction Identifiers")."""
+
+    key = "txn"
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+    extra: dict[str, Any] = extra_fields()
+
+
+@action
+class DomainMetadata(Action):
+    """A named configuration; ``removed`` makes it a tombstone (PROTOCOL.md, "Domain Metadata")."""
+
+    key = "domainMetadata"
+
+    domain: str
+    configuration: str = ""
+    removed: bool = False
+    extra: dict[str, Any] = extra_fields()
+
+
+@action
+class CheckpointMetadata(Action):
+    """Version of a V2 checkpoint (PROTOCOL.md, "Checkpoint Metadata")."""
+
+    key = "checkpointMetadata"
+
+    version: int
+    tags: dict[str, Any] | None = None
+    extra: dict[str, Any] = extra_fields()
+
+
+@action
+class Sidecar(Action):
+    """A file of a V2 checkpoint that holds file actions (PROTOCOL.md, "Sidecar File Information")."""
+
+    key = "sidecar"
+
+    path: str
+    size_in_bytes: int
+    modification_time: int
+    tags: dict[str, Any] | None = None
+    extra: dict[str, Any] = extra_fields()
