@@ -2,7 +2,7 @@
 
 What lives here: the fields of a conflict, in the order in which both forms show them: a sentence, two sides
 with the same rows, the checks, the overlap, what you can do.
-What it does not know: the rules (``transaction.rules``), since a conflict brings its checks; how a conflict
+What it does not know: the rules (``transaction.conflict_rules``), since a conflict brings its checks; how a conflict
 is drawn (``drawing/conflict.py``).
 """
 
