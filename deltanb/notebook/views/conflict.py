@@ -2,8 +2,8 @@
 
 What lives here: the fields of a conflict, in the order in which both forms show them: a sentence, two sides
 with the same rows, the checks, the overlap, what you can do.
-What it does not know: the rules (``transaction.conflict_rules``), since a conflict brings its checks; how a conflict
-is drawn (``drawing/conflict.py``).
+What it does not know: the rules (``transaction.conflict_rules``), since a conflict brings its checks; how a
+conflict is drawn (``drawing/conflict.py``).
 """
 
 from __future__ import annotations
