@@ -1,7 +1,7 @@
 """A conflict as data: which rule, your predicate, the winner's files that met it, what you can do.
 
 What lives here: the values that the conflict rules produce and that the exception, its message, the
-text and the picture all read. What it does not know: how a rule decides (``rules.py``), how a
+text and the picture all read. What it does not know: how a rule decides (``conflict_rules.py``), how a
 conflict is drawn (``deltanb.notebook``).
 """
 

@@ -2,7 +2,7 @@
 
 What lives here: how a transaction's own actions change when it moves behind a winner. PROTOCOL.md,
 "Row Tracking", "In-Commit Timestamps", "Type Widening".
-What it does not know: whether a winner conflicts (``rules.py``).
+What it does not know: whether a winner conflicts (``conflict_rules.py``).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ to their final place, where no version names them yet. ``commit()`` has three pa
 
 * It *prepares*: the actions are checked in themselves, completed and fixed (``prepare.py``).
 * It *commits*: the algorithm (``commit.py``) says step by step what to do next, and a drive (``drive.py``)
-  does it by way of the committer. A winner that contradicts the reads (``conflict_rules.py``) ends it, and nothing was
-  written. The algorithm alone knows whether the commit has landed; the transaction listens to its steps.
+  does it by way of the committer. A winner that contradicts the reads ends it (``conflict_rules.py``), and
+  nothing was written. The algorithm alone knows whether it has landed; the transaction listens to its steps.
 * What *follows*: the log's snapshot moves up to the commit, and hooks run (``hooks.py``). What fails there is
   logged, and the commit stands.
 
