@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.notebook.drawing.chart import Chart as Chart
     from deltanb.observe.race import race as race
+    from deltanb.observe.verify.verify import verify as verify
     from deltanb.observe.what_if import explain_conflict as explain_conflict
     from deltanb.options import set_options as set_options
     from deltanb.options import teaching as teaching
@@ -73,6 +74,7 @@ _NAMES = {
     "retry": "deltanb.locks.tables.retrying",
     "set_options": "deltanb.options",
     "teaching": "deltanb.options",
+    "verify": "deltanb.observe.verify.verify",
 }
 """public name -> the module that holds it."""
 

@@ -1,7 +1,7 @@
-"""The command line: ``deltanb lab``, ``history PATH``, ``timeline PATH``, ``describe PATH``, ``serve``.
+"""The command line: ``deltanb lab``, ``history PATH``, ``timeline PATH``, ``verify PATH``, ``serve``, ….
 
-What lives here: arguments and exit codes. 0 is success; 1 is a catalog that is not as it should be; 2 is an
-error that one line explains, on the error stream.
+What lives here: arguments and exit codes. 0 is success; 1 is a catalog or a table that is not in order;
+2 is an error that one line explains, on the error stream; 3 is a table with which something may be wrong.
 What it does not know: the log, the views, the tutorials (``lab``). It prints what a table says of itself.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from deltanb._version import __version__
 from deltanb.errors import DeltaError, InvalidArgument
-from deltanb.text.safe_text import safe
+from deltanb.text.safe_text import redacted, safe
 
 HISTORY_LIMIT = 20  # commits; a screenful
 HELP = ("-h", "--help")
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     describe = commands.add_parser("describe", help="show what a table is at its newest version")
     describe.add_argument("path", metavar="PATH", help="the table's folder")
     describe.set_defaults(run=_describe)
+    _add_verify(commands)
     _add_serve(commands)
     _add_catalog(commands)
     return parser
@@ -101,6 +102,24 @@ def _add_timeline(commands: Any) -> None:
     timeline.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network")
     timeline.add_argument("--svg", metavar="FILE", type=Path, help="write a drawing")
     timeline.set_defaults(run=_timeline)
+
+
+def _add_verify(commands: Any) -> None:
+    verify = commands.add_parser(
+        "verify", help="go through a table's log and say what is wrong with it",
+        description="Go through the log of a table, whoever wrote it, and say what is wrong; nothing is "
+        "written. The exit code is 0 where the table is sound, 1 where something is proved wrong, 3 where "
+        "something is only possible, and 2 where the table cannot be looked at.")
+    verify.add_argument("path", metavar="PATH", help="the table's folder")
+    verify.add_argument("--from", dest="start", type=_version, metavar="VERSION", help="default: the first")
+    verify.add_argument("--to", dest="end", type=_version, metavar="VERSION", help="default: the newest")
+    verify.add_argument(
+        "--files", choices=["none", "sample", "all"], default="sample",
+        help="data files to open: none looks at the log alone, sample lists the folder, too, and reads some "
+        "footers, all reads every data file of the last version (default %(default)s)")
+    verify.add_argument("--json", action="store_true", help="print JSON, for programs")
+    verify.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network, too")
+    verify.set_defaults(run=_verify)
 
 
 def _add_serve(commands: Any) -> None:
@@ -147,6 +166,12 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _version(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version, a whole number from 0")
+    return int(text)
+
+
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
@@ -179,13 +204,17 @@ def _timeline(arguments: argparse.Namespace) -> None:
     timeline = DeltaTable.for_path(arguments.path).timeline(start, end)
     files = {".html": arguments.html, ".svg": arguments.svg}
     for ending, file in files.items():
-        if file is not None and file.suffix.lower() != ending:
-            raise InvalidArgument(f"--{ending[1:]} {file}: the name of the file must end in {ending}")
+        _check_ending(file, ending)
     for file in filter(None, files.values()):
         timeline.save(file)
         print(safe(f"deltanb: the timeline is in {file}"))
     if not any(files.values()):
         print(timeline)
+
+
+def _check_ending(file: Path | None, ending: str) -> None:
+    if file is not None and file.suffix.lower() != ending:
+        raise InvalidArgument(f"--{ending[1:]} {file}: the name of the file must end in {ending}")
 
 
 def _moment(text: str | None) -> int | str | None:
@@ -197,6 +226,18 @@ def _describe(arguments: argparse.Namespace) -> None:
     from deltanb.table.table import DeltaTable
 
     print(DeltaTable.for_path(arguments.path))
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from deltanb.notebook.views.verification import listing
+    from deltanb.observe.verify import verify
+
+    _check_ending(arguments.html, ".html")
+    report = verify(arguments.path, arguments.start, arguments.end, arguments.files)
+    if arguments.html is not None:
+        report.save(arguments.html)
+    print(redacted(report.to_json()) if arguments.json else safe(listing(report)))
+    return report.status
 
 
 def _catalog(arguments: argparse.Namespace) -> int:

@@ -271,6 +271,23 @@ class DeltaTable(Displayable, Askable, Aliases):
         return commit(self.log, version, self._version)
 
     @reads_log
+    def verify(
+        self, start: int | None = None, end: int | None = None, files: str = "sample"
+    ) -> upper.Verification:
+        """Whether the table is sound: what its log proves, what is possible, and what no log can tell.
+
+        Arguments, result and errors are those of :func:`deltanb.verify`, which also takes a table that is too
+        damaged to be opened. A table pinned to a version is verified up to it.
+
+        >>> import deltanb as dn
+        >>> dn.create("geese", {"name": ["Gus"]}).verify(files="all").findings
+        ()
+        """
+        if self._version is not None:
+            end = self._version if end is None else min(end, self._version)
+        return upper.verify_log(self.log, start, end, files)
+
+    @reads_log
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
         """Who committed what on which version, and who lost, as a chart with a text form:
         :class:`~deltanb.observe.timeline.CommitTimeline`.

@@ -10,6 +10,8 @@ from deltanb.observe.report import write_report as write_report
 from deltanb.observe.stepper import CommitStepper as CommitStepper
 from deltanb.observe.stepper import GroupStepper as GroupStepper
 from deltanb.observe.stream_state import StreamState as StreamState
+from deltanb.observe.verify.report import Verification as Verification
+from deltanb.observe.verify.verify import verify_log as verify_log
 from deltanb.observe.what_if import Replay as Replay
 from deltanb.observe.what_if import replay as replay
 from deltanb.sources.spark.source import DeltaDataSource as DeltaDataSource

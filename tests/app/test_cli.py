@@ -97,7 +97,7 @@ def test_timeline_in_a_file_of_another_kind_is_refused(
     assert not list(tmp_path.glob("t.*"))
 
 
-@pytest.mark.parametrize("command", ["history", "describe", "timeline"])
+@pytest.mark.parametrize("command", ["history", "describe", "timeline", "verify"])
 def test_a_missing_table_is_one_line_and_exit_code_2(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,7 +110,8 @@ def test_a_missing_table_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["history"], ["history", "x", "--limit", "0"], ["describe", "x", "--port"]]
+    "arguments", [[], ["history"], ["history", "x", "--limit", "0"], ["describe", "x", "--port"],
+                  ["verify"], ["verify", "x", "--from", "-1"], ["verify", "x", "--files", "some"]]
 )
 def test_wrong_arguments_are_exit_code_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]

@@ -328,7 +328,8 @@ def test_every_logger_is_made_in_the_one_place_and_other_ways_out_ask_it() -> No
 def test_the_command_line_tells_neither(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "t\x1b[2J"
     dn.create(folder, {"id": [1]}, description=EVIL).append({"id": [2]}, user_metadata=EVIL)
-    for arguments in (["describe", str(folder)], ["history", str(folder)],
+    for arguments in (["describe", str(folder)], ["history", str(folder)], ["verify", str(folder)],
+                      ["verify", "--json", str(folder)], ["verify", f"s3://AKIA:{SECRET}@lake/t"],
                       ["describe", str(tmp_path / EVIL[:-4])], ["history", f"s3://AKIA:{SECRET}@lake/t"]):
         cli.main(arguments)
         out = capsys.readouterr()

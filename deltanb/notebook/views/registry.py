@@ -41,6 +41,7 @@ from deltanb.notebook.views import (
     tables,
     transactions,
     vacuum,
+    verification,
     what_if,
 )
 from deltanb.notebook.views import (
@@ -135,6 +136,7 @@ _ENTRIES: dict[str, Entry] = {
     "StreamState": Entry(stream.view),
     "TableStream": Entry(stream.stream),
     "VacuumResult": Entry(vacuum.view),
+    "Verification": Entry(verification.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
     "QueryResult": Entry(query.view, html=scan_forms.to_html),
