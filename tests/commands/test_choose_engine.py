@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltanb.commands import engine as engines
+from deltanb.commands import choose_engine as engines
 from deltanb.commands.begin import begin
 from deltanb.errors import InvalidArgument, InvalidPredicate, UnsupportedPredicate
 from deltanb.table.entry import create

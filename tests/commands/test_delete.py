@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
-from deltanb.commands import engine as engines
+from deltanb.commands import choose_engine as engines
 from deltanb.commands.result import CommandResult
 from deltanb.errors import (
     AppendOnlyTable,

@@ -22,6 +22,7 @@ nothing was written
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +77,8 @@ class Check:
 class Within(Check):
     """The condition of a partial overwrite: rows outside it would land where nothing was replaced."""
 
-    predicate: predicates.Predicate | None = None
+    predicate: predicates.Predicate | None = dataclasses.field(default=None, compare=False)
+    """The expression as it was parsed, where it was."""
 
     def sentence(self) -> str:
         """How a violation begins."""

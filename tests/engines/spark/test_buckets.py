@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 import deltanb as dn
 from deltanb.engines.spark import buckets
 from deltanb.errors import ConstraintViolation, DeltaError
-from deltanb.store import access as accesses
+from deltanb.store import storage_options as accesses
 from deltanb.store.object import ObjectStore
 from deltanb.store.storage_options import borrow, lend
 from deltanb.testing.s3_server import ACCESS, S3Server
