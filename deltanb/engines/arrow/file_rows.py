@@ -1,7 +1,7 @@
 """The wanted rows of one data file, found with as little decoding as they take.
 
 What lives here: deleted rows left out, the condition asked of its own columns, the other columns decoded only
-where it holds, and of few rows of a row group the pages that have them; where in the file each row is.
+where it holds; where in the file each row is.
 What it does not know: which rows may be wanted, how columns are found and converted.
 """
 
@@ -9,26 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.concurrency.memory import pool
 from deltanb.engines.arrow.row_groups import leaf_places
-from deltanb.log.arrays import array_of, numbers
-from deltanb.parquet.pages import Pages, Range, joined
+from deltanb.parquet.pages import Pages, Range
 from deltanb.sql.coercion import arrow_scalar
 
 if TYPE_CHECKING:
     from deltanb.parquet.file import SafeFile
     from deltanb.sql.predicates import Predicate
-
-STRETCH_ROWS = 1 << 14
-"""Rows in which wanted ones count as neighbours: about as many as writers put into a page."""
 
 Batches = Iterator[tuple[int, pa.RecordBatch]]
 """Batches as they are stored, each with the place of its first row."""
@@ -115,31 +109,12 @@ class FileRows:
                 yield _Hit(batch.num_rows, start, places, found)
 
     def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Found]:
-        """The rows with the columns that come late. Few of them wait until it is known that there are no
-        more: then only the pages that have them are decoded of those columns."""
-        most = self._most_stretches(rows)
-        waiting, stretches = list[_Hit](), _Stretches(rows.start)
-        for hit in hits:
-            waiting.append(hit)
-            if most and len(hit.rows) <= STRETCH_ROWS:
-                stretches.add(hit)
-            if not most or len(hit.rows) > STRETCH_ROWS or len(stretches) > most:
-                break
-        else:
-            rows = Rows(rows.group, rows.start, stretches.ranges) if waiting else rows
+        """The rows with the columns that come late."""
         late = _Cursor(self._decoded(rows, rest))
-        for hit in chain(waiting, hits):
+        for hit in hits:
             with self._naming():
-                stored = _rows_of(hit, late, rows)
+                stored = _taken(late.rows(hit.start, hit.size), hit.places)
             yield from self._completed(hit, stored, rest)
-
-    def _most_stretches(self, rows: Rows) -> int:
-        """In how many stretches of a row group wanted rows may lie, so that it is not decoded as a whole."""
-        if rows.ranges is not None or self._condition is None or self._batch_rows < STRETCH_ROWS:
-            return 0
-        if not (self._parquet.is_at_hand and self._parquet.is_sound):
-            return 0
-        return int(self._parquet.metadata.row_group(rows.group).num_rows) // (4 * STRETCH_ROWS)
 
     def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Found]:
         """The rows with the columns that came late, in pieces where these came in pieces."""
@@ -217,45 +192,6 @@ class FileRows:
                 yield rows.start + at, part
                 at += part.num_rows
                 batch = batch.slice(part.num_rows)
-
-
-class _Stretches:
-    """Where in a row group wanted rows lie: in stretches of :data:`STRETCH_ROWS`."""
-
-    def __init__(self, start: int) -> None:
-        self._start = start
-        self._ends: dict[int, Range] = {}
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def add(self, hit: _Hit) -> None:
-        """Take in wanted rows, which follow those before."""
-        positions = numbers(positions_of(hit.start - self._start, len(hit.rows), hit.places))
-        edges: Any = np.flatnonzero(np.diff(positions // STRETCH_ROWS)) + 1
-        for run in np.split(positions, edges):
-            number, begin, stop = int(run[0]) // STRETCH_ROWS, int(run[0]), int(run[-1]) + 1
-            self._ends[number] = self._ends.get(number, (begin, stop))[0], stop
-
-    @property
-    def ranges(self) -> list[Range]:
-        """In each stretch from its first wanted row to its last."""
-        return joined(self._ends.values())
-
-
-def _rows_of(hit: _Hit, late: _Cursor, rows: Rows) -> pa.Table:
-    """The wanted rows among those that are decoded late: of the row group, or of some ranges of it."""
-    if rows.ranges is None:
-        return _taken(late.rows(hit.start, hit.size), hit.places)
-    positions = positions_of(hit.start - rows.start, len(hit.rows), hit.places)
-    found, begin = numbers(positions), hit.start - rows.start
-    pieces = []
-    for start, stop in rows.ranges:
-        start, stop = max(start, begin), min(stop, begin + hit.size)
-        here = found[found.searchsorted(start):found.searchsorted(stop)] - start
-        if len(here):
-            pieces.append(_taken(late.rows(rows.start + start, stop - start), array_of(here)))
-    return pa.concat_tables(pieces)
 
 
 class _Cursor:

@@ -14,7 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.actions import AddFile
-from deltanb.engines.arrow import data_file, file_rows, row_groups
+from deltanb.engines.arrow import data_file, row_groups
 from deltanb.errors import InvalidSchema, SchemaMismatch, UnsupportedProtocol
 from deltanb.schema.types import from_arrow, from_arrow_type
 from deltanb.table.table import DeltaTable
@@ -59,7 +59,7 @@ def pair(files: list[pa.Buffer], monkeypatch: pytest.MonkeyPatch) -> list[DeltaT
     """The two tables whose data files these are; few rows are enough for row groups and pages to be looked at
     before they are decoded."""
     for module, name, value in ((row_groups, "CODED_ROWS", 1), (row_groups, "MIN_ROWS", 100),
-                                (data_file, "PAGED_ROWS", 100), (file_rows, "STRETCH_ROWS", 100)):
+                                (data_file, "PAGED_ROWS", 100)):
         monkeypatch.setattr(module, name, value)
     return [_table(content) for content in files]
 

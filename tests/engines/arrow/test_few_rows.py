@@ -1,4 +1,4 @@
-"""Few wanted rows of a row group: of columns that come late only the pages with these rows are decoded."""
+"""Few wanted rows of a row group: columns that come late have them, and none others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import pytest
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile
-from deltanb.engines.arrow import data_file, file_rows, read, row_groups
+from deltanb.engines.arrow import data_file, read, row_groups
 from deltanb.parquet.file import SafeFile
-from deltanb.parquet.pages import Pages
 from deltanb.schema import ddl
 from deltanb.testing import MemoryStore, TableBuilder
 
@@ -28,25 +27,18 @@ FLAT = ["key", "name", "place", "inside", "more"]
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
-    monkeypatch.setattr(file_rows, "STRETCH_ROWS", PAGE)
 
 
 @pytest.fixture
 def ranges(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The rows of a row group whose pages are decoded, and for a row group that is decoded as a whole its
-    columns."""
+    """The row groups that are decoded, and which columns of them."""
     found: list[Any] = []
-    pages, groups = Pages.file_of, SafeFile.iter_batches
-
-    def file_of(self: Pages, group: int, leaves: Any, some: Any) -> Any:
-        found.append((group, list(some)))
-        return pages(self, group, leaves, some)
+    groups = SafeFile.iter_batches
 
     def iter_batches(self: SafeFile, size: int, row_groups: Any, columns: Any) -> Any:
         found.append((row_groups[0], columns))
         return groups(self, size, row_groups=row_groups, columns=columns)
 
-    monkeypatch.setattr(Pages, "file_of", file_of)
     monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
     return found
 
@@ -90,7 +82,7 @@ PLACES = {
     "one": [1234], "first and last": [0, GROUP - 1, GROUP, ROWS - 1], "ends of pages": [99, 101, 299, 301],
     "ends of batches": [299, 302, 600, 899, 2299, 2302], "a whole page": list(range(501, 600)),
     "two pages": list(range(550, 650)), "over a batch": list(range(280, 320)),
-    "as many as may be": [5, 405, 805, 1205, 1605], "too many": [5, 205, 405, 805, 1205, 1605],
+    "far apart": [5, 405, 805, 1205, 1605],
     "a whole batch": list(range(300, 600)), "few, then many": [3, *range(1000, 1900)]}
 
 
@@ -112,19 +104,6 @@ def test_rows_at_random_places_are_those_that_match() -> None:
         wanted = sorted({dice.randrange(ROWS) for _ in range(dice.randrange(1, 14))})
         rows = table(keys(*wanted))
         assert scanned(builder_of(rows), FLAT) == expected(rows, FLAT, wanted)
-
-
-def test_only_pages_with_wanted_rows_are_decoded_of_the_other_columns(ranges: list[Any]) -> None:
-    builder = builder_of(table(keys(2350, 2450, 3999)))
-    scanned(builder, ["name", "place"])
-    assert ranges == [(0, ["key"]), (1, ["key"]), (1, [(300, 500), (1900, 2000)]), (2, ["key"])]
-
-
-@pytest.mark.parametrize("wanted", [PLACES["too many"], PLACES["a whole batch"]], ids=["far apart", "many"])
-def test_many_rows_are_decoded_with_their_row_group(ranges: list[Any], wanted: list[int]) -> None:
-    scanned(builder_of(table(keys(*wanted))), ["name"])
-    assert (0, ["name"]) in ranges
-    assert not [found for _, found in ranges if isinstance(found[0], tuple)]
 
 
 def test_who_wants_a_few_rows_has_them_before_the_row_group_ends(ranges: list[Any]) -> None:
