@@ -68,36 +68,36 @@ def with_bounds(schema: pa.Schema) -> bool | list[str]:
     """
     if not any(_holds_float(field.type) for field in schema):
         return True
-    return [path for field in schema for path, found in _leaves(field.type, field.name)
-            if not t.is_floating(found)]
+    return [path for field in schema for path, kind in _leaves(field.type, field.name)
+            if not t.is_floating(kind)]
 
 
-def _holds_float(found: pa.DataType) -> bool:
-    if t.is_floating(found):
+def _holds_float(kind: pa.DataType) -> bool:
+    if t.is_floating(kind):
         return True
-    return any(_holds_float(found.field(i).type) for i in range(found.num_fields))
+    return any(_holds_float(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def _leaves(found: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
+def _leaves(kind: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
     """Parquet's paths of the leaves of a column, and their types."""
-    if t.is_struct(found):
-        for field in found:
+    if t.is_struct(kind):
+        for field in kind:
             yield from _leaves(field.type, f"{path}.{field.name}")
-    elif t.is_map(found):
-        yield from _leaves(found.key_type, f"{path}.key_value.key")
-        yield from _leaves(found.item_type, f"{path}.key_value.value")
-    elif t.is_list(found):
-        yield from _leaves(found.value_type, f"{path}.list.element")
+    elif t.is_map(kind):
+        yield from _leaves(kind.key_type, f"{path}.key_value.key")
+        yield from _leaves(kind.item_type, f"{path}.key_value.value")
+    elif t.is_list(kind):
+        yield from _leaves(kind.value_type, f"{path}.list.element")
     else:
-        yield path, found
+        yield path, kind
 
 
 # --- dictionaries ---------------------------------------------------------------------------------
 
-def _is_sampled(found: pa.DataType) -> bool:
+def _is_sampled(kind: pa.DataType) -> bool:
     """Booleans never have a dictionary, and what is nested keeps it."""
-    return bool((t.is_primitive(found) and not t.is_boolean(found)) or t.is_decimal(found)
-                or t.is_string(found) or t.is_binary(found))
+    return bool((t.is_primitive(kind) and not t.is_boolean(kind)) or t.is_decimal(kind)
+                or t.is_string(kind) or t.is_binary(kind))
 
 
 def _mostly_differ(column: pa.ChunkedArray) -> bool:

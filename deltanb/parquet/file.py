@@ -175,10 +175,10 @@ class SafeFile(pq.ParquetFile):
     def with_codes(self, leaves: list[int], **options: Any) -> SafeFile:
         """The same file, whose columns at these places among all of its leaves are read as dictionaries."""
         options["read_dictionary"] = leaves
-        found = SafeFile(self._handle, metadata=self.metadata, **options)
-        found._handle, found._raw, found._options = self._handle, self._raw, options
-        found.__dict__.update({name: self.__dict__[name] for name in _KNOWN if name in self.__dict__})
-        return found
+        coded = SafeFile(self._handle, metadata=self.metadata, **options)
+        coded._handle, coded._raw, coded._options = self._handle, self._raw, options
+        coded.__dict__.update({name: self.__dict__[name] for name in _KNOWN if name in self.__dict__})
+        return coded
 
     def like(self, content: pa.Buffer) -> SafeFile:
         """A file in memory, whose columns are decoded as those of this one.
@@ -201,17 +201,17 @@ class SafeFile(pq.ParquetFile):
 
     def read_at(self, length: int, start: int) -> bytes:
         """Bytes of the file as they are."""
-        found: bytes = self._handle.read_at(length, start)
-        return found
+        content: bytes = self._handle.read_at(length, start)
+        return content
 
     def batches_of(self, rows: int, group: int, leaves: list[int]) -> Iterator[pa.RecordBatch]:
         """Batches of a row group, of the columns at these places among all leaves and of no other.
 
         By its name ``a.b`` Arrow takes a column of this name and the field ``b`` of a column ``a``.
         """
-        found: Iterator[pa.RecordBatch] = self.reader.iter_batches(
+        batches: Iterator[pa.RecordBatch] = self.reader.iter_batches(
             rows, row_groups=[group], column_indices=leaves, use_threads=True)
-        return found
+        return batches
 
     def check_sound(self) -> None:
         """Before pyarrow is asked for statistics.
@@ -234,8 +234,8 @@ def open_parquet(source: Any, **options: Any) -> SafeFile:
         raw = raw_footer(source)
         known["metadata"] = _metadata_of(raw)
     file = SafeFile(source, **known)
-    said = file.schema_arrow if ARROW_SCHEMA in (file.metadata.metadata or ()) else ()
-    if any(_has_views(field.type) for field in said):
+    schema = file.schema_arrow if ARROW_SCHEMA in (file.metadata.metadata or ()) else ()
+    if any(_has_views(field.type) for field in schema):
         raw = _of_parquet_alone(raw or raw_footer(source))
         file = SafeFile(source, **{**options, "metadata": _metadata_of(raw)})
     file._handle, file._raw, file._options = source, raw, options

@@ -82,13 +82,13 @@ class Chunk:
 
     def over(self, ranges: Sequence[Range]) -> list[int]:
         """The pages with rows of these ranges, which ascend."""
-        found, at = [], 0
+        places, at = [], 0
         for place, page in enumerate(self.pages):
             while at < len(ranges) and ranges[at][1] <= page.row:
                 at += 1
             if at < len(ranges) and ranges[at][0] < self.end_of(place):
-                found.append(place)
-        return found
+                places.append(place)
+        return places
 
 
 class Pages:
@@ -126,14 +126,15 @@ class Pages:
         None where the pages of one of them are not known.
         """
         chunks = [self.chunk(group, leaf) for leaf in leaves]
-        found, before = list(ranges), None
-        while found != before:
-            before = found
+        covered, before = list(ranges), None
+        while covered != before:
+            before = covered
             for chunk in chunks:
                 if chunk is None:
                     return None
-                found = joined((chunk.pages[place].row, chunk.end_of(place)) for place in chunk.over(found))
-        return found
+                covered = joined(
+                    (chunk.pages[place].row, chunk.end_of(place)) for place in chunk.over(covered))
+        return covered
 
     def file_of(self, group: int, leaves: Collection[int], ranges: Sequence[Range]) -> pa.Buffer:
         """A Parquet file with these columns of these rows, which are those of whole pages.
@@ -229,10 +230,10 @@ def _stated(header: Values, is_flat: bool) -> Stated:
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
     """Ascending ranges, those as one that follow each other."""
-    found: list[Range] = []
+    merged: list[Range] = []
     for start, stop in ranges:
-        if found and found[-1][1] == start:
-            found[-1] = found[-1][0], stop
+        if merged and merged[-1][1] == start:
+            merged[-1] = merged[-1][0], stop
         else:
-            found.append((start, stop))
-    return found
+            merged.append((start, stop))
+    return merged

@@ -59,9 +59,9 @@ class _OtherEnd(io.RawIOBase):
         if stop <= begin:
             return b""
         first = self._size - len(self._end)
-        found: bytes = self._file.read_at(min(stop, first) - begin, begin) if begin < first else b""
+        content: bytes = self._file.read_at(min(stop, first) - begin, begin) if begin < first else b""
         self._at = stop
-        return found + self._end[max(0, begin - first):max(0, stop - first)]
+        return content + self._end[max(0, begin - first):max(0, stop - first)]
 
     def close(self) -> None:
         self._file.close()

@@ -125,8 +125,8 @@ class ObjectStore:
 
     def list_all(self, prefix: str) -> Iterator[FileStatus]:
         """In the order of names, a page at a time; without the object by which others make the folder."""
-        found = self.bucket.listing(self.place.named(prefix.rstrip("/")).rstrip("/"))
-        return (status for status in map(self._status, found) if status.name)
+        listing = self.bucket.listing(self.place.named(prefix.rstrip("/")).rstrip("/"))
+        return (status for status in map(self._status, listing) if status.name)
 
     def status(self, name: str) -> FileStatus | None:
         """By one request without a body."""

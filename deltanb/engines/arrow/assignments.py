@@ -84,7 +84,7 @@ def _literal(value: Any, field: StructField, name: str) -> str:
                                predicate=shown(value), column=name) from None
 
 
-def perhaps_text(error: InvalidPredicate, sql: str, column: str, wanted: DataType) -> InvalidPredicate:
+def perhaps_text(error: InvalidPredicate, sql: str, column: str, data_type: DataType) -> InvalidPredicate:
     """The error of a value that is no SQL, with its column, and with how to write a text or a number.
 
     >>> said = InvalidPredicate("no column 'UA'", predicate="UA", column="UA")
@@ -94,7 +94,7 @@ def perhaps_text(error: InvalidPredicate, sql: str, column: str, wanted: DataTyp
     the value of column 'delay' is an expression in SQL, and there is no column 'UA'; write a number as 7, \
 a text as "'UA'"
     """
-    takes_text = isinstance(wanted, PrimitiveType) and wanted.name.startswith(_FROM_TEXT)
+    takes_text = isinstance(data_type, PrimitiveType) and data_type.name.startswith(_FROM_TEXT)
     if not takes_text or not _WORDS.fullmatch(sql) or len(sql) > MAX_TEXT or _NUMBER.fullmatch(sql):
         return _told(error, sql, column)
     reason = "cannot be read as such" if "predicate" in error.message else error.message
@@ -108,19 +108,19 @@ a text as "'UA'"
 
 def _told(error: InvalidPredicate, sql: str, column: str) -> InvalidPredicate:
     """The error of an expression, with the column that it is for."""
-    said, predicate = error.message, f"the predicate {sql!r}"
+    message, predicate = error.message, f"the predicate {sql!r}"
     way = f"; write a number as 7, a text as {text_literal('UA')!r}"
     missing = error.data.get("column")
-    if missing and said.startswith("no column"):
+    if missing and message.startswith("no column"):
         hint, close = did_you_mean(missing, error.data.get("suggestions", ()), least=LIKE)
         reason = f"there is no column {missing!r}" + (f" ({hint})" if close else way)
-    elif said.startswith(predicate):
-        reason = repr(sql) + said.removeprefix(predicate).removesuffix("; write one condition") + way
-    elif f" in {predicate}" in said:
-        said = said.replace(f" in {predicate}", "").removesuffix("; join conditions with AND or OR")
-        reason = f"{sql!r} is none: {said}{way}"
+    elif message.startswith(predicate):
+        reason = repr(sql) + message.removeprefix(predicate).removesuffix("; write one condition") + way
+    elif f" in {predicate}" in message:
+        message = message.replace(f" in {predicate}", "").removesuffix("; join conditions with AND or OR")
+        reason = f"{sql!r} is none: {message}{way}"
     else:
-        return InvalidPredicate(f"the value of column {column!r}: {said}", **error.data)
+        return InvalidPredicate(f"the value of column {column!r}: {message}", **error.data)
     return InvalidPredicate(f"the value of column {column!r} is an expression in SQL, and {reason}",
                             **error.data)
 
@@ -137,14 +137,14 @@ def texts(tree: Tree) -> Iterator[str]:
         yield from texts(value) if isinstance(value, dict) else [value]
 
 
-def _assign(tree: Tree, names: list[str], sql: str, said: str) -> None:
+def _assign(tree: Tree, names: list[str], sql: str, message: str) -> None:
     for name in names[:-1]:
         tree = tree.setdefault(name, {})
         if not isinstance(tree, dict):
             break
     if not isinstance(tree, dict) or names[-1] in tree:
         raise InvalidArgument(
-            f"column {said!r} is assigned twice, alone or with a part of it; assign it once",
+            f"column {message!r} is assigned twice, alone or with a part of it; assign it once",
             column=".".join(names))
     tree[names[-1]] = sql
 
@@ -254,18 +254,18 @@ def check_runs_here(schema: StructType, tree: Tree) -> UnsupportedPredicate | No
 
 
 def _parsed(rows: StructType, fields: StructType, tree: Tree) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     for name, assigned in tree.items():
-        wanted = fields.field(name).type
+        data_type = fields.field(name).type
         if isinstance(assigned, str):
             try:
-                found[name] = predicates.parse_value(assigned, rows, wanted)
+                parsed[name] = predicates.parse_value(assigned, rows, data_type)
             except InvalidPredicate as error:
-                raise perhaps_text(error, assigned, name, wanted) from None
+                raise perhaps_text(error, assigned, name, data_type) from None
         else:
-            assert isinstance(wanted, StructType)
-            found[name] = _parsed(rows, wanted, assigned)
-    return found
+            assert isinstance(data_type, StructType)
+            parsed[name] = _parsed(rows, data_type, assigned)
+    return parsed
 
 
 def _inputs(assigned: dict[str, Any]) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Place:
 
 
 def find_field(
-    stored: Sequence[pa.Field], wanted: StructField, mode: str, place: Place
+    stored: Sequence[pa.Field], sought: StructField, mode: str, place: Place
 ) -> int | None:
     """The index of the field that holds ``wanted``, or None where the file has none: it is NULL.
 
@@ -71,15 +71,15 @@ def find_field(
     """
     if mode == "id":
         ids = [_id_of(field) for field in stored]
-        if stored and all(found is None for found in ids):
+        if stored and all(number is None for number in ids):
             raise InvalidTable(
                 f"the data file {place.file!r} has no field ids, by which its table finds columns: "
                 "it was written without regard to column mapping; write it anew from its source",
                 file=place.file)
-        number = field_id(wanted)
+        number = field_id(sought)
         if number is not None:
             return ids.index(number) if number in ids else None
-    name = physical_name(wanted, mode)
+    name = physical_name(sought, mode)
     names = [field.name for field in stored]
     if name in names:
         return names.index(name)
@@ -93,7 +93,7 @@ def find_field(
 
 
 def compile_conversion(
-    stored: pa.DataType, wanted: DataType, mode: str, place: Place
+    stored: pa.DataType, data_type: DataType, mode: str, place: Place
 ) -> Conversion | None:
     """How arrays of type ``stored`` become arrays of ``arrow_type(wanted)``; None: they are.
 
@@ -102,34 +102,34 @@ def compile_conversion(
         UnsupportedProtocol: a type, or a storage of it, that this library does not read.
     """
     if isinstance(stored, pa.BaseExtensionType):
-        return _after(_storage, compile_conversion(stored.storage_type, wanted, mode, place))
+        return _after(_storage, compile_conversion(stored.storage_type, data_type, mode, place))
     if t.is_dictionary(stored):
         flat = stored.value_type
         return _after(
-            lambda a: a.cast(flat, memory_pool=pool()), compile_conversion(flat, wanted, mode, place))
-    target = arrow_type(wanted, place.column)
+            lambda a: a.cast(flat, memory_pool=pool()), compile_conversion(flat, data_type, mode, place))
+    target = arrow_type(data_type, place.column)
     if t.is_null(stored) and not t.is_null(target):
         return lambda a: pa.nulls(len(a), target)
-    match wanted:
+    match data_type:
         case StructType() if t.is_struct(stored):
-            return _struct(stored, wanted, target, mode, place)
+            return _struct(stored, data_type, target, mode, place)
         case ArrayType() if _is_list(stored):
-            return _list(stored, wanted, target, mode, place)
+            return _list(stored, data_type, target, mode, place)
         case MapType() if t.is_map(stored):
-            return _map(stored, wanted, target, mode, place)
+            return _map(stored, data_type, target, mode, place)
         case PrimitiveType("variant") if t.is_struct(stored):
             return _variant(stored, target, place)
         case PrimitiveType():
-            return None if stored.equals(target) else _primitive(stored, wanted, target, place)
-    raise _mismatch(stored, wanted, place)
+            return None if stored.equals(target) else _primitive(stored, data_type, target, place)
+    raise _mismatch(stored, data_type, place)
 
 
 def as_stored(table: StructType, stored: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """What makes rows of a table those of a file, where these are of other types
     (:func:`deltanb.schema.column_mapping.in_files`)."""
     schema = stored.to_arrow()
-    steps = [compile_conversion(field.type, wanted.type, "none", Place("", wanted.name))
-             for field, wanted in zip(table.to_arrow(), stored.fields, strict=True)]
+    steps = [compile_conversion(field.type, logical.type, "none", Place("", logical.name))
+             for field, logical in zip(table.to_arrow(), stored.fields, strict=True)]
 
     def convert(rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [_apply(step, column) for step, column in zip(steps, rows.columns, strict=True)]
@@ -142,14 +142,14 @@ def as_stored(table: StructType, stored: StructType) -> Callable[[pa.RecordBatch
 
 
 def _struct(
-    stored: pa.StructType, wanted: StructType, target: pa.StructType, mode: str, place: Place
+    stored: pa.StructType, struct: StructType, target: pa.StructType, mode: str, place: Place
 ) -> Conversion | None:
     fields = list(stored)
-    sources = [find_field(fields, field, mode, place) for field in wanted.fields]
+    sources = [find_field(fields, field, mode, place) for field in struct.fields]
     inner = [
         None if index is None
         else compile_conversion(fields[index].type, field.type, mode, place.inside(field.name))
-        for index, field in zip(sources, wanted.fields, strict=True)
+        for index, field in zip(sources, struct.fields, strict=True)
     ]
     if stored.equals(target) and sources == list(range(len(fields))) and not any(inner):
         return None
@@ -173,9 +173,9 @@ def _struct_of(array: pa.Array, children: list[pa.Array], target: pa.StructType)
 
 
 def _list(
-    stored: pa.DataType, wanted: ArrayType, target: pa.ListType, mode: str, place: Place
+    stored: pa.DataType, array_type: ArrayType, target: pa.ListType, mode: str, place: Place
 ) -> Conversion | None:
-    element = compile_conversion(stored.value_type, wanted.element_type, mode,
+    element = compile_conversion(stored.value_type, array_type.element_type, mode,
                                  place.inside("element"))
     if stored.equals(target) and element is None:
         return None
@@ -191,10 +191,10 @@ def _list(
 
 
 def _map(
-    stored: pa.MapType, wanted: MapType, target: pa.MapType, mode: str, place: Place
+    stored: pa.MapType, map_type: MapType, target: pa.MapType, mode: str, place: Place
 ) -> Conversion | None:
-    key = compile_conversion(stored.key_type, wanted.key_type, mode, place.inside("key"))
-    value = compile_conversion(stored.item_type, wanted.value_type, mode, place.inside("value"))
+    key = compile_conversion(stored.key_type, map_type.key_type, mode, place.inside("key"))
+    value = compile_conversion(stored.item_type, map_type.value_type, mode, place.inside("value"))
     if stored.equals(target) and key is None and value is None:
         return None
 
@@ -261,7 +261,7 @@ _WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 def _primitive(
-    stored: pa.DataType, wanted: PrimitiveType, target: pa.DataType, place: Place
+    stored: pa.DataType, primitive: PrimitiveType, target: pa.DataType, place: Place
 ) -> Conversion:
     """A cast that keeps every value, or fails; which ones exist is PROTOCOL.md's "Type Widening"
     and the encodings that writers of Parquet have used for the same type."""
@@ -278,7 +278,7 @@ def _primitive(
             return lambda a: _checked(_to_timestamp, a, target, place)
     elif _may_cast(stored, target):
         return lambda a: _checked(pc.cast, a, target, place)
-    raise _mismatch(stored, wanted, place)
+    raise _mismatch(stored, primitive, place)
 
 
 def _may_cast(stored: pa.DataType, target: pa.DataType) -> bool:
@@ -396,8 +396,8 @@ def _id_of(field: pa.Field) -> int | None:
     return int(text) if text is not None else None
 
 
-def _mismatch(stored: pa.DataType, wanted: DataType, place: Place) -> InvalidTable:
+def _mismatch(stored: pa.DataType, data_type: DataType, place: Place) -> InvalidTable:
     return InvalidTable(
-        f"column {place.column!r} is {wanted} in the table and {stored} in the data file "
+        f"column {place.column!r} is {data_type} in the table and {stored} in the data file "
         f"{place.file!r}, which is not a widening of it; read the other columns with columns=[...], "
         "or rewrite the file", file=place.file, column=place.column)

@@ -94,12 +94,12 @@ def constraints_of(schema: StructType, metadata: Metadata) -> list[Constraint]:
     Raises:
         InvalidTable: a column's ``delta.invariants`` is not of the form the protocol defines.
     """
-    found: list[Constraint] = [
+    constraints: list[Constraint] = [
         Check(key[len(_CHECK_PREFIX):], expression)
         for key, expression in sorted(metadata.configuration.items())
         if key.lower().startswith(_CHECK_PREFIX)
     ]
-    return found + list(_of_columns(schema, ()))
+    return constraints + list(_of_columns(schema, ()))
 
 
 def _of_columns(schema: StructType, parents: tuple[str, ...]) -> Iterable[Constraint]:

@@ -44,13 +44,13 @@ def copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: i
         StorageError: the new file cannot be written.
     """
     try:
-        found = _copied(writer, files, table, version)
+        copies = _copied(writer, files, table, version)
     except BaseException:
         writer.abort()
         raise
-    if found is None:
+    if copies is None:
         writer.abort()
-    return found
+    return copies
 
 
 def _copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: int) -> AddFile | None:

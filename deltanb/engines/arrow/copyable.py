@@ -52,10 +52,10 @@ def can_be_copied(form: ParquetOptions) -> bool:
 def logged(file: AddFile) -> Mapping[str, Any]:
     """What the log says of the columns, where it says so of these very rows."""
     try:
-        found = json.loads(file.stats or "{}")
+        parsed = json.loads(file.stats or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and found.get("tightBounds", True) is True else {}
+    return parsed if isinstance(parsed, dict) and parsed.get("tightBounds", True) is True else {}
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ def _movable(parquet: SafeFile, template: bytes, codec: str) -> list[RowGroup] |
         footer = parquet.footer_bytes
         if not (have_same_columns(footer, template) and parquet.is_sound):
             return None
-        found = row_groups(footer)
+        parsed = row_groups(footer)
     except ValueError:
         return None
-    groups = [group for group in found if group is not None and group.length <= MOST_BYTES]
-    if len(groups) < len(found) or sum(group.num_rows for group in groups) != parquet.metadata.num_rows:
+    groups = [group for group in parsed if group is not None and group.length <= MOST_BYTES]
+    if len(groups) < len(parsed) or sum(group.num_rows for group in groups) != parquet.metadata.num_rows:
         return None
     chunks = [parquet.metadata.row_group(number).column(place)
               for number in range(len(groups)) for place in range(parquet.metadata.num_columns)]

@@ -137,8 +137,8 @@ def plan(
 
 def with_row_ids(scan: Scan, snapshot: Snapshot) -> Scan:
     """The scan with the row id and the commit version of each row, where the snapshot's table tracks rows."""
-    found = columns_of(snapshot.metadata, snapshot.protocol)
-    return replace(scan, columns=(*scan.columns, *found), fields=(*scan.fields, *found), tracked=found)
+    tracked = columns_of(snapshot.metadata, snapshot.protocol)
+    return replace(scan, columns=(*scan.columns, *tracked), fields=(*scan.fields, *tracked), tracked=tracked)
 
 
 def plan_for(
@@ -202,14 +202,14 @@ def read_data_file(
             groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
         rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
                         scan.predicate, batch_rows)
-        for start, places, found in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
+        for start, places, batch in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
-                numbers = positions_of(start, found.num_rows, places)
+                numbers = positions_of(start, batch.num_rows, places)
             if scan.tracked:
-                found = filled(found, scan.tracked, numbers, row)
-            if found.schema.names != scan.schema.names:  # in another order, or some only for the predicate
-                found = found.select(scan.schema.names)
-            yield found.append_column(ROW_POSITION, numbers) if positions else found
+                batch = filled(batch, scan.tracked, numbers, row)
+            if batch.schema.names != scan.schema.names:  # in another order, or some only for the predicate
+                batch = batch.select(scan.schema.names)
+            yield batch.append_column(ROW_POSITION, numbers) if positions else batch
 
 
 # ---------------------------------------------------------------------------- columns
@@ -253,11 +253,11 @@ class _Columns:
         return self._of(inside), self._of([place for place in places if place not in inside])
 
     def _of(self, places: Sequence[int]) -> _Columns:
-        found = copy(self)
-        found.schema = pa.schema([self.schema.field(place) for place in places])
-        found.sources = [self.sources[place] for place in places]
-        found._steps = [self._steps[place] for place in places]
-        return found
+        part = copy(self)
+        part.schema = pa.schema([self.schema.field(place) for place in places])
+        part.sources = [self.sources[place] for place in places]
+        part._steps = [self._steps[place] for place in places]
+        return part
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A stored batch as the table has it; columns that the file lacks are NULL."""
@@ -354,17 +354,17 @@ def _groups(
 ) -> list[tuple[int, int]]:
     """(number, position of its first row), of the row groups of a part that may have wanted rows."""
     count = parquet.metadata.num_row_groups
-    wanted: Sequence[int] = range(count)
+    groups: Sequence[int] = range(count)
     if count != 1 or not _is_paged(scan, parquet, 0):  # of a single row group its pages say more
-        wanted = _matching(scan, parquet, columns)
+        groups = _matching(scan, parquet, columns)
     number, parts = part
     mine = range(count * number // parts, count * (number + 1) // parts)
-    found, stop = [], 0
+    chosen, stop = [], 0
     for group in range(count):
         start, stop = stop, stop + parquet.metadata.row_group(group).num_rows
-        if group in wanted and group in mine and (only is None or only.range_cardinality(start, stop)):
-            found.append((group, start))
-    return found
+        if group in groups and group in mine and (only is None or only.range_cardinality(start, stop)):
+            chosen.append((group, start))
+    return chosen
 
 
 def _matching(scan: Scan, parquet: SafeFile, columns: _Columns) -> Sequence[int]:

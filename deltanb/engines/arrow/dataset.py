@@ -85,21 +85,21 @@ def _reads(path: str) -> bool:
         return True
 
 
-def is_native(found: ds.Dataset) -> bool:
+def is_native(dataset: ds.Dataset) -> bool:
     """Whether Arrow opens all files of a dataset by itself."""
-    return all(isinstance(fragment.filesystem, fs.LocalFileSystem) for fragment in found.get_fragments())
+    return all(isinstance(fragment.filesystem, fs.LocalFileSystem) for fragment in dataset.get_fragments())
 
 
 def local_paths(store: LogStore, names: Sequence[str]) -> list[str] | None:
     """Where the files of decoded paths are on this machine; None where one of them is elsewhere."""
-    found: list[str] = []
+    paths: list[str] = []
     for name in names:
         home, inside = place_of(store, name, is_encoded=False).opened()
         local = home.local_path(inside)
         if local is None:
             return None
-        found.append(local)
-    return found
+        paths.append(local)
+    return paths
 
 
 def check(snapshot: Snapshot, files: pa.Table) -> None:

@@ -62,36 +62,36 @@ def differences(
     return lines
 
 
-def lacking(found: DataType, wanted: DataType, path: str) -> list[str]:
+def lacking(had: DataType, required: DataType, path: str) -> list[str]:
     """The fields of structs, at any depth, that a value would leave NULL in a column; one line each.
 
     >>> from deltanb.schema.ddl import parse_type
     >>> lacking(parse_type("struct<a: long>"), parse_type("struct<a: long, c: long>"), "st")
     ['- st.c: long, missing from the value']
     """
-    match found, wanted:
+    match had, required:
         case StructType(), StructType():
             lines = []
-            for field in wanted.fields:
-                inner, name = found.get(field.name), f"{path}.{field.name}"
+            for field in required.fields:
+                inner, name = had.get(field.name), f"{path}.{field.name}"
                 lines += [f"- {name}: {field.type}, missing from the value"] if inner is None else \
                     lacking(inner.type, field.type, name)
             return lines
         case ArrayType(), ArrayType():
-            return lacking(found.element_type, wanted.element_type, path + ".element")
+            return lacking(had.element_type, required.element_type, path + ".element")
         case MapType(), MapType():
-            return (lacking(found.key_type, wanted.key_type, path + ".key")
-                    + lacking(found.value_type, wanted.value_type, path + ".value"))
+            return (lacking(had.key_type, required.key_type, path + ".key")
+                    + lacking(had.value_type, required.value_type, path + ".value"))
     return []
 
 
-def refuse_lacking(found: DataType, wanted: DataType, path: str) -> None:
+def refuse_lacking(had: DataType, required: DataType, path: str) -> None:
     """Refuse a value whose structs lack fields of the column's: it would set them to NULL in silence.
 
     Raises:
         SchemaMismatch: naming each of them.
     """
-    lines = lacking(found, wanted, path)
+    lines = lacking(had, required, path)
     if lines:
         raise mismatch(lines, "Give the whole value, assign the fields that are there one by one (a.b), or, "
                               "in a merge, let the others be NULL: with_schema_evolution()")
@@ -163,86 +163,86 @@ def _compare(data: _Struct, table: StructType, prefix: str, extra_ok: bool) -> l
 def _slip(name: str, data: _Struct, table: StructType, prefix: str) -> str:
     """Which columns may be meant by one that the table does not have: those that the data lacks."""
     free = [field.name for field in table.fields if field.name.lower() not in data.places]
-    said, close = did_you_mean(name, free, least=LIKE, shown=lambda found: prefix + found)
-    return f"; {said}" if close else ""
+    hint, close = did_you_mean(name, free, least=LIKE, shown=lambda text: prefix + text)
+    return f"; {hint}" if close else ""
 
 
-def _compare_type(found: pa.DataType, wanted: DataType, path: str, extra_ok: bool) -> list[str]:
-    if _is_uuid(found) and wanted == PrimitiveType("binary"):
+def _compare_type(arrow_type: pa.DataType, data_type: DataType, path: str, extra_ok: bool) -> list[str]:
+    if _is_uuid(arrow_type) and data_type == PrimitiveType("binary"):
         return []
-    found = _plain(found)
-    if t.is_null(found):
+    arrow_type = _plain(arrow_type)
+    if t.is_null(arrow_type):
         return []
-    if isinstance(wanted, StructType) and t.is_struct(found):
-        return _compare(_Struct(found), wanted, path + ".", extra_ok)
-    if isinstance(wanted, ArrayType) and _is_list(found):
-        return _compare_type(found.value_type, wanted.element_type, path + ".element", extra_ok)
-    if isinstance(wanted, MapType) and t.is_map(found):
-        return (_compare_type(found.key_type, wanted.key_type, path + ".key", extra_ok)
-                + _compare_type(found.item_type, wanted.value_type, path + ".value", extra_ok))
-    if isinstance(wanted, PrimitiveType) and _assignable(found, wanted):
+    if isinstance(data_type, StructType) and t.is_struct(arrow_type):
+        return _compare(_Struct(arrow_type), data_type, path + ".", extra_ok)
+    if isinstance(data_type, ArrayType) and _is_list(arrow_type):
+        return _compare_type(arrow_type.value_type, data_type.element_type, path + ".element", extra_ok)
+    if isinstance(data_type, MapType) and t.is_map(arrow_type):
+        return (_compare_type(arrow_type.key_type, data_type.key_type, path + ".key", extra_ok)
+                + _compare_type(arrow_type.item_type, data_type.value_type, path + ".value", extra_ok))
+    if isinstance(data_type, PrimitiveType) and _assignable(arrow_type, data_type):
         return []
-    return [f"~ {path}: {_type_name(found)} in the data, {wanted} in the table"]
+    return [f"~ {path}: {_type_name(arrow_type)} in the data, {data_type} in the table"]
 
 
-def _type_name(found: pa.DataType) -> str:
+def _type_name(arrow_type: pa.DataType) -> str:
     try:
-        return str(schemas.from_arrow_type(found))
+        return str(schemas.from_arrow_type(arrow_type))
     except InvalidSchema:
-        return f"{found} (an Arrow type Delta does not have)"
+        return f"{arrow_type} (an Arrow type Delta does not have)"
 
 
-def _plain(found: pa.DataType) -> pa.DataType:
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
     """The type below dictionaries and run-end encoding, and what an extension means, where that is known."""
     while True:
-        if t.is_dictionary(found) or t.is_run_end_encoded(found):
-            found = found.value_type
-        elif isinstance(found, pa.BaseExtensionType) and (kind := equivalent(found)) is not None:
-            found = kind
+        if t.is_dictionary(arrow_type) or t.is_run_end_encoded(arrow_type):
+            arrow_type = arrow_type.value_type
+        elif isinstance(arrow_type, pa.BaseExtensionType) and (kind := equivalent(arrow_type)) is not None:
+            arrow_type = kind
         else:
-            return found
+            return arrow_type
 
 
-def _is_uuid(found: pa.DataType) -> bool:
-    return isinstance(found, pa.BaseExtensionType) and found.extension_name == "arrow.uuid"
+def _is_uuid(arrow_type: pa.DataType) -> bool:
+    return isinstance(arrow_type, pa.BaseExtensionType) and arrow_type.extension_name == "arrow.uuid"
 
 
-def _is_list(found: pa.DataType) -> bool:
-    return (t.is_list(found) or t.is_large_list(found) or t.is_fixed_size_list(found)
-            or t.is_list_view(found) or t.is_large_list_view(found))
+def _is_list(arrow_type: pa.DataType) -> bool:
+    return (t.is_list(arrow_type) or t.is_large_list(arrow_type) or t.is_fixed_size_list(arrow_type)
+            or t.is_list_view(arrow_type) or t.is_large_list_view(arrow_type))
 
 
-def _is_text(found: pa.DataType) -> bool:
-    return t.is_string(found) or t.is_large_string(found) or t.is_string_view(found)
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return t.is_string(arrow_type) or t.is_large_string(arrow_type) or t.is_string_view(arrow_type)
 
 
-def _is_bytes(found: pa.DataType) -> bool:
-    return (t.is_binary(found) or t.is_large_binary(found) or t.is_binary_view(found)
-            or t.is_fixed_size_binary(found))
+def _is_bytes(arrow_type: pa.DataType) -> bool:
+    return (t.is_binary(arrow_type) or t.is_large_binary(arrow_type) or t.is_binary_view(arrow_type)
+            or t.is_fixed_size_binary(arrow_type))
 
 
-def _assignable(found: pa.DataType, wanted: PrimitiveType) -> bool:
+def _assignable(arrow_type: pa.DataType, data_type: PrimitiveType) -> bool:
     """Spark's ANSI store assignment, without the casts whose text depends on an engine."""
-    name = wanted.name
-    if name in _NUMBERS or wanted.is_decimal:
-        return t.is_integer(found) or t.is_floating(found) or t.is_decimal(found)
+    name = data_type.name
+    if name in _NUMBERS or data_type.is_decimal:
+        return t.is_integer(arrow_type) or t.is_floating(arrow_type) or t.is_decimal(arrow_type)
     if name == "boolean":
-        return t.is_boolean(found)
+        return t.is_boolean(arrow_type)
     if name == "binary":
-        return _is_bytes(found)
+        return _is_bytes(arrow_type)
     if name == "date" or name in _TIMES:
-        return t.is_date(found) or t.is_timestamp(found)
+        return t.is_date(arrow_type) or t.is_timestamp(arrow_type)
     if name == DAY_TO_SECOND:
-        return t.is_duration(found) or t.is_interval(found)
+        return t.is_duration(arrow_type) or t.is_interval(arrow_type)
     if name == YEAR_TO_MONTH:
-        return t.is_interval(found)
+        return t.is_interval(arrow_type)
     if name == "variant":
-        return t.is_struct(found) and sorted(f.name for f in found) == ["metadata", "value"]
+        return t.is_struct(arrow_type) and sorted(f.name for f in arrow_type) == ["metadata", "value"]
     if name in ("void", "null"):
         return False
     if name == "string" or name.startswith(("varchar", "char", "string collate")):
-        return (_is_text(found) or t.is_integer(found) or t.is_decimal(found)
-                or t.is_boolean(found) or t.is_date(found))
+        return (_is_text(arrow_type) or t.is_integer(arrow_type) or t.is_decimal(arrow_type)
+                or t.is_boolean(arrow_type) or t.is_date(arrow_type))
     return False
 
 
@@ -299,9 +299,9 @@ def nullable(schema: StructType) -> StructType:
 class _Unfit(Exception):
     """A value that its column cannot hold; ``row`` counts within the batch, None inside arrays."""
 
-    def __init__(self, path: str, row: int | None, value: Any, wanted: object, why: str) -> None:
+    def __init__(self, path: str, row: int | None, value: Any, data_type: object, why: str) -> None:
         super().__init__(path)
-        self.path, self.row, self.value, self.wanted, self.why = path, row, value, wanted, why
+        self.path, self.row, self.value, self.wanted, self.why = path, row, value, data_type, why
 
     def error(self, first_row: int) -> SchemaMismatch:
         row = None if self.row is None else first_row + self.row + 1
@@ -315,40 +315,40 @@ class _Unfit(Exception):
         )
 
 
-def _convert(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa.Array:
+def _convert(array: Any, data_type: DataType, target: pa.DataType, path: str) -> pa.Array:
     if array.type.equals(target) and not _has_months(target):
         return array
     if isinstance(array.type, pa.BaseExtensionType):
-        return _convert(_of_extension(array, target), wanted, target, path)
+        return _convert(_of_extension(array, target), data_type, target, path)
     if t.is_dictionary(array.type):
-        return _convert(_by_place(array.dictionary).take(array.indices), wanted, target, path)
+        return _convert(_by_place(array.dictionary).take(array.indices), data_type, target, path)
     if t.is_run_end_encoded(array.type):
-        return _convert(_by_place(array), wanted, target, path)
+        return _convert(_by_place(array), data_type, target, path)
     if t.is_null(array.type):
         return filled(pa.nulls(len(array), target))
-    if isinstance(wanted, StructType):
-        return _convert_struct(array, wanted, target, path)
-    if isinstance(wanted, ArrayType):
+    if isinstance(data_type, StructType):
+        return _convert_struct(array, data_type, target, path)
+    if isinstance(data_type, ArrayType):
         offsets = _offsets(array)
-        values = _inside(array.flatten(), wanted.element_type, target.value_type, path + ".element")
+        values = _inside(array.flatten(), data_type.element_type, target.value_type, path + ".element")
         made = pa.ListArray.from_arrays(offsets, values, mask=array.is_null())
         return made.view(target)
-    if isinstance(wanted, MapType):
+    if isinstance(data_type, MapType):
         pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
         entries = pa.ListArray.from_buffers(  # a cast of some rows would take runs from the beginning
             pa.list_(pairs.type), len(array), array.buffers()[:2], array.null_count, array.offset, [pairs])
         flat = entries.flatten()
-        keys = _inside(pc.struct_field(flat, [0]), wanted.key_type, target.key_type, path + ".key")
-        items = _inside(pc.struct_field(flat, [1]), wanted.value_type, target.item_type,
+        keys = _inside(pc.struct_field(flat, [0]), data_type.key_type, target.key_type, path + ".key")
+        items = _inside(pc.struct_field(flat, [1]), data_type.value_type, target.item_type,
                         path + ".value")
         made = pa.MapArray.from_arrays(_offsets(entries), keys, items, mask=array.is_null())
         return made.view(target)
-    if wanted.name == "variant":
+    if data_type.name == "variant":
         children = [pc.struct_field(array, [array.type.get_field_index(name)]).cast(pa.binary())
                     for name in ("metadata", "value")]
         parts = [child.fill_null(b"") for child in children]
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
-    return _convert_values(array, wanted, target, path)
+    return _convert_values(array, data_type, target, path)
 
 
 def _of_extension(array: Any, target: pa.DataType) -> pa.Array:
@@ -376,10 +376,10 @@ def _has_months(kind: pa.DataType) -> bool:
     return "month_day_nano" in str(kind)
 
 
-def _convert_struct(array: Any, wanted: StructType, target: pa.DataType, path: str) -> pa.Array:
+def _convert_struct(array: Any, struct: StructType, target: pa.DataType, path: str) -> pa.Array:
     places = _Struct(array.type).places
     children = []
-    for field, child in zip(wanted.fields, target, strict=True):
+    for field, child in zip(struct.fields, target, strict=True):
         place = places.get(field.name.lower())
         if place is None:
             children.append(filled(pa.nulls(len(array), child.type)))
@@ -394,17 +394,17 @@ def _offsets(array: Any) -> pa.Array:
     return pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))
 
 
-def _inside(array: Any, wanted: DataType, target: pa.DataType, path: str) -> pa.Array:
+def _inside(array: Any, data_type: DataType, target: pa.DataType, path: str) -> pa.Array:
     """Convert the elements of arrays or maps, whose places are not the rows' numbers."""
     try:
-        return _convert(array, wanted, target, path)
+        return _convert(array, data_type, target, path)
     except _Unfit as unfit:
         unfit.row = None
         raise
 
 
 def _convert_values(
-    array: Any, wanted: PrimitiveType, target: pa.DataType, path: str
+    array: Any, data_type: PrimitiveType, target: pa.DataType, path: str
 ) -> pa.Array:
     try:
         return _cast(array, target)
@@ -418,7 +418,7 @@ def _convert_values(
             except pa.ArrowInvalid:
                 high = middle
         why = str(error).splitlines()[0]
-        raise _Unfit(path, low, _shown(array[low]), wanted, _why(array.type, wanted, why)) from None
+        raise _Unfit(path, low, _shown(array[low]), data_type, _why(array.type, data_type, why)) from None
 
 
 def _shown(scalar: pa.Scalar) -> Any:
@@ -429,42 +429,42 @@ def _shown(scalar: pa.Scalar) -> Any:
         return pa.array([scalar], scalar.type).to_string().strip("[]\n ")
 
 
-def _why(found: pa.DataType, wanted: PrimitiveType, arrow_says: str) -> str:
-    if t.is_date(found) or t.is_timestamp(found):
+def _why(arrow_type: pa.DataType, data_type: PrimitiveType, arrow_says: str) -> str:
+    if t.is_date(arrow_type) or t.is_timestamp(arrow_type):
         return "a part of the time would be lost"
-    if wanted.name in INTEGERS:
-        return "out of its range" if t.is_integer(found) else "out of its range, or has a fraction"
-    if wanted.is_decimal:
+    if data_type.name in INTEGERS:
+        return "out of its range" if t.is_integer(arrow_type) else "out of its range, or has a fraction"
+    if data_type.is_decimal:
         return "needs more digits"
-    if wanted.name in ("float", "double"):
+    if data_type.name in ("float", "double"):
         return "out of the range it holds exactly"
     return arrow_says
 
 
 def _cast(array: Any, target: pa.DataType) -> pa.Array:
     """A cast that raises ArrowInvalid rather than lose anything but the tail of a binary fraction."""
-    found = array.type
-    if t.is_floating(target) and t.is_floating(found):
+    arrow_type = array.type
+    if t.is_floating(target) and t.is_floating(arrow_type):
         made = array.cast(target)
         if pc.any(pc.and_(pc.is_inf(made), pc.is_finite(array))).as_py():
             raise pa.ArrowInvalid("too large")
         return made
-    if t.is_decimal(target) and t.is_integer(found):
+    if t.is_decimal(target) and t.is_integer(arrow_type):
         return array.cast(pa.decimal256(76, target.scale)).cast(target)
-    if t.is_decimal(found) and _is_text(target):
+    if t.is_decimal(arrow_type) and _is_text(target):
         return decimal_text(array).cast(target)
-    if t.is_floating(target) and t.is_decimal(found):
+    if t.is_floating(target) and t.is_decimal(arrow_type):
         return array.cast(target, safe=False)
-    if t.is_integer(target) and t.is_decimal(found):
+    if t.is_integer(target) and t.is_decimal(arrow_type):
         return array.cast(pa.decimal128(38, 0)).cast(target)
-    if t.is_date(target) and t.is_timestamp(found):
-        wall_clock = array.cast(pa.timestamp(found.unit))  # UTC's reading, without a zone
+    if t.is_date(target) and t.is_timestamp(arrow_type):
+        wall_clock = array.cast(pa.timestamp(arrow_type.unit))  # UTC's reading, without a zone
         made = wall_clock.cast(target)
         if pc.any(pc.not_equal(made.cast(wall_clock.type), wall_clock)).as_py():
             raise pa.ArrowInvalid("time of day")
         return made
-    if t.is_timestamp(target) and t.is_date(found):
+    if t.is_timestamp(target) and t.is_date(arrow_type):
         return array.cast(pa.timestamp(target.unit)).cast(target)
-    if t.is_interval(found):
+    if t.is_interval(arrow_type):
         return intervals.checked(array, target)
     return array.cast(target)

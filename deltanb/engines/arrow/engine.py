@@ -59,14 +59,14 @@ class ProcessEngine:
             return TouchedFile(file, rows, live)
 
         touched = []
-        for found in parallel.each(search, files, read_concurrency(txn.log.store), name="find"):
+        for touched_file in parallel.each(search, files, read_concurrency(txn.log.store), name="find"):
             seen()
-            if found.rows:
-                touched.append(found)
+            if touched_file.rows:
+                touched.append(touched_file)
         return touched
 
     def first(
-        self, txn: OptimisticTransaction, files: FileScan, where: str, said: str
+        self, txn: OptimisticTransaction, files: FileScan, where: str, message: str
     ) -> dict[str, Any] | None:
         """The first of them, in the order of the files."""
         for batch in iter_batches(txn.snapshot, files.table, where=where):
@@ -81,8 +81,8 @@ class ProcessEngine:
         """They are read by their positions: the condition is not evaluated again. Row groups that hold no
         touched row are copied."""
         scan = plan(txn.snapshot, row_ids=True)
-        found = [one for one in touched if one.others]
-        patcher = Patcher(txn, [one.file for one in found])
+        rewritten = [one for one in touched if one.others]
+        patcher = Patcher(txn, [one.file for one in rewritten])
 
         def read(one: TouchedFile) -> Generator[Any, None, None]:
             def others() -> BitMap64:
@@ -94,7 +94,7 @@ class ProcessEngine:
 
             return patcher.pieces(one.file, others, NOTHING, decode)
 
-        return self._write_again(txn, patcher, found, read)
+        return self._write_again(txn, patcher, rewritten, read)
 
     def changed(
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition,
@@ -107,7 +107,7 @@ class ProcessEngine:
             txn, [one.file for one in touched], Changing(assigner.changed, assigner.inputs))
 
         def read(one: TouchedFile) -> Generator[Any, None, None]:
-            def wanted() -> BitMap64:
+            def rows_to_move() -> BitMap64:
                 return live_rows(txn, one.file) if others else one.rows
 
             def decode(parquet: SafeFile | None, only: BitMap64 | None) -> Iterator[pa.RecordBatch]:
@@ -118,7 +118,7 @@ class ProcessEngine:
             def renew(rows: pa.RecordBatch, positions: pa.Array) -> pa.RecordBatch:
                 return assigner.apply_where(rows, mask_of(positions, one.rows))
 
-            return patcher.pieces(one.file, wanted, one.rows, decode, renew)
+            return patcher.pieces(one.file, rows_to_move, one.rows, decode, renew)
 
         return self._write_again(txn, patcher, touched, read)
 

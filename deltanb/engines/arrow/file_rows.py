@@ -102,11 +102,11 @@ class FileRows:
         for start, batch in batches:
             places = _kept(self._deleted, self._only, start, batch.num_rows)
             with self._naming():
-                found = first.convert(_taken(batch, places))
+                rows = first.convert(_taken(batch, places))
             if self._condition is not None:
-                places, found = _filtered(found, places, self._condition)
-            if found.num_rows:
-                yield _Hit(batch.num_rows, start, places, found)
+                places, rows = _filtered(rows, places, self._condition)
+            if rows.num_rows:
+                yield _Hit(batch.num_rows, start, places, rows)
 
     def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Found]:
         """The rows with the columns that come late."""
@@ -134,11 +134,11 @@ class FileRows:
 
     def _decoded(self, rows: Rows, columns: Columns) -> Batches:
         with self._naming():
-            found = self._of_group(rows, columns.stored_names) if rows.ranges is None else self._of_pages(
+            batches = self._of_group(rows, columns.stored_names) if rows.ranges is None else self._of_pages(
                 rows, rows.ranges, columns.stored_names)
         while True:
             with self._naming():
-                batch = next(found, None)
+                batch = next(batches, None)
             if batch is None:
                 break
             yield batch
@@ -168,19 +168,19 @@ class FileRows:
         self, group: int, ranges: list[Range], names: list[str]
     ) -> list[tuple[list[Range] | None, list[str]]]:
         """The columns by the rows that their pages with rows of these ranges have; None: not known."""
-        found: list[tuple[list[Range] | None, list[str]]] = []
+        alike: list[tuple[list[Range] | None, list[str]]] = []
         for name, leaves in leaf_places(list(self._parquet.schema_arrow), names).items():
             covered = self._pages.covering(group, leaves, ranges)
-            same = next((some for known, some in found if known == covered), None)
+            same = next((some for known, some in alike if known == covered), None)
             if same is None:
-                found.append((covered, [name]))
+                alike.append((covered, [name]))
             else:
                 same.append(name)
-        return found
+        return alike
 
     def _of_file(self, rows: Rows, covered: list[Range], names: list[str]) -> Batches:
         places = leaf_places(list(self._parquet.schema_arrow), names)
-        leaves = [leaf for found in places.values() for leaf in found]
+        leaves = [leaf for some in places.values() for leaf in some]
         file = self._parquet.like(self._pages.file_of(rows.group, leaves, covered))
         ranges = iter(covered)
         at, end = next(ranges)
@@ -248,13 +248,13 @@ def _kept(
         deleted = None
     if deleted is None and only is None:
         return None
-    kept = BitMap64()
-    kept.add_range(start, stop)
+    positions = BitMap64()
+    positions.add_range(start, stop)
     if only is not None:
-        kept &= only
+        positions &= only
     if deleted is not None:
-        kept -= deleted
-    return _numbers(kept.shift(-start) if start else kept)
+        positions -= deleted
+    return _numbers(positions.shift(-start) if start else positions)
 
 
 def positions_of(start: int, count: int, places: pa.Array | None) -> pa.Array:

@@ -129,9 +129,9 @@ def to_polars(
     scan = plan(snapshot, columns, where)
 
     def rows(
-        wanted: list[str] | None, predicate: pl.Expr | None, limit: int | None, size: int | None
+        selected: list[str] | None, predicate: pl.Expr | None, limit: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        names = scan.schema.names if wanted is None else wanted
+        names = scan.schema.names if selected is None else selected
         also = [] if predicate is None or limit is not None else _understood(predicate, snapshot)
         files = snapshot.files_for_scan(*([] if where is None else [where]), *also)
         narrow = plan(snapshot, names or scan.schema.names[:1], where)
@@ -163,11 +163,11 @@ def _understood(predicate: pl.Expr, snapshot: Snapshot) -> list[Predicate]:
             parts = parts_of(predicate.meta.serialize(format="json"))
         except Exception:  # polars has expressions that it does not write
             return []
-    found = []
+    understood = []
     for part in parts:
         with suppress(InvalidPredicate, UnsupportedPredicate):
-            found.append(parse(part, snapshot.schema))
-    return found
+            understood.append(parse(part, snapshot.schema))
+    return understood
 
 
 # -- DuckDB ----------------------------------------------------------------------------------------
@@ -197,10 +197,10 @@ def to_duckdb(
         connection: DuckDB's; its default one unless given.
     """
     duckdb = library("duckdb", "to_duckdb")
-    given: Any = rows
+    data: Any = rows
     # A store in Python is asked from Arrow's threads; where that fails, they and DuckDB wait for each other.
     if is_whole and snapshot.log.store.local_path("") is not None:
         with suppress(UnsupportedProtocol):
-            found = dataset(snapshot, files())
-            given = found if is_native(found) else rows
-    return (duckdb if connection is None else connection).from_arrow(given)
+            files_as_dataset = dataset(snapshot, files())
+            data = files_as_dataset if is_native(files_as_dataset) else rows
+    return (duckdb if connection is None else connection).from_arrow(data)

@@ -64,14 +64,14 @@ class Plan:
     @property
     def relaxed(self) -> StructType:
         """The table's schema without a demand for these columns."""
-        given = self.given
-        return StructType([f.replace(nullable=True) if f.name in given else f
-                           for f in self.schema.fields]) if given else self.schema
+        supplied = self.given
+        return StructType([f.replace(nullable=True) if f.name in supplied else f
+                           for f in self.schema.fields]) if supplied else self.schema
 
     def demanded(self, partition_columns: Iterable[str]) -> list[str]:
         """The partition columns that the data must have."""
-        given = {name.lower() for name in self.given}
-        return [name for name in partition_columns if name.lower() not in given]
+        supplied = {name.lower() for name in self.given}
+        return [name for name in partition_columns if name.lower() not in supplied]
 
 
 def plan(names: Sequence[str], metadata: Metadata, protocol: Protocol) -> Plan:

@@ -65,8 +65,8 @@ def source(data: Any) -> Source:
     """
     if isinstance(data, Source):
         return data
-    found = _source_of(data)
-    return replace(found, batches=lambda: _checked(found.batches()))
+    opened = _source_of(data)
+    return replace(opened, batches=lambda: _checked(opened.batches()))
 
 
 def _source_of(data: Any) -> Source:
@@ -186,13 +186,13 @@ def _of_parts(parts: Iterator[Any]) -> Source:
     def batches() -> Iterator[pa.RecordBatch]:
         yield from begin.batches()
         for number, part in enumerate(parts, 2):
-            found = _part(part, number)
-            if not found.schema.equals(begin.schema):
+            batch = _part(part, number)
+            if not batch.schema.equals(begin.schema):
                 raise InvalidArgument(
                     f"batch {number} has other columns than the first: "
-                    f"{found.schema.to_string(show_field_metadata=False)!r} and "
+                    f"{batch.schema.to_string(show_field_metadata=False)!r} and "
                     f"{begin.schema.to_string(show_field_metadata=False)!r}".replace("\\n", ", "))
-            yield from found.batches()
+            yield from batch.batches()
 
     return Source(begin.schema, batches)
 
@@ -215,13 +215,13 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
             known = isinstance(values, pa.Array | pa.ChunkedArray)
             arrays[name] = values if known else _array_of(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            said = "it holds pandas' NaT; write None" if "NaT" in str(error) else _advised(error)
-            raise InvalidArgument(f"column {name!r} cannot be converted to Arrow: {said}",
+            advice = "it holds pandas' NaT; write None" if "NaT" in str(error) else _advised(error)
+            raise InvalidArgument(f"column {name!r} cannot be converted to Arrow: {advice}",
                                   column=name) from error
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InvalidArgument(f"the columns have different numbers of values: {said}")
+        advice = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise InvalidArgument(f"the columns have different numbers of values: {advice}")
     try:
         return pa.table(arrays)
     except UnicodeEncodeError as error:
@@ -288,8 +288,8 @@ def _advised(error: Exception) -> str:
     than that they are of an extension type."""
     if error.args[:1] != ("extension",):
         return str(error)
-    said = "a UUID in a list or a struct; give its text, str(value)"
-    return " ".join([said, *map("({})".format, error.args[1:])])
+    advice = "a UUID in a list or a struct; give its text, str(value)"
+    return " ".join([advice, *map("({})".format, error.args[1:])])
 
 
 _NAMED, _LEFT_OUT = 'frame.rename_axis("name")', "frame.reset_index(drop=True)"

@@ -24,11 +24,11 @@ _MAX_DAYS = 2**63 // _US_PER_DAY - 1  # and the rest of a microsecond count has 
 def _parts(array: pa.Array) -> Any:
     """The parts of intervals as numpy has them, 0 where there is none."""
     content = array.buffers()[1]
-    found = np.frombuffer(content, _PARTS, len(array), array.offset * _PARTS.itemsize) if content else (
+    parts = np.frombuffer(content, _PARTS, len(array), array.offset * _PARTS.itemsize) if content else (
         np.zeros(len(array), _PARTS))
     if not array.null_count:
-        return found
-    return np.where(np.asarray(array.is_valid().cast(pa.uint8())).astype(bool), found, np.zeros(1, _PARTS))
+        return parts
+    return np.where(np.asarray(array.is_valid().cast(pa.uint8())).astype(bool), parts, np.zeros(1, _PARTS))
 
 
 def _with_nulls_of(array: pa.Array, content: Any, kind: pa.DataType) -> pa.Array:

@@ -67,7 +67,7 @@ class KeyColumns:
     def __init__(self, snapshot: Snapshot, names: Sequence[str]) -> None:
         if isinstance(names, str):
             raise InvalidArgument(f"key={names!r} is one text; write key=[{names!r}]")
-        schema, found = snapshot.schema, dict[str, StructField]()
+        schema, fields = snapshot.schema, dict[str, StructField]()
         for name in names:
             require(name, str, "key", "names of columns (texts)")
             field = schema.get(name)
@@ -75,14 +75,14 @@ class KeyColumns:
                 hint, _ = did_you_mean(name, schema.names)
                 raise InvalidArgument(f"the key names {name!r}, which the table does not have; {hint}",
                                       column=name)
-            if field.name in found:
+            if field.name in fields:
                 raise InvalidArgument(f"the key names column {field.name!r} twice", column=field.name)
             _check_ordered(field)
-            found[field.name] = field
-        if not found:
+            fields[field.name] = field
+        if not fields:
             raise InvalidArgument("the key has no column; name those that tell rows apart: key=['id']")
-        self.fields = tuple(found.values())
-        self.names = tuple(found)
+        self.fields = tuple(fields.values())
+        self.names = tuple(fields)
         self.types = tuple(arrow_type(field.type, field.name) for field in self.fields)
         self.scan: Scan = plan(snapshot, self.names)
         self.shape = shape_of(snapshot)
@@ -123,8 +123,8 @@ def shape_of(snapshot: Snapshot) -> tuple[Any, ...]:
 # --- values ---------------------------------------------------------------------------------------
 
 def _normal(value: Any, field: StructField, arrow: pa.DataType) -> Any:
-    found = checked(value, field, arrow)
-    return found + 0.0 if isinstance(found, float) else found
+    converted = checked(value, field, arrow)
+    return converted + 0.0 if isinstance(converted, float) else converted
 
 
 def _check_ordered(field: StructField) -> None:
@@ -281,9 +281,9 @@ class KeyIndex:
 
     def span(self, key: Key) -> tuple[int, int]:
         """The place of the first row of a key, and that behind its last one; equal where there is none."""
-        wanted, places = rank(key), range(len(self))
-        start = bisect_left(places, wanted, key=self._rank)
-        return start, bisect_right(places, wanted, start, key=self._rank)
+        target, places = rank(key), range(len(self))
+        start = bisect_left(places, target, key=self._rank)
+        return start, bisect_right(places, target, start, key=self._rank)
 
     def keys(self, start: int) -> Iterator[Key]:
         """The distinct keys from a place on, in their order."""

@@ -92,10 +92,10 @@ class KeyedRows:
     def __init__(self, snapshot: Snapshot, key: Sequence[str]) -> None:
         self._begin(snapshot, KeyColumns(snapshot, key), _Kept())
 
-    def _begin(self, snapshot: Snapshot, columns: KeyColumns, kept: _Kept) -> None:
+    def _begin(self, snapshot: Snapshot, columns: KeyColumns, cache: _Kept) -> None:
         self.snapshot = snapshot
         self.columns = columns
-        self._kept = kept
+        self._kept = cache
         self._older = KeyIndex(columns)
         self._index: KeyIndex | None = None
         self._lock = threading.Lock()
@@ -163,7 +163,7 @@ class KeyedRows:
         start, stop = index.span(key)
         if start == stop:
             return []
-        return [_row(*found) for found in self._fetched(index, start, stop)]
+        return [_row(*match) for match in self._fetched(index, start, stop)]
 
     def partition_of(self, key_values: Sequence[Any]) -> tuple[str | None, ...] | None:
         """The partition of a key's first row: its values as texts, as the log has them, in the order of the
@@ -226,16 +226,16 @@ class KeyedRows:
     def _fetched(self, index: KeyIndex, start: int, stop: int) -> list[tuple[pa.RecordBatch, int]]:
         """The rows from a place to another one, of one key; with those behind them where keys are asked for
         in their order."""
-        wanted = list(index.where(start, stop))
+        places = list(index.where(start, stop))
         before = rank(index.key(start - 1)) if start else ()
-        found, count = self._kept.look(wanted, before, rank(index.key(start)))
-        if found is None:
+        rows, count = self._kept.look(places, before, rank(index.key(start)))
+        if rows is None:
             most = min(MAX_FETCHED_ROWS, max(1, MAX_FETCHED_BYTES * len(index) // (self._size or 1)))
             end = min(len(index), max(stop, start + min(count, most)))
-            read = self._read([*wanted, *self._kept.lacking(index.where(stop, end))])
+            read = self._read([*places, *self._kept.lacking(index.where(stop, end))])
             self._kept.keep(read, stop - start)
-            found = [read[file.row["path"], position] for file, position in wanted]
-        return found
+            rows = [read[file.row["path"], position] for file, position in places]
+        return rows
 
     @cached_property
     def _size(self) -> int:
@@ -243,19 +243,19 @@ class KeyedRows:
 
     def _read(self, places: Sequence[tuple[IndexedFile, int]]) -> _Batches:
         """The rows at some places, by file and position."""
-        wanted: dict[int, tuple[IndexedFile, BitMap64]] = {}
+        by_file: dict[int, tuple[IndexedFile, BitMap64]] = {}
         for file, position in places:
-            wanted.setdefault(file.number, (file, BitMap64()))[1].add(position)
+            by_file.setdefault(file.number, (file, BitMap64()))[1].add(position)
         rows: _Batches = {}
 
         def read(one: tuple[IndexedFile, BitMap64]) -> list[pa.RecordBatch]:
             return list(read_data_file(self._scan, one[0].row, positions=True, only=one[1]))
 
-        small = sum(file.row["size"] or 0 for file, _ in wanted.values()) < SMALL_BYTES
+        small = sum(file.row["size"] or 0 for file, _ in by_file.values()) < SMALL_BYTES
         batches = parallel.each(
-            read, wanted.values(), read_concurrency(self._scan.store, 1 if small else None), name="rows")
-        for (file, _), found in zip(wanted.values(), batches, strict=True):
-            for batch in found:
+            read, by_file.values(), read_concurrency(self._scan.store, 1 if small else None), name="rows")
+        for (file, _), decoded in zip(by_file.values(), batches, strict=True):
+            for batch in decoded:
                 for place, position in enumerate(batch.column(ROW_POSITION).to_pylist()):
                     rows[file.row["path"], position] = batch, place
         return rows
@@ -272,16 +272,16 @@ class KeyedRows:
         predicate = self.condition(key)
         scan = plan(self.snapshot, None, predicate)
         files = self.snapshot.files_for_scan(predicate, columns=NEEDED).to_pylist()
-        found: list[_Found] = []
+        matches: list[_Found] = []
         batches = parallel.each(
             lambda file: list(read_data_file(scan, file)), files, read_concurrency(scan.store), name="rows")
         for file, of_file in zip(files, batches, strict=True):
-            found += [(file, batch, place) for batch in of_file for place in range(batch.num_rows)]
+            matches += [(file, batch, place) for batch in of_file for place in range(batch.num_rows)]
         with self._lock:
-            self._searched[rank(key)] = found
+            self._searched[rank(key)] = matches
             if len(self._searched) > MAX_SEARCHED:
                 self._searched.popitem(last=False)
-        return found
+        return matches
 
     def condition(self, key: Key) -> Predicate:
         """What is true of the rows of a key, which is as :meth:`normal` gives it."""
@@ -320,7 +320,7 @@ class _Kept:
             self.scans += 1
 
     def look(
-        self, wanted: Sequence[tuple[IndexedFile, int]], before: Key, key: Key
+        self, places: Sequence[tuple[IndexedFile, int]], before: Key, key: Key
     ) -> tuple[list[tuple[pa.RecordBatch, int]] | None, int]:
         """The rows, or None where one of them has to be fetched, and how many to fetch then.
 
@@ -328,14 +328,14 @@ class _Kept:
         """
         with self._lock:
             count = self._reached.pop(before, 0) or self._reached.get(key, 0)
-            found = [self._rows.get((file.row["path"], position)) for file, position in wanted]
-            are_there = all(one is not None for one in found)
-            if not are_there:
+            cached = [self._rows.get((file.row["path"], position)) for file, position in places]
+            has_all = all(one is not None for one in cached)
+            if not has_all:
                 count = min(max(1, count * GROWTH), MAX_FETCHED_ROWS)
             self._reached[key] = max(1, count)
             if len(self._reached) > MAX_READERS:
                 self._reached.popitem(last=False)
-        return ([one for one in found if one is not None] if are_there else None), count
+        return ([one for one in cached if one is not None] if has_all else None), count
 
     def lacking(self, places: Iterator[tuple[IndexedFile, int]]) -> list[tuple[IndexedFile, int]]:
         """Those of some places of which the rows are not kept."""

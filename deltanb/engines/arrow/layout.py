@@ -120,10 +120,10 @@ def layout_of(
     for one in kept:
         if one.fits(metadata, protocol, incoming, asked):
             return one
-    found = Layout(metadata, protocol, incoming, asked)
-    if found.is_fixed:
-        _kept = (found, *kept[:MOST_KEPT - 1])
-    return found
+    layout = Layout(metadata, protocol, incoming, asked)
+    if layout.is_fixed:
+        _kept = (layout, *kept[:MOST_KEPT - 1])
+    return layout
 
 
 def columns_in_files(schema: StructType, metadata: Metadata, protocol: Protocol) -> StructType:
@@ -137,15 +137,15 @@ def columns_in_files(schema: StructType, metadata: Metadata, protocol: Protocol)
         InvalidSchema: nothing would be left beside the partition columns.
     """
     partition_by = [schema.field(name) for name in metadata.partition_columns]
-    kept = [f for f in schema.fields if f not in partition_by and str(f.type) != "void"]
-    if not kept:
+    stored = [f for f in schema.fields if f not in partition_by and str(f.type) != "void"]
+    if not stored:
         raise InvalidSchema(
             "a table needs at least one column that is neither a partition column nor void; a column of "
             "nothing but None is void: give it a type, as in create(path, \"name string\")"
         )
-    if len(kept) == len(schema.fields):
+    if len(stored) == len(schema.fields):
         return schema
     if protocol.supports("materializePartitionColumns") or properties.get(
             metadata.configuration, "delta.writePartitionColumnsToParquet"):
-        kept += partition_by
-    return StructType(kept)
+        stored += partition_by
+    return StructType(stored)

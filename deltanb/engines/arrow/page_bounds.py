@@ -102,11 +102,11 @@ class _Known:
 
     def nulls(self, kind: DataType) -> pa.Array:
         """NULLs, where it is none or all of the rows."""
-        found: list[int | None] = [None] * len(self._rows)
+        counts: list[int | None] = [None] * len(self._rows)
         for number, page in enumerate(self._pages if _is_single(kind) else ()):
             if page is not None and page.header.nulls in (0, page.header.rows):
-                found[number] = self._rows[number] if page.header.nulls else 0
-        return arrow_array(found, pa.int64())
+                counts[number] = self._rows[number] if page.header.nulls else 0
+        return arrow_array(counts, pa.int64())
 
     def bounds(self, name: str, stored: pa.DataType, kind: DataType) -> pa.Array:
         """Minima or maxima, as values of the table's column."""
@@ -134,10 +134,10 @@ def _typed(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
     if t.is_string(kind) or t.is_binary(kind) or t.is_large_string(kind) or t.is_large_binary(kind):
         return arrow_array(values, pa.binary()).cast(kind)
     read = _numbers(kind)
-    found = [None if value is None else read(value) for value in values]
+    typed = [None if value is None else read(value) for value in values]
     if not (t.is_timestamp(kind) or t.is_date(kind)):
-        return arrow_array(found, kind)
-    whole = arrow_array(found, pa.int64() if kind.bit_width == 64 else pa.int32())
+        return arrow_array(typed, kind)
+    whole = arrow_array(typed, pa.int64() if kind.bit_width == 64 else pa.int32())
     return whole.view(kind)
 
 
@@ -152,7 +152,7 @@ def _numbers(kind: pa.DataType) -> Any:
 
 def _number(value: bytes, is_integer: bool) -> int | float | None:
     try:
-        (found,) = struct.unpack(_FORMATS[is_integer, 8 * len(value)], value)
+        (number,) = struct.unpack(_FORMATS[is_integer, 8 * len(value)], value)
     except KeyError:  # INT96
         raise TypeError from None
-    return found if found == found else None  # NaN bounds nothing
+    return number if number == number else None  # NaN bounds nothing

@@ -85,7 +85,7 @@ class Patcher:
             self._assigned = Assigned.of(txn, changing, writer) if changing is not None else None
 
     def pieces(
-        self, file: AddFile, wanted: Callable[[], BitMap64], changed: BitMap64, decode: Decode,
+        self, file: AddFile, live: Callable[[], BitMap64], changed: BitMap64, decode: Decode,
         renew: Renew | None = None, gone: BitMap64 = NOTHING,
     ) -> Generator[Any, None, None]:
         """What takes the place of a file, in the order of its rows: batches, and row groups as they are.
@@ -109,20 +109,20 @@ class Patcher:
             if original is None:
                 yield from decode(parquet, None)
             else:
-                yield from self._taken_apart(file, original, parquet, wanted(), changed, decode, renew, gone)
+                yield from self._taken_apart(file, original, parquet, live(), changed, decode, renew, gone)
 
     def plain(self) -> Collection[str] | None:
         """The columns without dictionaries in the first file, as soon as something of it was given."""
         return self._plain
 
     def _taken_apart(
-        self, file: AddFile, original: Original, parquet: SafeFile, wanted: BitMap64, changed: BitMap64,
+        self, file: AddFile, original: Original, parquet: SafeFile, positions: BitMap64, changed: BitMap64,
         decode: Decode, renew: Renew | None, gone: BitMap64,
     ) -> Iterator[Any]:
         rest, stop = BitMap64(), 0
         for number, group in enumerate(original.groups):
             start, stop = stop, stop + group.num_rows
-            taken, stays = None, wanted.range_cardinality(start, stop) == group.num_rows
+            taken, stays = None, positions.range_cardinality(start, stop) == group.num_rows
             if stays and is_much(group.num_rows, group.length):
                 if not changed.range_cardinality(start, stop):
                     taken = self._copied(file, original, parquet, number)
@@ -132,7 +132,7 @@ class Patcher:
             if taken is None:
                 rows = BitMap64()
                 rows.add_range(start, stop)
-                rest |= wanted & rows
+                rest |= positions & rows
                 continue
             if rest:
                 yield from decode(parquet, rest)
@@ -159,9 +159,9 @@ class Patcher:
             with naming(original.path):
                 return parquet.read_row_group(number, columns=names)
 
-        said = {} if file.deletion_vector is not None else logged(file)
+        recorded = {} if file.deletion_vector is not None else logged(file)
         leaves = [leaf for leaf in self._leaves if leaf.path[0] not in but]
-        return of_group(leaves, original.metadata, number, said, read)
+        return of_group(leaves, original.metadata, number, recorded, read)
 
     def measured(self, rows: pa.Table, footer: pq.FileMetaData) -> dict[tuple[str, ...], State]:
         """The statistics of the columns of rows, under their physical names; ``footer`` is of a file that has
@@ -215,10 +215,10 @@ class Assigned:
         rows = self._rows(file, parquet, places, renew)
         stays = changed.range_cardinality(start, places.stop) * FEW <= len(places)
         states = patcher.states(file, original, parquet, number, frozenset(rows.schema.names))
-        kept, parts = iter(copies), list[Part]()
+        copied, parts = iter(copies), list[Part]()
         for leaves, name in self._runs:
             if name is None:
-                parts.append((group.cut(leaves), next(kept)))
+                parts.append((group.cut(leaves), next(copied)))
                 continue
             column = rows.select([name])
             part, footer = encoded(column, patcher.form, original.plain if stays else None)

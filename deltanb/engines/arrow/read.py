@@ -109,8 +109,8 @@ def stream(
         rows = min(max(limit, 1), BATCH_ROWS)
         return _first(limit, (batch for row in _rows(files)
                               for batch in read_data_file(scan, row, batch_rows=rows)))
-    found = _all(scan, files, ahead)
-    return found if limit is None else _first(limit, found)
+    batches = _all(scan, files, ahead)
+    return batches if limit is None else _first(limit, batches)
 
 
 def _all(scan: Scan, files: pa.Table, ahead: int) -> Generator[pa.RecordBatch, None, None]:

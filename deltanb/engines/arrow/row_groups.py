@@ -109,7 +109,7 @@ def coded(file: SafeFile, stored: Sequence[pa.Field], names: Collection[str]) ->
     """
     footer = file.metadata
     texts = {field.name for field in stored if field.name in names and t.is_string(field.type)}
-    leaves = [found.start for found in leaf_places(stored, texts).values()]
+    leaves = [places.start for places in leaf_places(stored, texts).values()]
     chunks = footer.num_columns * footer.num_row_groups
     if not leaves or not chunks or footer.num_rows < CODED_ROWS * chunks:
         return []
@@ -138,15 +138,15 @@ def _statistic(
     rows = [group.num_rows for group in groups]
     if stat.kind == "num_records":
         return arrow_array(rows, pa.int64())
-    wanted = type_at(stat.path, fields)
+    data_type = type_at(stat.path, fields)
     leaf = Leaf.at(stat.path, stored, fields, mode)
     if stat.kind == "null_count":
         counts = rows if leaf is None else leaf.null_counts(groups)
-        is_single = isinstance(wanted, PrimitiveType) and wanted.name != "variant"
+        is_single = isinstance(data_type, PrimitiveType) and data_type.name != "variant"
         return arrow_array(counts if is_single else [None] * len(groups), pa.int64())
     if leaf is None:  # the column is not in the file: all NULL, no bounds
-        return pa.nulls(len(groups), arrow_type(wanted))
-    return leaf.bounds(stat.kind, groups, wanted)
+        return pa.nulls(len(groups), arrow_type(data_type))
+    return leaf.bounds(stat.kind, groups, data_type)
 
 
 class Leaf:
@@ -165,27 +165,27 @@ class Leaf:
         index, kind = 0, pa.null()
         for name in path:
             field = StructType(fields).field(name)
-            found = find_field(stored, field, mode, Place(""))
-            if found is None:
+            stored_field = find_field(stored, field, mode, Place(""))
+            if stored_field is None:
                 return None
-            index += sum(_leaf_count(other.type) for other in stored[:found])
-            kind = stored[found].type
+            index += sum(_leaf_count(other.type) for other in stored[:stored_field])
+            kind = stored[stored_field].type
             stored = list(kind) if t.is_struct(kind) else []
             fields = field.type.fields if isinstance(field.type, StructType) else ()
         return cls(index, kind)
 
     def null_counts(self, groups: Sequence[pq.RowGroupMetaData]) -> list[int | None]:
         """NULLs in each row group."""
-        found = [group.column(self.index).statistics for group in groups]
-        return [s.null_count if s is not None and s.has_null_count else None for s in found]
+        chunks = [group.column(self.index).statistics for group in groups]
+        return [s.null_count if s is not None and s.has_null_count else None for s in chunks]
 
     def bounds(
-        self, kind: str, groups: Sequence[pq.RowGroupMetaData], wanted: DataType
+        self, kind: str, groups: Sequence[pq.RowGroupMetaData], data_type: DataType
     ) -> pa.Array:
         """The minimum or maximum of each row group, as a value of the table's column."""
-        target = arrow_type(wanted)
+        target = arrow_type(data_type)
         try:
-            convert = compile_conversion(self.stored, wanted, "none", Place(""))
+            convert = compile_conversion(self.stored, data_type, "none", Place(""))
             stored = self.stored.value_type if t.is_dictionary(self.stored) else self.stored
             values = arrow_array([_bound(kind, group.column(self.index)) for group in groups], stored)
             return values if convert is None else convert(values)
@@ -203,22 +203,22 @@ def _bound(kind: str, chunk: pq.ColumnChunkMetaData) -> Any:
 
 def type_at(path: tuple[str, ...], fields: Sequence[StructField]) -> DataType:
     """The type of a column of the table, by its path."""
-    found: DataType = StructType(fields)
+    data_type: DataType = StructType(fields)
     for name in path:
-        assert isinstance(found, StructType)
-        found = found.field(name).type
-    return found
+        assert isinstance(data_type, StructType)
+        data_type = data_type.field(name).type
+    return data_type
 
 
 def leaf_places(stored: Sequence[pa.Field], names: Collection[str]) -> dict[str, range]:
     """The places, among all leaves of a file, of those of its columns of these names."""
-    found, place = {}, 0
+    places, place = {}, 0
     for field in stored:
         count = _leaf_count(field.type)
         if field.name in names:
-            found[field.name] = range(place, place + count)
+            places[field.name] = range(place, place + count)
         place += count
-    return found
+    return places
 
 
 def _leaf_count(kind: pa.DataType) -> int:

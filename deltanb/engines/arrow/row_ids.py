@@ -60,8 +60,8 @@ def preserved(metadata: Metadata, protocol: Protocol, *, copies: bool) -> dict[s
     """
     if not tracks_rows(metadata, protocol):
         return {}
-    kept = not copies or columns_of(metadata, protocol)
-    return {PRESERVED: "true" if kept else "false"}
+    needs_copy = not copies or columns_of(metadata, protocol)
+    return {PRESERVED: "true" if needs_copy else "false"}
 
 
 def filled(
@@ -75,9 +75,9 @@ def filled(
             neither file nor log has an id stays without.
     """
     base, version = file.get("base_row_id"), file.get("default_row_commit_version")
-    given = [None if base is None else pc.add(positions, base),
+    computed = [None if base is None else pc.add(positions, base),
              None if version is None else pa.repeat(pa.scalar(version, pa.int64()), batch.num_rows)]
-    for column, values in zip(columns, given, strict=True):
+    for column, values in zip(columns, computed, strict=True):
         place = batch.schema.get_field_index(column.name)
         stored = batch.column(place)
         if stored.null_count and values is not None:

@@ -89,11 +89,11 @@ def _check(value: Any, type_: DataType, path: str) -> None:
             if not isinstance(value, Mapping):
                 raise _refused(value, type_, path)
             for name, inner in value.items():
-                found = next((one for one in type_.fields if one.name == name), None)
-                if found is None:
+                member = next((one for one in type_.fields if one.name == name), None)
+                if member is None:
                     hint, _ = did_you_mean(str(name), [one.name for one in type_.fields], "fields")
                     raise InvalidArgument(f"{path} has no field {shown(name)}; {hint}", column=path)
-                _check(inner, found.type, f"{path}.{found.name}")
+                _check(inner, member.type, f"{path}.{member.name}")
         case ArrayType():
             for inner in _items(value, type_, path):
                 _check(inner, type_.element_type, f"{path}.element")

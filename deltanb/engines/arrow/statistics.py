@@ -145,16 +145,16 @@ def indexed_leaves(
     for field in schema.fields:
         if field.name.lower() not in partitions:
             leaves += _leaves(field, (), (), mapped)
-    wanted = properties.get(configuration, "delta.dataSkippingStatsColumns")
+    listed = properties.get(configuration, "delta.dataSkippingStatsColumns")
     forced = {tuple(path) for path in clustering}
-    if wanted is not None:
-        prefixes = [_column_path(name) for name in wanted]
+    if listed is not None:
+        prefixes = [_column_path(name) for name in listed]
         keep = [any(logical[:len(p)] == p for p in prefixes) for logical, _ in leaves]
     else:
         limit = int(properties.get(configuration, "delta.dataSkippingNumIndexedCols"))
         keep = [limit < 0 or place < limit for place in range(len(leaves))]
-    return [leaf for (_, leaf), kept in zip(leaves, keep, strict=True)
-            if kept or leaf.path in forced]
+    return [leaf for (_, leaf), is_indexed in zip(leaves, keep, strict=True)
+            if is_indexed or leaf.path in forced]
 
 
 def _leaves(
@@ -329,7 +329,7 @@ def of_group(
             what neither footer nor log say.
     """
     group = footer.row_group(number)
-    facts, found, unknown = _Footer(footer, [group]), {}, []
+    facts, states, unknown = _Footer(footer, [group]), {}, []
     for leaf in leaves:
         state = None
         if footer.num_row_groups == 1 and (leaf.kind in FLOATS or not leaf.bounds):
@@ -338,12 +338,12 @@ def of_group(
         if state is None:
             unknown.append(leaf)
         else:
-            found[leaf.path] = state
+            states[leaf.path] = state
     if unknown:
         rest = Collector(unknown)
         rest.update(read(list(dict.fromkeys(leaf.path[0] for leaf in unknown))))
-        found.update(rest.states)
-    return found
+        states.update(rest.states)
+    return states
 
 
 def _is_in_footer(leaf: Leaf, table: pa.Table) -> bool:
@@ -399,8 +399,8 @@ def _ends_of_floats(column: pa.ChunkedArray | pa.Array) -> tuple[float, float] |
     if column.null_count or column.type not in (pa.float32(), pa.float64()):
         return None
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    found = [numbers(chunk) for chunk in chunks if len(chunk)]
-    ends = [(float(one.min()), float(one.max())) for one in found]
+    chunks_of_numbers = [numbers(chunk) for chunk in chunks if len(chunk)]
+    ends = [(float(one.min()), float(one.max())) for one in chunks_of_numbers]
     if any(low != low for low, _ in ends):
         return None
     lowest, highest = min(low for low, _ in ends), max(high for _, high in ends)
@@ -442,31 +442,31 @@ class _Footer:
         chunks = [(group.num_rows, group.column(below[0])) for group in self.groups]
         state = State()
         for rows, chunk in chunks:
-            found = chunk.statistics
-            if found is None or not found.has_null_count:
+            of_chunk = chunk.statistics
+            if of_chunk is None or not of_chunk.has_null_count:
                 return None
             if leaf.kind == "nested":
-                if found.null_count:  # nulls, empties and null elements are one number here
+                if of_chunk.null_count:  # nulls, empties and null elements are one number here
                     return None
                 continue
-            state.nulls += found.null_count
-            if leaf.bounds and found.null_count < rows and not self._widen(state, found, leaf):
+            state.nulls += of_chunk.null_count
+            if leaf.bounds and of_chunk.null_count < rows and not self._widen(state, of_chunk, leaf):
                 return None
         return state
 
-    def _widen(self, state: State, found: Any, leaf: Leaf) -> bool:
+    def _widen(self, state: State, of_chunk: Any, leaf: Leaf) -> bool:
         """Take one chunk's bounds; false where they are absent or not to be trusted."""
-        if not found.has_min_max:
+        if not of_chunk.has_min_max:
             return False
         kind = leaf.kind
         if kind == "date" or kind in TIMES:
-            factor = _microseconds(found, leaf)
+            factor = _microseconds(of_chunk, leaf)
             if factor is None:
                 return False
-            low, high = (math.floor(raw * factor) for raw in (found.min_raw, found.max_raw))
+            low, high = (math.floor(raw * factor) for raw in (of_chunk.min_raw, of_chunk.max_raw))
         else:
             try:
-                low, high = found.min, found.max
+                low, high = of_chunk.min, of_chunk.max
             except UnicodeDecodeError:
                 return False
         if kind in FLOATS:
@@ -488,11 +488,11 @@ class _Footer:
         return True
 
 
-def _microseconds(found: Any, leaf: Leaf) -> float | int | None:
+def _microseconds(value: Any, leaf: Leaf) -> float | int | None:
     """What one unit of the chunk's integers is worth: days for a date, else microseconds."""
-    if found.physical_type not in ("INT32", "INT64"):
+    if value.physical_type not in ("INT32", "INT64"):
         return None
-    logical = json.loads(found.logical_type.to_json())
+    logical = json.loads(value.logical_type.to_json())
     if logical["Type"] == "Date":
         return 1 if leaf.kind == "date" else US_PER_DAY
     units = {"milliseconds": 1000, "microseconds": 1, "nanoseconds": Decimal("0.001")}
@@ -534,10 +534,10 @@ def _as_stored(value: Any, kind: str) -> float:
     """
     if type(value) not in (int, float):
         raise TypeError(value)
-    found = float(value) if kind == "double" else float(struct.unpack("f", struct.pack("f", value))[0])
-    if not math.isfinite(found):
+    rounded = float(value) if kind == "double" else float(struct.unpack("f", struct.pack("f", value))[0])
+    if not math.isfinite(rounded):
         raise OverflowError(value)
-    return found
+    return rounded
 
 
 # --- writing --------------------------------------------------------------------------------------

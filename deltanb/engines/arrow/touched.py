@@ -114,12 +114,12 @@ def rows_of(
     """
     scan = plan(txn.snapshot, columns, row_ids=row_ids)
 
-    def read(found: TouchedFile) -> Generator[pa.RecordBatch, None, None]:
-        wanted = found.rows if which == "touched" else live_rows(txn, found.file) - found.rows
-        return read_data_file(scan, found.file, only=wanted)
+    def read(file: TouchedFile) -> Generator[pa.RecordBatch, None, None]:
+        positions = file.rows if which == "touched" else live_rows(txn, file.file) - file.rows
+        return read_data_file(scan, file.file, only=positions)
 
     return ahead(
-        read, [found for found in touched if which == "touched" or found.others], txn.log.store)
+        read, [file for file in touched if which == "touched" or file.others], txn.log.store)
 
 
 def ahead(
@@ -130,11 +130,11 @@ def ahead(
     if is_remote(store):
         return parallel.streamed(read, files, parallel.MAX_WAITING, "read")
     readers = parallel.threads(max(len(files), 2))
-    rows = sum(found.file.num_records or 0 for found in files)
-    size = sum(found.file.size for found in files)
+    rows = sum(file.file.num_records or 0 for file in files)
+    size = sum(file.file.size for file in files)
     if readers > 1 and (size > AHEAD_BYTES or rows > AHEAD_ROWS):
         return parallel.streamed(read, files, min(readers, len(files)), "read")
-    return (batch for found in files for batch in read(found))
+    return (batch for file in files for batch in read(file))
 
 
 def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
@@ -150,15 +150,15 @@ def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterat
 
 
 def marked_rows(
-    scan: Scan, found: TouchedFile, only: BitMap64 | None = None, parquet: SafeFile | None = None
+    scan: Scan, file: TouchedFile, only: BitMap64 | None = None, parquet: SafeFile | None = None
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
     """The live rows of a touched file in their order, each batch with a mask of those that are meant.
 
     Arguments are those of :func:`~deltanb.engines.arrow.data_file.read_data_file`.
     """
-    for batch in read_data_file(scan, found.file, positions=True, only=only, parquet=parquet):
+    for batch in read_data_file(scan, file.file, positions=True, only=only, parquet=parquet):
         place = batch.num_columns - 1
-        yield batch.select(range(place)), mask_of(batch.column(place), found.rows)
+        yield batch.select(range(place)), mask_of(batch.column(place), file.rows)
 
 
 def mask_of(positions: pa.Array, rows: BitMap64) -> pa.Array:
@@ -176,7 +176,7 @@ def mask_of(positions: pa.Array, rows: BitMap64) -> pa.Array:
 
 def table_of(touched: Iterable[TouchedFile]) -> pa.Table:
     """The files of touched files, as a snapshot lists them: what readers of many files take."""
-    return files_table([found.file for found in touched])
+    return files_table([file.file for file in touched])
 
 
 def table_of_rows(
@@ -188,9 +188,9 @@ def table_of_rows(
     (``current_timestamp()``, ``rand()``).
     """
     files = []
-    for found in touched:
+    for file in touched:
         gone = BitMap64()
-        gone.add_range(0, physical_count(txn, found.file))
-        gone -= found.rows if which == "touched" else live_rows(txn, found.file) - found.rows
-        files.append(found.file.replace(deletion_vector=deletion_vectors.inline(gone) if gone else None))
+        gone.add_range(0, physical_count(txn, file.file))
+        gone -= file.rows if which == "touched" else live_rows(txn, file.file) - file.rows
+        files.append(file.file.replace(deletion_vector=deletion_vectors.inline(gone) if gone else None))
     return files_table(files)

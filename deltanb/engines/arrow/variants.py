@@ -61,8 +61,8 @@ def put_together(array: pa.StructArray) -> tuple[list[bytes], list[bytes]]:
     dictionaries: dict[bytes, list[bytes]] = {}
     made: dict[tuple[bytes, ...], bytes] = {}
     values, metadata = [], []
-    for row, (is_there, own) in enumerate(zip(array.is_valid().to_pylist(), names, strict=True)):
-        if not is_there:
+    for row, (is_valid, own) in enumerate(zip(array.is_valid().to_pylist(), names, strict=True)):
+        if not is_valid:
             values.append(NULL)
             metadata.append(NO_NAMES)
             continue
@@ -213,8 +213,8 @@ def _rebuilt(piece: _Piece, row: int, making: _Making) -> bytes | None:
     if piece.is_typed is not None and piece.is_typed[row]:
         if piece.items is not None:
             elements, bounds = piece.items
-            found = (_rebuilt(elements, place, making) for place in range(bounds[row], bounds[row + 1]))
-            return _array([NULL if element is None else element for element in found])
+            elements_of = (_rebuilt(elements, place, making) for place in range(bounds[row], bounds[row + 1]))
+            return _array([NULL if element is None else element for element in elements_of])
         return _object(_entries(piece, row, rest, making))
     if rest is None:
         return None
@@ -228,8 +228,8 @@ def _entries(
     """(name, its number, value) of each field: of those in pieces, then of those beside them."""
     assert piece.fields is not None
     keys = making.keys
-    for name, part, is_there in piece.fields:
-        if not is_there[row]:
+    for name, part, is_present in piece.fields:
+        if not is_present[row]:
             raise MalformedVariant(f"the piece {name.decode()!r} of an object is NULL")
         number = keys.get(name)
         mark = len(keys)
@@ -341,19 +341,19 @@ def _number(data: bytes, at: int, width: int) -> int:
 # --- encoding -------------------------------------------------------------------------------------
 
 def _object(entries: Iterable[tuple[bytes, int, bytes]]) -> bytes:
-    found, at, parts, highest = [], 0, [], 0
+    fields, at, parts, highest = [], 0, [], 0
     for name, number, value in entries:
-        found.append((name, number, at))
+        fields.append((name, number, at))
         parts.append(value)
         at += len(value)
         highest = max(highest, number)
-    found.sort()
-    for one, other in pairwise(found):
+    fields.sort()
+    for one, other in pairwise(fields):
         if one[0] == other[0]:
             raise MalformedVariant(f"the field {one[0].decode()!r} is there twice")
-    numbers = [number for _, number, _ in found]
-    offsets = [offset for _, _, offset in found]
-    count, number_width, width = len(found), _width(highest), _width(at)
+    numbers = [number for _, number, _ in fields]
+    offsets = [offset for _, _, offset in fields]
+    count, number_width, width = len(fields), _width(highest), _width(at)
     header = (number_width - 1) << 4 | (width - 1) << 2 | _OBJECT
     start = bytes([header, count]) if count <= 255 else (
         bytes([header | 1 << 6]) + count.to_bytes(4, "little"))

@@ -192,10 +192,10 @@ class TableWriter:
 
     def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are in files, as they are called there."""
-        found = rows.select(self.kept.names)
-        found = with_parts(found) if self.layout.is_nested else found
-        found = self.layout.as_stored(found) if self.layout.as_stored else found
-        return column_mapping.to_physical(found, self.layout.stored, self.layout.mode)
+        selected = rows.select(self.kept.names)
+        selected = with_parts(selected) if self.layout.is_nested else selected
+        selected = self.layout.as_stored(selected) if self.layout.as_stored else selected
+        return column_mapping.to_physical(selected, self.layout.stored, self.layout.mode)
 
     def take(self, group: Encoded) -> None:
         """Put a row group behind the rows of its partition. They are not checked: what is there stays."""
@@ -231,10 +231,10 @@ class TableWriter:
             return
         codes: Any = None
         for column in self.partition_by:
-            found = pc.dictionary_encode(rows.column(column.name), null_encoding="encode")
-            own = found.indices.cast(pa.int64())
+            encoded = pc.dictionary_encode(rows.column(column.name), null_encoding="encode")
+            own = encoded.indices.cast(pa.int64())
             if codes is not None:  # encoded anew each time, so that the product never overflows
-                own = pc.add(pc.multiply(codes, len(found.dictionary)), own)
+                own = pc.add(pc.multiply(codes, len(encoded.dictionary)), own)
                 own = pc.dictionary_encode(own).indices.cast(pa.int64())
             codes = own
         order = pc.sort_indices(codes)
@@ -352,7 +352,7 @@ class TableWriter:
         return [
             AddFile(path=encode_path(name), partition_values=self._values(key), size=size,
                     modification_time=now, data_change=data_change, stats=stats)
-            for key, name, size, stats in sorted(self.done, key=lambda found: order[found[1]])
+            for key, name, size, stats in sorted(self.done, key=lambda done: order[done[1]])
         ]
 
     def abort(self) -> None:

@@ -93,17 +93,17 @@ def ranks(values: pa.Array, bounds: pa.Array) -> pa.Array:
     >>> ranks(pa.array([2, None, 3, 9]), pa.array([3, 5])).to_pylist()
     [0, 0, 1, 2]
     """
-    found = pa.repeat(pa.scalar(0, pa.int64()), len(values))
+    total = pa.repeat(pa.scalar(0, pa.int64()), len(values))
     count = len(bounds)
     step = 1 << count.bit_length()
     while step := step >> 1:  # a binary search, all rows at once
-        place = pc.add(found, step)
+        place = pc.add(total, step)
         bound = bounds.take(pc.min_element_wise(pc.subtract(place, 1), count - 1))
         fits = pc.and_(pc.less_equal(place, count), pc.less_equal(bound, values))
-        found = pc.if_else(pc.fill_null(fits, False), place, found)
+        total = pc.if_else(pc.fill_null(fits, False), place, total)
     if pa.types.is_floating(values.type):
-        found = pc.if_else(pc.fill_null(pc.is_nan(values), False), count, found)
-    return found
+        total = pc.if_else(pc.fill_null(pc.is_nan(values), False), count, total)
+    return total
 
 
 def column_at(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
@@ -140,9 +140,9 @@ class Curve:
 
     def keys(self, batch: pa.RecordBatch) -> pa.Array:
         """The curve's number of each row."""
-        found = [ranks(column_at(batch, path), bounds)
+        ranked = [ranks(column_at(batch, path), bounds)
                  for path, bounds in zip(self.paths, self.cells, strict=True)]
-        return found[0] if len(found) == 1 else CURVES[self.name](found, self.bits)
+        return ranked[0] if len(ranked) == 1 else CURVES[self.name](ranked, self.bits)
 
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Rows in the order of the curve; of a single column, in the order of its values."""

@@ -73,7 +73,7 @@ REQUESTS: Final[dict[tuple[int, int], Any]] = {
 """Every request that there is."""
 
 ANSWERS: Final[tuple[tuple[Any, ...], ...]] = tuple(
-    tuple(REQUESTS.get((held, wanted)) for wanted in range(4)) for held in range(4))
+    tuple(REQUESTS.get((held, requested)) for requested in range(4)) for held in range(4))
 """The same by position, since every call looks here."""
 
 ACQUIRED = LockResult.ACQUIRED

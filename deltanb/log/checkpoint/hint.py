@@ -122,8 +122,8 @@ def canonical(value: dict[str, Any]) -> str:
     >>> canonical({"b": {"y": None, "x": "https://delta.io"}, "a": 10, "checksum": "any"})
     '"a"=10,"b"+"x"="https%3A%2F%2Fdelta.io","b"+"y"=null'
     """
-    kept = {key: item for key, item in value.items() if key != "checksum"}
-    pairs = sorted(_pairs(kept, ""), key=lambda pair: pair[0].encode())
+    fields = {key: item for key, item in value.items() if key != "checksum"}
+    pairs = sorted(_pairs(fields, ""), key=lambda pair: pair[0].encode())
     return ",".join(f"{path}={text}" for path, text in pairs)
 
 
@@ -156,7 +156,7 @@ class _Number(str):
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return fields

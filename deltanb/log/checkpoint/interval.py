@@ -58,10 +58,10 @@ def interval(configuration: Mapping[str, str], num_files: int, version: int) -> 
     named: int | None = properties.get(configuration, PROPERTY)
     if named is not None:
         return named
-    wanted = next((apart for files, apart in BY_FILES if num_files <= files), LARGEST)
+    apart_by_size = next((apart for files, apart in BY_FILES if num_files <= files), LARGEST)
     steps = (LARGEST, *(apart for _, apart in reversed(BY_FILES)))
     commits = 1 + num_files // (FILES_AS_A_COMMIT * (version + 1))
-    return next((step for step in steps if step * commits <= wanted), LEAST)
+    return next((step for step in steps if step * commits <= apart_by_size), LEAST)
 
 
 def may_be_due(configuration: Mapping[str, str], version: int) -> bool:

@@ -71,20 +71,20 @@ def complete_checkpoints(
 
     Multi-part checkpoints with missing parts are left out, as readers must ignore them.
     """
-    found: dict[tuple[int, Kind, str], dict[int, str]] = defaultdict(dict)
-    wanted: dict[tuple[int, Kind, str], int] = {}
+    parts_of: dict[tuple[int, Kind, str], dict[int, str]] = defaultdict(dict)
+    num_parts: dict[tuple[int, Kind, str], int] = {}
     for name in names:
         parsed = parse_name(name)
         if parsed is None or (at_or_below is not None and parsed.version > at_or_below):
             continue
         group = str(parsed.parts) if parsed.kind == "multi-part" else name
         key = (parsed.version, parsed.kind, group)
-        found[key][parsed.part] = name
-        wanted[key] = parsed.parts
+        parts_of[key][parsed.part] = name
+        num_parts[key] = parsed.parts
     whole = [
         CheckpointFiles(key[0], key[1], tuple(parts[i] for i in sorted(parts)))
-        for key, parts in found.items()
-        if set(parts) == set(range(1, wanted[key] + 1))
+        for key, parts in parts_of.items()
+        if set(parts) == set(range(1, num_parts[key] + 1))
     ]
     return sorted(whole, key=lambda c: (c.version, _PREFERENCE[c.kind], c.names), reverse=True)
 

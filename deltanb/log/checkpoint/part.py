@@ -85,9 +85,9 @@ Job = Callable[[], pa.Table]
 Convert = Callable[[pa.Table], pa.Table]
 
 
-def as_read(found: pa.Table) -> pa.Table:
+def as_read(table: pa.Table) -> pa.Table:
     """What was read, as it is."""
-    return found
+    return table
 
 
 def run_all(jobs: Sequence[Job]) -> list[pa.Table]:
@@ -226,8 +226,8 @@ class JsonPart(Part):
         if rows is not None:
             table = table.take(rows)
         names = [c for c in dict.fromkeys(columns) if c in schema.names]
-        found = table.select(names).cast(pa.schema([schema.field(name) for name in names]))
-        return [lambda: convert(found)]
+        selected = table.select(names).cast(pa.schema([schema.field(name) for name in names]))
+        return [lambda: convert(selected)]
 
 
 class ParquetPart(Part):
@@ -257,11 +257,11 @@ class ParquetPart(Part):
     @cached_property
     def _columns(self) -> frozenset[str]:
         """Every dotted prefix of every leaf."""
-        found: set[str] = set()
+        leaves: set[str] = set()
         for leaf in self._leaves:
             words = leaf.split(".")
-            found.update(".".join(words[: i + 1]) for i in range(len(words)))
-        return frozenset(found)
+            leaves.update(".".join(words[: i + 1]) for i in range(len(words)))
+        return frozenset(leaves)
 
     def holds(self, column: str) -> bool:
         """Whether some row has a value in the column."""
@@ -269,13 +269,13 @@ class ParquetPart(Part):
 
     def _contradictions(self) -> frozenset[str]:
         """The leaves whose counts of NULL cannot all be right."""
-        found: set[str] = set()
+        broken: set[str] = set()
         for leaves in _TOGETHER:
             present = [leaf for leaf in leaves if leaf in self._leaves]
             at = [self._leaves[leaf] for leaf in present]
             if any(len({chunks[i].null_count for i in at}) > 1 for _, chunks in self._groups):
-                found.update(present)
-        return frozenset(found)
+                broken.update(present)
+        return frozenset(broken)
 
     def _values(self, leaf: str, group: int) -> int | None:
         """How many non-null values a leaf has in a row group; None if the footer does not say."""
@@ -341,13 +341,13 @@ class ParquetPart(Part):
         with self._store.open_input(self.name) as source:
             yield SafeFile(source, metadata=self._file.metadata, read_dictionary=list(coded), **self._options)
 
-    def _coded(self, wanted: dict[str, list[str]], schema: pa.Schema) -> list[str]:
+    def _coded(self, leaves_of: dict[str, list[str]], schema: pa.Schema) -> list[str]:
         """The leaves of maps of which the schema wants dictionaries, and Arrow can read them as such."""
-        kinds = {column: schema.field(column).type for column in wanted if column in schema.names}
+        kinds = {column: schema.field(column).type for column in leaves_of if column in schema.names}
         coded = [column for column, kind in kinds.items()
                  if pa.types.is_map(kind) and pa.types.is_dictionary(kind.key_type)]
         return [leaf for column in coded for leaf, place in self._leaves.items()
-                if leaf.startswith(wanted[column][0] + ".") and has_codes(self._file.metadata, place)]
+                if leaf.startswith(leaves_of[column][0] + ".") and has_codes(self._file.metadata, place)]
 
     def _read_groups(
         self, file: pq.ParquetFile, columns: list[str], groups: Sequence[int],
@@ -410,23 +410,23 @@ class ParquetPart(Part):
         groups = self._groups_with(f"{kind}.path")
         picked: dict[int, pa.Array] = {}
         if rows is not None:
-            found = self._rows_by_group(f"{kind}.path", groups, rows)
-            if found is None:  # the footer does not say which rows a group holds
+            by_group = self._rows_by_group(f"{kind}.path", groups, rows)
+            if by_group is None:  # the footer does not say which rows a group holds
                 return [lambda: convert(self.read(kind, columns, schema).take(rows))]
-            groups, picked = list(found), found
-        wanted = self._stored(kind, columns, schema)
-        if not groups or not wanted:
+            groups, picked = list(by_group), by_group
+        stored = self._stored(kind, columns, schema)
+        if not groups or not stored:
             num_rows = sum(map(len, picked.values())) if rows is not None else self.count(kind)
             return [lambda: convert(nothing_but_nulls(kind, columns, schema, num_rows))]
         # A row is a file's if its struct is there: some leaf must be read, the path is never null.
-        leaves = sorted({leaf for found in wanted.values() for leaf in found})
-        coded = self._coded(wanted, schema)
+        leaves = sorted({leaf for some in stored.values() for leaf in some})
+        coded = self._coded(stored, schema)
 
         # Typed statistics are small, and each piece of them would cost the calls for all their columns.
         whole = convert is as_read or any(".stats_parsed" in leaf for leaf in leaves)
 
         def of(rows: list[pa.StructArray]) -> pa.Table:
-            return self._file_rows(rows, kind, columns, schema, wanted)
+            return self._file_rows(rows, kind, columns, schema, stored)
 
         def job(group: int) -> Job:
             def read() -> pa.Table:
@@ -448,46 +448,46 @@ class ParquetPart(Part):
         groups, picked = self._groups_with(leaf), None
         if rows is not None:
             picked = self._rows_by_group(leaf, groups, rows)
-        wanted = self._stored(kind, columns, schema)
-        if not groups or not wanted or (rows is not None and picked is None):
+        stored = self._stored(kind, columns, schema)
+        if not groups or not stored or (rows is not None and picked is None):
             yield from super().streamed(kind, columns, schema, rows)
             return
-        leaves = sorted({leaf for found in wanted.values() for leaf in found})
+        leaves = sorted({leaf for some in stored.values() for leaf in some})
         with self.reading(), self._apart() as file:
             for group in groups if picked is None else picked:
-                for found in by_pieces(file, kind, leaves, group, None if picked is None else picked[group]):
-                    yield self._file_rows(found, kind, columns, schema, wanted)
+                for piece in by_pieces(file, kind, leaves, group, None if picked is None else picked[group]):
+                    yield self._file_rows(piece, kind, columns, schema, stored)
 
     def _rows_by_group(
         self, leaf: str, groups: Sequence[int], rows: pa.Array
     ) -> dict[int, pa.Array] | None:
         """The row groups that hold some of the rows, with their positions inside each."""
-        found, start = {}, 0
+        by_group, start = {}, 0
         for group in groups:
             count = self._values(leaf, group)
             if count is None:
                 return None
             inside = within(rows, start, start + count)
             if len(inside):
-                found[group] = inside
+                by_group[group] = inside
             start += count
-        return found
+        return by_group
 
     def _file_rows(
         self, rows: list[pa.StructArray], kind: str, columns: Sequence[str], schema: pa.Schema,
-        wanted: dict[str, list[str]],
+        stored: dict[str, list[str]],
     ) -> pa.Table:
         num_rows = sum(map(len, rows))
         table: dict[str, pa.ChunkedArray | pa.Array] = {}
         for column in columns:
             if column in schema.names:
                 kind_of = schema.field(column).type
-                if column in wanted:
-                    make = self._stats_of(wanted[column])
+                if column in stored:
+                    make = self._stats_of(stored[column])
                     table[column] = column_of(rows, column, kind_of, make)
                 else:
                     table[column] = absent(column, kind_of, num_rows, kind == "add")
-            elif column.split(".")[0] in wanted and "stats_parsed" not in table:
+            elif column.split(".")[0] in stored and "stats_parsed" not in table:
                 table["stats_parsed"] = chunked([child(row, "stats_parsed") for row in rows])
         if "path" in table and table["path"].null_count:
             self.refuse(f"{'an' if kind == 'add' else 'a'} {kind} row has no path")
@@ -497,15 +497,15 @@ class ParquetPart(Part):
         self, kind: str, columns: Sequence[str], schema: pa.Schema
     ) -> dict[str, list[str]]:
         """The columns asked for that have values here -> the Parquet columns to read for them."""
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for column in columns:
             stored = f"{kind}.{camel(column) if column in schema.names else column}"
             if column == "stats" and not self.holds(stored):
                 stored = f"{kind}.stats_parsed"
             # A tombstone's empty map is not its absent one; footers count both as no value.
             if self.holds(stored) or (kind == "remove" and stored in self._columns):
-                found.setdefault(column.split(".")[0], []).append(stored)
-        return found
+                by_name.setdefault(column.split(".")[0], []).append(stored)
+        return by_name
 
     def _stats_of(self, stored: list[str]) -> Callable[[pa.StructArray], pa.Array] | None:
         """How to make the stats column when it is stored as typed columns only."""

@@ -127,10 +127,10 @@ class CheckpointParts:
         """What :meth:`read_adds` gives, some rows at a time: nothing is read before it is asked for."""
         count = 0
         for part, here in self._shares(rows):
-            for found in part.streamed("add", columns, FILES_SCHEMA, here):
-                count += found.num_rows
+            for table in part.streamed("add", columns, FILES_SCHEMA, here):
+                count += table.num_rows
                 self._check(count, rows, is_all=False)
-                yield found
+                yield table
         self._check(count, rows)
 
     def read_partition_values(self) -> pa.ChunkedArray:
@@ -156,15 +156,15 @@ class CheckpointParts:
         with progress("checkpoint: row groups read", len(jobs)) as seen:
             return run_all([partial(_counted, job, seen) for job in jobs])
 
-    def _whole(self, found: pa.Table, rows: pa.Array | None) -> pa.Table:
+    def _whole(self, table: pa.Table, rows: pa.Array | None) -> pa.Table:
         """What was read, if it has as many rows as the footers say."""
-        self._check(found.num_rows, rows)
-        return found
+        self._check(table.num_rows, rows)
+        return table
 
     def _check(self, count: int, rows: pa.Array | None, is_all: bool = True) -> None:
-        wanted = self.num_adds if rows is None else len(rows)
-        if count > wanted or (is_all and count < wanted):
-            self._parts[0].refuse(f"it says that it has {wanted} files and has {count}")
+        expected = self.num_adds if rows is None else len(rows)
+        if count > expected or (is_all and count < expected):
+            self._parts[0].refuse(f"it says that it has {expected} files and has {count}")
 
     def _shares(self, rows: pa.Array | None) -> Iterator[tuple[Part, pa.Array | None]]:
         """The files of the checkpoint, and the positions of the wanted actions in each; None for all."""
@@ -182,8 +182,8 @@ class CheckpointParts:
     ) -> list[Job]:
         jobs = []
         for part, here in self._shares(rows):
-            found = part.jobs("add", columns(part), schema, here, convert)
-            jobs += [part.safely(job) for job in found]
+            some = part.jobs("add", columns(part), schema, here, convert)
+            jobs += [part.safely(job) for job in some]
         return jobs
 
     def read_removes(self) -> pa.Table:
@@ -194,9 +194,9 @@ class CheckpointParts:
 
 
 def _counted(job: Job, seen: Callable[[], None]) -> pa.Table:
-    found = job()
+    table = job()
     seen()
-    return found
+    return table
 
 
 def open_checkpoint(store: LogStore, files: Sequence[Any]) -> CheckpointParts:

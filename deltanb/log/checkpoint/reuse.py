@@ -50,10 +50,10 @@ class Kept(ABC, Generic[_T]):
         count = piece.stop - piece.start
         if count < self._least or not self._parquet_schema.equals(piece.part.parquet_schema):
             return False
-        found = self._found(piece)
-        if found is None:
+        place = self._found(piece)
+        if place is None:
             return False
-        self.kept.append(found)
+        self.kept.append(place)
         self.num_adds += count
         return True
 

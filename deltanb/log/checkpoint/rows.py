@@ -46,7 +46,7 @@ def by_pieces(
     file: SafeFile, kind: str, leaves: list[str], group: int, picked: pa.Array | None
 ) -> Iterator[list[pa.StructArray]]:
     """The rows of a kind in a row group, or those at ascending positions among them, some at a time."""
-    start, found = 0, False
+    start, has_any = 0, False
     for batch in file.iter_batches(BATCH, [group], columns=leaves, use_threads=False):
         rows = present(batch.column(kind))
         stop = start + sum(map(len, rows))
@@ -55,9 +55,9 @@ def by_pieces(
             rows = [pc.take(pa.concat_arrays(rows), here, memory_pool=pool())] if len(here) else []
         start = stop
         if rows:
-            found = True
+            has_any = True
             yield rows
-    if not found:
+    if not has_any:
         yield []
 
 
@@ -92,17 +92,17 @@ def child(row: pa.StructArray, name: str) -> pa.Array:
 def column_of(
     rows: list[pa.StructArray],
     column: str,
-    wanted: pa.DataType,
+    data_type: pa.DataType,
     make: Callable[[pa.StructArray], pa.Array] | None,
 ) -> pa.ChunkedArray:
     """One of FILES_SCHEMA's columns: as it is stored, or what ``make`` gives for it."""
     if make is not None:
-        return chunked([make(row) for row in rows], wanted)
+        return chunked([make(row) for row in rows], data_type)
     chunks = [child(row, camel(column)) for row in rows]
     if column == "deletion_vector":
         chunks = [_deletion_vector(chunk) for chunk in chunks]
-    chunks = [chunk if chunk.type == wanted else chunk.cast(wanted) for chunk in chunks]
-    return chunked(chunks, wanted)
+    chunks = [chunk if chunk.type == data_type else chunk.cast(data_type) for chunk in chunks]
+    return chunked(chunks, data_type)
 
 
 def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
@@ -116,17 +116,17 @@ def _deletion_vector(chunk: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(children, fields=fields, mask=chunk.is_null())
 
 
-def absent(column: str, wanted: pa.DataType, num_rows: int, is_add: bool) -> pa.Array:
+def absent(column: str, data_type: pa.DataType, num_rows: int, is_add: bool) -> pa.Array:
     """A column the checkpoint has no value of; an add without partitions has an empty map."""
     if column == "partition_values" and is_add:
         return pa.MapArray.from_arrays(
             pa.repeat(scalar(0, pa.int32()), num_rows + 1),
             pa.nulls(0, pa.string()),
             pa.nulls(0, pa.string()),
-        ).cast(wanted)
+        ).cast(data_type)
     if column == "data_change":
         return pa.repeat(scalar(False, pa.bool_()), num_rows)
-    return pa.nulls(num_rows, wanted)
+    return pa.nulls(num_rows, data_type)
 
 
 def nothing_but_nulls(
@@ -140,9 +140,9 @@ def nothing_but_nulls(
     })
 
 
-def chunked(chunks: list[pa.Array], wanted: pa.DataType | None = None) -> pa.ChunkedArray:
+def chunked(chunks: list[pa.Array], data_type: pa.DataType | None = None) -> pa.ChunkedArray:
     """The arrays as a column, be there none."""
-    return pa.chunked_array(chunks, wanted if wanted is not None or chunks else pa.null())
+    return pa.chunked_array(chunks, data_type if data_type is not None or chunks else pa.null())
 
 
 def concat(tables: list[pa.Table], columns: Sequence[str]) -> pa.Table:

@@ -61,8 +61,8 @@ def _indexed(metadata: Metadata) -> tuple[list[pa.Field], list[pa.Field]]:
     columns = [f for f in metadata.schema.fields if f.name not in partitions]
     named = properties.get(metadata.configuration, "delta.dataSkippingStatsColumns")
     if named is not None:
-        wanted = {str(name).replace("`", "").lower() for name in named}
-        return _leaves(columns, _Named(wanted), ())
+        indexed = {str(name).replace("`", "").lower() for name in named}
+        return _leaves(columns, _Named(indexed), ())
     limit = properties.get(metadata.configuration, "delta.dataSkippingNumIndexedCols")
     return _leaves(columns, _First(limit), ())
 
@@ -70,8 +70,8 @@ def _indexed(metadata: Metadata) -> tuple[list[pa.Field], list[pa.Field]]:
 class _Named:
     """Takes the leaves at or below the named paths."""
 
-    def __init__(self, wanted: set[str]) -> None:
-        self._wanted = wanted
+    def __init__(self, names: set[str]) -> None:
+        self._wanted = names
 
     def takes(self, path: tuple[str, ...]) -> bool:
         words = [word.lower() for word in path]
@@ -243,13 +243,13 @@ def partition_values_as_struct(values: pa.ChunkedArray, kind: pa.DataType) -> pa
 def _numbers_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Intervals as Parquet has them; a text that is none is null."""
     read, numbers = (read_duration, pa.int64()) if pa.types.is_duration(kind) else (read_months, pa.int32())
-    found: list[int | None] = []
+    counts: list[int | None] = []
     for text in texts.to_pylist():
         try:
-            found.append(None if text is None else read(text))
+            counts.append(None if text is None else read(text))
         except ValueError:
-            found.append(None)
-    return pa.array(found, numbers)
+            counts.append(None)
+    return pa.array(counts, numbers)
 
 
 # -- struct to JSON ----------------------------------------------------------------------------

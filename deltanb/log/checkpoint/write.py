@@ -11,7 +11,7 @@ whole or not at all, sidecars before the file that links them, the hint last.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -198,20 +198,20 @@ class _State:
         self._files: Iterator[pa.Table] = iter(())
         self.num_adds = 0
 
-    def written(self, kept: Kept[Any] | None, write: Callable[[], _T]) -> _T:
+    def written(self, reusable: Kept[Any] | None, write: Callable[[], _T]) -> _T:
         """What ``write`` makes of the pieces that are kept and of all files that are in none of them.
 
         Files are read while it writes. It is called once more, for all that there is, where the checkpoint
         that they are read from turns out to be damaged: nothing that it left before may count then.
         """
         def begin(files: FileSet) -> _T:
-            if kept is not None:
-                kept.forget()
+            if reusable is not None:
+                reusable.forget()
             yield_to_commits()
-            takes = (lambda _: False) if kept is None else kept.takes
+            takes = (lambda _: False) if reusable is None else reusable.takes
             count, self._files = files.read_apart(FILES_SCHEMA.names, takes)
             yield_to_commits()
-            self.num_adds = count + (0 if kept is None else kept.num_adds)
+            self.num_adds = count + (0 if reusable is None else reusable.num_adds)
             self.num_rows = count + self.removes.num_rows
             self.is_small = self.num_adds + self.removes.num_rows + len(self.actions) <= SMALL_ROWS
             self.options = _options(self.metadata, SMALL_CODEC if self.is_small else DEFAULT_CODEC)
@@ -269,16 +269,16 @@ def _options(metadata: Metadata, default: str) -> ParquetOptions:
 
 def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
-    kept = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
+    row_groups = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
 
     def write() -> int:
         small, rows = _small_table(state.actions), state.file_rows(ROWS_PER_GROUP)
         pieces: Iterator[pa.Table] = chain([small], rows)
         if state.is_small:
             pieces = iter([pa.concat_tables(pieces, promote_options="default")])
-        return _put(store, classic_name(state.version), _encoded(types, pieces, state, kept), state)
+        return _put(store, classic_name(state.version), _encoded(types, pieces, state, row_groups), state)
 
-    size = state.written(kept, write)
+    size = state.written(row_groups, write)
     return LastCheckpoint(
         version=state.version,
         size=len(state.actions) + state.removes.num_rows + state.num_adds,
@@ -288,9 +288,9 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
 
 
 def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckpoint:
-    kept = KeptSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
-    written = state.written(kept, lambda: _write_sidecars(store, state))
-    sidecars = [*([] if kept is None else kept.kept), *written]
+    reusable = KeptSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
+    written = state.written(reusable, lambda: _write_sidecars(store, state))
+    sidecars = [*([] if reusable is None else reusable.kept), *written]
     in_sidecars = sum(sidecar.size_in_bytes for sidecar in sidecars)
     tags = {
         "sidecarNumActions": str(state.removes.num_rows + state.num_adds),
@@ -303,7 +303,7 @@ def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckp
     state.before_each()
     name = v2_name(state.version, random_id())
     store.put(name, text)
-    if kept is not None and not kept.are_there():
+    if reusable is not None and not reusable.are_there():
         store.delete(name)
         return _write_v2(store, state, reuses=False)
     apart = interval(state.metadata.configuration, state.num_adds, state.version)
@@ -350,7 +350,7 @@ def _encoded(
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
     state: _State,
-    kept: KeptRowGroups | None = None,
+    row_groups: KeptRowGroups | None = None,
 ) -> Iterator[bytes]:
     """A file, as it is made: the pieces as row groups, columns they lack as nulls, behind them those kept."""
     made = _Made()
@@ -369,7 +369,10 @@ def _encoded(
             yield from made.taken()
     sink.flush()
     end = b"".join(made.taken())
-    for content in spliced(end, made.tell(), kept.contents()) if kept and kept.kept else (end,):
+    tail: Iterable[bytes] = (end,)
+    if row_groups and row_groups.kept:
+        tail = spliced(end, made.tell(), row_groups.contents())
+    for content in tail:
         yield_to_commits()
         yield content
 
@@ -462,7 +465,7 @@ def _storable(value: dict[str, Any]) -> dict[str, Any]:
 
 def _fields_of(rows: pa.Table, fields: dict[str, str]) -> dict[str, pa.Array]:
     """The columns under their names in a checkpoint."""
-    found = {}
+    by_name = {}
     for name, field in fields.items():
         values = _whole(rows.column(name))
         if name == "data_change":
@@ -470,8 +473,8 @@ def _fields_of(rows: pa.Table, fields: dict[str, str]) -> dict[str, pa.Array]:
             values = pa.repeat(scalar(False, pa.bool_()), len(rows))
         elif name == "deletion_vector":
             values = _renamed(values, _DELETION_VECTOR)
-        found[field] = values
-    return found
+        by_name[field] = values
+    return by_name
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -47,9 +47,9 @@ class Dependencies:
             for following in self._near(version):
                 if following in before or following == at:
                     continue
-                found = self._edge(at, following)
-                if found:
-                    before[following] = (at, following, found)
+                closing = self._edge(at, following)
+                if closing:
+                    before[following] = (at, following, closing)
                     if following == version:
                         return _back(before, version, other)
                     queue.append(following)

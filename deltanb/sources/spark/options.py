@@ -246,10 +246,10 @@ class WriteOptions:
             taken.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
             taken.text("userMetadata"), taken.file_options(),
             taken.one_of("saveMode", _SAVE_MODES) or "append")
-        for name, is_given in (("replaceWhere", made.where is not None),
+        for name, is_set in (("replaceWhere", made.where is not None),
                                ("overwriteSchema", made.overwrite_schema),
                                ("partitionOverwriteMode", made.partition_overwrite == "dynamic")):
-            if is_given and not overwrite:
+            if is_set and not overwrite:
                 raise InvalidArgument(
                     f'option {name!r} of format("deltanb") is for .mode("overwrite"); leave it out, or '
                     "write in that mode")
