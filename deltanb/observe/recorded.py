@@ -72,16 +72,16 @@ class Recorder:
     on the one before.
 
     A snapshot without its files needs only commits; the files cost much more, so they are loaded only if they
-    can matter.
+    can matter. ``num_files`` is how many the table has, where that is known.
     """
 
-    def __init__(self, log: LogReader) -> None:
+    def __init__(self, log: LogReader, num_files: int | None = None) -> None:
         self._log = log
         self._commits: OrderedDict[int, Winner] = OrderedDict()
         self._bare: Snapshot | None = None
         self._whole: Snapshot | None = None
         self._settled = -1 - MAX_LOOSE  # the last version whose files were settled
-        self._is_small = log.update().num_files <= FEW_FILES
+        self._is_small = (log.update().num_files if num_files is None else num_files) <= FEW_FILES
 
     def commit(self, version: int) -> Winner:
         """The commit of a version.

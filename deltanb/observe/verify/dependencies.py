@@ -32,7 +32,7 @@ class Dependencies:
 
     def __init__(self, recorder: Recorder, windows: Mapping[int, Window]) -> None:
         self.recorder, self.windows = recorder, windows
-        self._recorded: dict[int, Recorded | None] = {}
+        self.recorded: dict[int, Recorded | None] = {}
 
     def cycle(self, version: int, other: int, edge: str = "") -> tuple[Edge, ...]:
         """Dependencies from a commit to an earlier one that it did not see, and back; none where an order
@@ -94,14 +94,14 @@ class Dependencies:
         return any(any(scan.matches(as_added, current.schema, current.partition_columns)) for scan in scans)
 
     def _transaction(self, version: int) -> Recorded | None:
-        if version not in self._recorded:
+        if version not in self.recorded:
             read = self.windows[version].read_version
             try:
-                self._recorded[version] = self.recorder.transaction(
+                self.recorded[version] = self.recorder.transaction(
                     version, version - 1 if read is None else read)
             except (DeltaError, OSError):
-                self._recorded[version] = None
-        return self._recorded[version]
+                self.recorded[version] = None
+        return self.recorded[version]
 
 
 def _back(before: Mapping[int, Edge], version: int, other: int) -> tuple[Edge, ...]:

@@ -9,6 +9,7 @@ What it does not know: how a recorded commit becomes a transaction again (``obse
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,10 @@ from deltanb.transaction.steps import Winner
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
 
-MAX_WINDOW = 2_000
-"""Commits that one commit is held against: beyond it, only the nearest ones."""
+MAX_CHECKS = 200_000
+"""Commits that commits are held against, all in all: of those beyond it, only the nearest ones are."""
+MIN_WINDOW = 20
+MAX_SKEWS = 100  # cycles beside which no more that are only possible are looked for: each costs a snapshot
 MAX_SHOWN = 5  # versions in an evidence
 _REWRITES = frozenset({"OPTIMIZE", "REORG"})
 _MEANING = {
@@ -85,6 +88,7 @@ class Isolation:
         self.cycles: list[Cycle] = []
         self.unknown: list[int] = []
         self.assumed: list[int] = []
+        self.cut_off: list[int] = []
         self.overwrites: list[tuple[Window, tuple[tuple[str, int], ...]]] = []
 
     def note(self, commit: Commit, survivors: Sequence[tuple[str, int]]) -> None:
@@ -119,45 +123,54 @@ class Isolation:
             f"versions {first} and {second} both removed {units.count(len(paths), 'file')} ({paths[0]}): "
             f"{_MEANING[kind]}"))
 
-    def judge(self, log: LogReader) -> None:
+    def judge(self, log: LogReader, num_files: int) -> None:
         """Hold the rules against each commit that others came before."""
         raced = [window for window in self.windows.values()
                  if window.read_version is not None and window.version - window.read_version > 1]
         if not raced and not self.overwrites:
             return
-        recorder = Recorder(log)
+        recorder = Recorder(log, num_files)
         dependencies = Dependencies(recorder, self.windows)
-        for window in sorted(raced, key=lambda one: one.read_version or 0):
+        limit = max(MIN_WINDOW, MAX_CHECKS // max(1, len(raced)))
+        for read, window in sorted(((self._begin(window, limit), window) for window in raced),
+                                   key=lambda one: (one[0], one[1].version)):
             try:
-                self._judge(recorder, dependencies, window)
+                self._judge(recorder, dependencies, window, read)
             except (DeltaError, OSError):
                 self.unknown.append(window.version)
         for window, survivors in self.overwrites:
             self._overwritten(dependencies, window, survivors)
 
-    def _judge(self, recorder: Recorder, dependencies: Dependencies, window: Window) -> None:
-        read = window.read_version
-        assert read is not None
-        recorded = recorder.transaction(window.version, read)
+    def _begin(self, window: Window, limit: int) -> int:
+        """The version behind which a commit is held against others: what it read, or the nearest of many."""
+        assert window.read_version is not None
+        if window.version - window.read_version <= limit:
+            return window.read_version
+        self.cut_off.append(window.version)
+        return window.version - limit
+
+    def _judge(self, recorder: Recorder, dependencies: Dependencies, window: Window, read: int) -> None:
+        recorded = dependencies.recorded[window.version] = recorder.transaction(window.version, read)
         current = recorded.current
         if recorded.is_assumed:
             self.assumed.append(window.version)
-        passed: list[tuple[int, str]] = []
-        for version in range(max(read + 1, window.version - MAX_WINDOW), window.version):
-            verdict = check(current, recorder.commit(version))
-            if verdict.error is None:
-                current = verdict.transaction
-                continue
-            rule = next((one.name for one in verdict.checks if one.state == "failed"), "")
-            winner = recorder.commit(version)
-            cycle = self._cycle(dependencies, recorded.current, window, version, winner, rule)
+        first: tuple[int, str] | None = None
+        for version in range(read + 1, window.version):
+            winner, rule = recorder.commit(version), ""
+            if first is None:  # of what comes behind it, only proofs count
+                verdict = check(current, winner)
+                if verdict.error is None:
+                    current = verdict.transaction
+                    continue
+                rule = next((one.name for one in verdict.checks if one.state == "failed"), "")
+            cycle = self._cycle(dependencies, recorded.current, window, winner, rule or "append")
             if cycle is not None:
-                self._passed(window, version, rule, current.isolation, PROVED)
+                self._passed(window, version, cycle.rule, current.isolation, PROVED)
                 self.cycles.append(cycle)
                 return
-            passed.append((version, rule))
-        if passed:
-            version, rule = passed[0]
+            first = first or (version, rule)
+        if first is not None:
+            version, rule = first
             self._passed(window, version, rule, current.isolation, POSSIBLE)
             self._skew(recorder, window, version, rule, current.isolation)
 
@@ -169,10 +182,11 @@ class Isolation:
             (version, window.version), sorted(key.partition(chr(0))[0] for key in shared), certainty))
 
     def _cycle(
-        self, dependencies: Dependencies, current: CurrentTransaction, window: Window, version: int,
-        winner: Winner, rule: str,
+        self, dependencies: Dependencies, current: CurrentTransaction, window: Window, winner: Winner,
+        rule: str,
     ) -> Cycle | None:
         """What proves that no order explains a commit and an earlier one that it did not see."""
+        version = winner.version
         shared = window.removed & self._removes(version)
         undone: list[str] = []
         if winner.metadata is not None and current.metadata_changed and not window.replaces:
@@ -200,8 +214,9 @@ class Isolation:
         paths = [path for path, _ in survivors]
         edges: tuple[Edge, ...] = ()
         for version in versions:
-            edges = edges or (dependencies.cycle(window.version, version, "rw")
-                              if version in self.windows else ())
+            with suppress(DeltaError, OSError):  # damaged commits have findings of their own
+                edges = edges or (dependencies.cycle(window.version, version, "rw")
+                                  if version in self.windows else ())
         order = "and no order of both explains it" if edges else "which is right only if they count as later"
         self.findings.append(kinds.KEPT_UNDER_OVERWRITE(
             f"version {window.version} overwrites the table, and {units.count(len(paths), 'file')} of "
@@ -223,7 +238,7 @@ class Isolation:
     ) -> None:
         """Whether the earlier one may have read, too, what the later one changed."""
         other = self.windows.get(version)
-        if other is None or other.read_version is None:
+        if other is None or other.read_version is None or len(self.cycles) >= MAX_SKEWS:
             return
         earlier = recorder.transaction(other.version, other.read_version)
         verdict = check(earlier.current.replace(isolation=SERIALIZABLE), recorder.commit(window.version))
@@ -237,7 +252,8 @@ class Isolation:
         """What no log tells of these commits."""
         for kind, versions, missing in (
                 ("read-version", self.unknown, "commitInfo.readVersion"),
-                ("reads", self.assumed, "commitInfo.operationParameters.predicate")):
+                ("reads", self.assumed, "commitInfo.operationParameters.predicate"),
+                ("windows", self.cut_off, "")):
             if versions:
                 yield BlindSpot(kind, tuple(sorted(set(versions))), missing, kinds.BLIND_SPOTS[kind])
         if self.windows:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -107,12 +108,12 @@ class Commit:
         """Its action of a kind of which there is one at most; None where there is none."""
         return next((action for action in self.small if isinstance(action, kind)), None)
 
-    @property
+    @cached_property
     def info(self) -> CommitInfo:
         """Its commitInfo; an empty one where it has none."""
         return self.first(CommitInfo) or CommitInfo()
 
-    @property
+    @cached_property
     def operation(self) -> str:
         """What it says that it is."""
         operation = self.info.operation

@@ -110,7 +110,7 @@ class _Verification:
         state = self._begin(names)
         self._walk(state, derived)
         self._take(derived.beside())
-        self.isolation.judge(self.log)
+        self.isolation.judge(self.log, len(state.live))
         self._take(self.isolation.findings)
         self._files(state)
         self.blind_spots += [*derived.blind_spots(), *self.isolation.blind_spots()]

@@ -1,0 +1,81 @@
+"""What a verification costs, counted: files read, and calls by the number of commits, however they raced."""
+
+from __future__ import annotations
+
+import cProfile
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove
+
+FEW, MANY = 300, 1_200
+MARGIN = 1.3  # of what grows with commits alone
+
+
+def write(store: Any, commits: int, read: Callable[[int], int], blind: bool) -> None:
+    """Appends, each of which read some version, with a DELETE of nine files at every tenth."""
+    table = TableBuilder(store).create()
+    for version in range(1, commits):
+        info: dict[str, Any] = {
+            "timestamp": 1, "operation": "WRITE", "operationParameters": {"mode": "Append"},
+            "readVersion": read(version), "isBlindAppend": blind}
+        lines = [add(f"f{version}", stats='{"numRecords":1}')]
+        if version % 10 == 0 and blind:
+            info |= {"operation": "DELETE", "isBlindAppend": False, "readVersion": version - 1}
+            lines += [remove(f"f{one}") for one in range(version - 9, version)]
+        table.commit({"commitInfo": info}, *lines)
+
+
+def calls(commits: int, read: Callable[[int], int], blind: bool) -> int:
+    """How many calls of functions the verification of such a log makes."""
+    store = MemoryStore()
+    write(store, commits, read, blind)
+    profile = cProfile.Profile()
+    profile.enable()
+    report = dn.verify(store, files="none")
+    profile.disable()
+    assert report.num_commits == commits
+    return sum(one.callcount for one in profile.getstats())
+
+
+@pytest.mark.parametrize(("read", "blind"), [
+    (lambda version: version - 1, True), (lambda version: max(0, version - 4), True),
+    (lambda version: max(0, version - 4), False), (lambda version: 0, False)],
+    ids=["nobody raced", "windows of appends", "windows of unknown reads", "all read the first version"])
+def test_calls_grow_with_commits_alone(
+    read: Callable[[int], int], blind: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deltanb.observe.verify.isolation.MAX_CHECKS", FEW)
+    calls(10, read, blind)  # what is imported, and read once
+    few, many = calls(FEW, read, blind), calls(MANY, read, blind)
+    assert many < few * MARGIN * MANY / FEW
+
+
+def test_each_commit_is_read_once_where_nobody_raced() -> None:
+    store = ScriptedStore(MemoryStore())
+    write(store, 50, lambda version: version - 1, True)
+    reads: Counter[str] = Counter()
+    read = store.inner.read
+
+    def counted(name: str) -> bytes:
+        reads[name] += 1
+        return read(name)
+
+    store.inner.read = counted  # type: ignore[method-assign]
+    dn.verify(store, files="none")
+    assert len(reads) == 50 and set(reads.values()) == {1}
+
+
+def test_what_is_not_compared_is_said() -> None:
+    store = MemoryStore()
+    write(store, 400, lambda version: 0, False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deltanb.observe.verify.isolation.MAX_CHECKS", 400)
+        report = dn.verify(store, files="none")
+    (spot,) = [spot for spot in report.blind_spots if spot.kind == "windows"]
+    assert spot.versions[0] > 20 and len(spot.versions) > 300
+    assert dict(report.omitted)["conflict-passed"] > 200
