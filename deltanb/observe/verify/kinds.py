@@ -271,10 +271,12 @@ ORPHAN = _kind(
 _T = "isolation"
 KEPT_UNDER_OVERWRITE = _kind(
     "kept-under-overwrite", _T, "an overwrite left files of a commit that it did not see: rows are there "
-    "that it was to replace", "Run the overwrite again")
+    "that it was to replace; proved where no order explains both", "Run the overwrite again", POSSIBLE)
 SHOULD_HAVE_FAILED = _kind(
-    "conflict-passed", _T, "a commit landed that a conflict rule ends at its isolation level",
-    "Compare both commits with diff(), and run the later one again on the version before")
+    "conflict-passed", _T, "a commit landed that a conflict rule ends at its isolation level; proved where "
+    "no order explains both",
+    "Compare both commits with diff(), and run the later one again on the version before",
+    POSSIBLE)
 BLIND_SPOTS = {
     "read-version": "the version it read is not recorded, so nobody can tell whom it passed",
     "reads": "what it read is not recorded, so more may count as read than was",
