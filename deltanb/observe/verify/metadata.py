@@ -214,7 +214,7 @@ def _properties(version: int, metadata: Metadata) -> Iterator[Finding]:
 
 def _mapping(state: LogState, commit: Commit, metadata: Metadata) -> Iterator[Finding]:
     protocol = commit.first(Protocol) or state.protocol
-    if protocol is None or mode_of(metadata, protocol) == "none":
+    if not _is_mapped(metadata, protocol):
         return
     version, columns = commit.version, list(_columns(metadata.schema))
     for key in (ID_KEY, NAME_KEY):
@@ -234,7 +234,7 @@ def _mapping(state: LogState, commit: Commit, metadata: Metadata) -> Iterator[Fi
                 yield kinds.MAPPING_MAX(f"version {version} has column {path} with id {number}, and "
                                         f"{_MAX_ID} is {most}", version)
     before = state.metadata
-    if before is None or commit.operation in _REPLACING or mode_of(before, protocol) == "none":
+    if before is None or commit.operation in _REPLACING or not _is_mapped(before, protocol):
         return
     try:
         earlier = list(_columns(before.schema))
@@ -247,6 +247,13 @@ def _mapping(state: LogState, commit: Commit, metadata: Metadata) -> Iterator[Fi
             yield kinds.MAPPING_MOVED(
                 f"version {version} maps column {path} to {of_field.get(NAME_KEY)!r} in files, and {old} "
                 f"with that id was {name!r}", (state.version, version))
+
+
+def _is_mapped(metadata: Metadata, protocol: Protocol | None) -> bool:
+    try:
+        return protocol is not None and mode_of(metadata, protocol) != "none"
+    except DeltaError:
+        return False  # the property has its own finding
 
 
 def _columns(data_type: DataType, path: str = "") -> Iterator[tuple[str, Any]]:

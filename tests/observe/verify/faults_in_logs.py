@@ -428,6 +428,12 @@ def a_property_of_no_value(b: Broken) -> Versions:
     return b.configure(0, enableDeletionVectors="perhaps", checkpointInterval="often")
 
 
+@fault("property-invalid", P)
+def columns_mapped_in_no_way(b: Broken) -> Versions:
+    mapped(b)
+    return b.configure(1, columnMapping__mode="")
+
+
 # -- ids and values -------------------------------------------------------------------------------------
 
 
