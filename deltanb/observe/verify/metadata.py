@@ -222,7 +222,9 @@ def _mapping(state: LogState, commit: Commit, metadata: Metadata) -> Iterator[Fi
         for path, of_field in columns:
             value = of_field.get(key)
             where = (path.rpartition(".")[0], value) if key == NAME_KEY else value
-            if value is not None and where in seen:
+            if not isinstance(value, int | str):
+                continue
+            if where in seen:
                 yield kinds.MAPPING_TWICE(
                     f"version {version} maps {seen[where]} and {path} to {value!r}", version)
             seen[where] = path
@@ -240,9 +242,9 @@ def _mapping(state: LogState, commit: Commit, metadata: Metadata) -> Iterator[Fi
         earlier = list(_columns(before.schema))
     except DeltaError:
         return
-    was = {of_field.get(ID_KEY): (of_field.get(NAME_KEY), path) for path, of_field in earlier}
+    was = {str(of_field.get(ID_KEY)): (of_field.get(NAME_KEY), path) for path, of_field in earlier}
     for path, of_field in columns:
-        name, old = was.get(of_field.get(ID_KEY), (None, ""))
+        name, old = was.get(str(of_field.get(ID_KEY)), (None, ""))
         if name is not None and of_field.get(NAME_KEY) != name:
             yield kinds.MAPPING_MOVED(
                 f"version {version} maps column {path} to {of_field.get(NAME_KEY)!r} in files, and {old} "
