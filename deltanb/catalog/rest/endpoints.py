@@ -191,7 +191,7 @@ _VERSION_OF = {"table-id": text, "version": VERSION}
 
 OWN = (
     Endpoint(_OWN_API, "GET", f"{_ROOT}/config", own.config, anyone, "The catalog's name and warehouse",
-             answer=_object(record({"name": text, "warehouse": text})), more=_DONE, query=UNITY[0].query),
+             answer=_object(record({"name": text, "warehouse": text})), more=_DONE),
     _own("/tables/load", Registry.find_many, readers_of("tables"), "Tables by name, at one instant",
          {"tables": forms.NAMES}, forms.ROWS, tables="names"),
     _own("/tables/page", Registry.page, readers_of("namespace"), "A page of a namespace's tables",

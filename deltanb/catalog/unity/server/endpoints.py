@@ -221,7 +221,7 @@ def rename_table(request: Request) -> Reply:
 
 
 def table_credentials(request: Request) -> Reply:
-    """That the sender may read or write a table's files: there is no secret to it."""
+    """That the sender may read or write a table's files, which takes no credentials."""
     location = _location(_row(request, _table(request)))
     return Reply(value={"storage-credentials": [_credential(location, request.query["operation"])]})
 
