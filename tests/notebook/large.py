@@ -26,6 +26,8 @@ from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.observe.stream_state import StreamState
+from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
+from deltanb.observe.verify.report import Verification
 from deltanb.query.result import QueryResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table.table import DeltaTable
@@ -149,7 +151,8 @@ KINDS = (
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
     "CommandResult",
-    "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
+    "Verification", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph", "LockTimeline",
+    "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
     "StreamState", "TableStream",
@@ -277,6 +280,9 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "VacuumResult": lambda: VacuumResult(
             "VACUUM", 9, "arrow", table="orders", files=vacuumed, cutoff=TIME, num_folders=3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
+        "Verification": lambda: Verification("orders", (0, 9), 10, "all", tuple(
+            kind(f"{'x' * 400} {at}", range(100), ["p" * 400] * 10) for kind in KINDS_OF_FINDINGS.values()
+            for at in range(100))),
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
         "LockManager": lambda: manager, "Transaction": lambda: locked,
         "Cycle": lambda: Cycle(tuple(
