@@ -82,6 +82,24 @@ _Parts, _encode = msgspec.json.Decoder(dict[str, msgspec.Raw]), msgspec.json.Enc
 """Statistics taken apart and put together again as they are written: as floats long decimals are others."""
 
 
+def statistics_of(stats: str | None) -> dict[str, Any]:
+    """A file's statistics, parsed; empty where there are none, or none that can be read."""
+    try:
+        parsed = json.loads(stats) if stats else None
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def num_records_of(stats: str | None) -> int | None:
+    """``numRecords`` of a file's statistics, physical rows; None where unknown."""
+    try:  # the rest of the statistics is not wanted here
+        number = _Counted.decode(stats).numRecords if stats else None
+    except (msgspec.MsgspecError, UnicodeError):
+        number = statistics_of(stats).get("numRecords")
+    return number if isinstance(number, int) and 0 <= number < MAX_ROWS else None
+
+
 class FileAction(Action):
     """A change to the set of data files: add, remove or cdc."""
 
@@ -110,12 +128,7 @@ class FileAction(Action):
     @property
     def num_records(self) -> int | None:
         """``numRecords`` of the statistics, physical rows; None where unknown."""
-        stats = getattr(self, "stats", None)
-        try:  # the rest of the statistics is not wanted here
-            number = _Counted.decode(stats).numRecords if stats else None
-        except (msgspec.MsgspecError, UnicodeError):
-            number = self._statistic("numRecords")
-        return number if isinstance(number, int) and 0 <= number < MAX_ROWS else None
+        return num_records_of(getattr(self, "stats", None))
 
     @property
     def has_tight_bounds(self) -> bool:
@@ -131,12 +144,7 @@ class FileAction(Action):
         >>> AddFile("a", {}, 5, 0, stats='{"numRecords":3,"minValues":{"day":1}}').statistics["minValues"]
         {'day': 1}
         """
-        stats = getattr(self, "stats", None)
-        try:
-            parsed = json.loads(stats) if stats else None
-        except (ValueError, RecursionError):
-            return {}
-        return parsed if isinstance(parsed, dict) else {}
+        return statistics_of(getattr(self, "stats", None))
 
     def _statistic(self, name: str) -> Any:
         return self.statistics.get(name)

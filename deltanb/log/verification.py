@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot, State
     from deltanb.store.base import LogStore
 
-__all__ = ["ChecksumVerification", "Comparison", "Recorded", "compare", "read", "verify"]
+__all__ = [
+    "ChecksumVerification", "Comparison", "Recorded", "compare", "compare_definition", "read", "verify",
+]
 
 MAX_SHOWN = 80
 """Characters of a value in a message: a schema has thousands."""
@@ -130,7 +132,7 @@ class Recorded:
         assert state is not None and state.metadata is not None and state.protocol is not None
         txns = {app: txn.version for app, txn in state.txns.items()}
         domains = {name: domain.configuration for name, domain in state.domains.items()}
-        comparisons = list(_small(checksum, state.protocol, state.metadata, txns, domains))
+        comparisons = list(compare_definition(checksum, state.protocol, state.metadata, txns, domains))
         if checksum.txn_id is not None or checksum.in_commit_timestamp is not None:
             comparisons += _of_info(checksum, state.commit_info)
         if checksum.num_deletion_vectors is not None or checksum.num_deleted_records is not None:
@@ -308,7 +310,8 @@ def compare(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
     yield Comparison("tableSizeBytes", checksum.table_size_bytes, snapshot.size_in_bytes)
     yield Comparison("numFiles", checksum.num_files, snapshot.num_files)
     domains = {name: domain.configuration for name, domain in snapshot.domain_metadata.items()}
-    yield from _small(checksum, snapshot.protocol, snapshot.metadata, snapshot.set_transactions, domains)
+    yield from compare_definition(
+        checksum, snapshot.protocol, snapshot.metadata, snapshot.set_transactions, domains)
     yield from _of_commit(snapshot, checksum)
     if checksum.histogram is not None:
         yield Comparison("fileSizeHistogram", *_sizes(snapshot, checksum.histogram))
@@ -317,7 +320,7 @@ def compare(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
         yield Comparison("allFiles", *_all_files(snapshot, checksum.all_files))
 
 
-def _small(
+def compare_definition(
     checksum: Checksum, protocol: Protocol, metadata: Metadata,
     txns: Mapping[str, int], domains: Mapping[str, str],
 ) -> Iterator[Comparison]:

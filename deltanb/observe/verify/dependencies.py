@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile, Metadata
+from deltanb.actions.data_files import num_records_of
 from deltanb.errors import DeltaError
-from deltanb.observe.verify.state import rows_of
 from deltanb.transaction.operations import REPLACE_TABLE
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Dependencies:
     def _covers(self, version: int, commit: Any, which: str) -> bool:
         """Whether a commit would have removed some file of another, had it seen it."""
         files = [file for file in getattr(commit, which)
-                 if rows_of(file.stats) != 0 and file.partition_values is not None]
+                 if num_records_of(file.stats) != 0 and file.partition_values is not None]
         recorded = self._transaction(version) if files else None
         if recorded is None or recorded.is_assumed:
             return False

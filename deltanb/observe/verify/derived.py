@@ -20,6 +20,7 @@ from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER
 from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed_actions, file_key, key_array
 from deltanb.log.segment import checksum_name
+from deltanb.log.verification import Comparison, compare_definition
 from deltanb.observe.verify import kinds
 from deltanb.observe.verify.report import BlindSpot, Finding
 from deltanb.observe.verify.state import LogState
@@ -46,12 +47,13 @@ class Derived:
     def __init__(self, log: LogReader, names: Sequence[str], first: int, last: int) -> None:
         self.log, self.store, self.names = log, log.store, set(names)
         self.first, self.last = first, last
-        complete = [files for files in complete_checkpoints(names) if first <= files.version <= last]
-        complete.sort(key=lambda files: -files.version)
+        self.complete = complete_checkpoints(names)
+        """The whole checkpoints of the log, the newest first."""
+        inside = [files for files in self.complete if first <= files.version <= last]
         self.checkpoints: dict[int, list[Any]] = {}
-        for files in complete[:MAX_CHECKPOINTS]:
+        for files in inside[:MAX_CHECKPOINTS]:
             self.checkpoints.setdefault(files.version, []).append(files)
-        self.passed_over = sorted({files.version for files in complete[MAX_CHECKPOINTS:]})
+        self.passed_over = sorted({files.version for files in inside[MAX_CHECKPOINTS:]})
         self.rows = 0
 
     def at(self, state: LogState) -> Iterator[Finding]:
@@ -75,7 +77,7 @@ class Derived:
     def blind_spots(self) -> Iterator[BlindSpot]:
         """Which checkpoints were not compared."""
         if self.passed_over:
-            yield BlindSpot("checkpoints", tuple(self.passed_over), "", kinds.BLIND_SPOTS["checkpoints"])
+            yield kinds.blind_spot("checkpoints", self.passed_over)
 
     # -- checksums --------------------------------------------------------------------------------------
 
@@ -84,10 +86,9 @@ class Derived:
         if checksum is None:
             yield kinds.CHECKSUM_UNREADABLE(f"{name} cannot be read", state.version, name)
             return
-        differing = [field for field, recorded, actual in _compared(state, checksum) if recorded != actual]
-        if differing:
-            shown = "; ".join(f"{field}: {_short(recorded)} there, {_short(actual)} by the commits"
-                              for field, recorded, actual in _compared(state, checksum) if recorded != actual)
+        shown = "; ".join(f"{one.field}: {_short(one.recorded)} there, {_short(one.actual)} by the commits"
+                          for one in _compared(state, checksum) if not one.agrees)
+        if shown:
             yield kinds.CHECKSUM_DIFFERS(f"{name} differs in {shown}", state.version, name)
 
     # -- checkpoints ------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class Derived:
         return set(key_array(table.column("path"), table.column("deletion_vector")).to_pylist())
 
     def _incomplete(self) -> Iterator[Finding]:
-        complete = {files.version for files in complete_checkpoints(sorted(self.names))}
+        complete = {files.version for files in self.complete}
         broken: dict[int, list[str]] = {}
         for name in sorted(self.names):
             parsed = parse_name(name)
@@ -150,7 +151,7 @@ class Derived:
         except (DeltaError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             yield kinds.HINT_WRONG(f"{_HINT} cannot be read: {what_is_wrong(error)}", paths=_HINT)
             return
-        if all(files.version != version for files in complete_checkpoints(sorted(self.names))):
+        if all(files.version != version for files in self.complete):
             yield kinds.HINT_WRONG(f"{_HINT} names version {version}, which has no checkpoint", version,
                                    _HINT)
 
@@ -209,27 +210,16 @@ def _versions(txns: Mapping[str, SetTransaction]) -> dict[str, int]:
     return {app: txn.version for app, txn in txns.items()}
 
 
-def _compared(state: LogState, checksum: checksums.Checksum) -> Iterator[tuple[str, Any, Any]]:
-    """(field, what the checksum says, what the commits give), of what it says and the state knows."""
-    yield "numFiles", checksum.num_files, len(state.live)
-    yield "tableSizeBytes", checksum.table_size_bytes, state.num_bytes
-    if checksum.metadata is not None:
-        yield "metadata", checksum.metadata, state.metadata
-    if checksum.protocol is not None:
-        yield "protocol", _features(checksum.protocol), _features(state.protocol)
-    keeps_all = state.metadata is not None and \
-        "delta.setTransactionRetentionDuration" not in state.metadata.configuration
-    if checksum.set_transactions is not None and keeps_all:
-        yield "setTransactions", {t.app_id: t.version for t in checksum.set_transactions}, state.txns
-    if checksum.domain_metadata is not None:
-        domains = {d.domain: d.configuration for d in checksum.domain_metadata if not d.removed}
-        yield "domainMetadata", domains, state.domains
+def _compared(state: LogState, checksum: checksums.Checksum) -> Iterator[Comparison]:
+    """What a checksum says and the state knows."""
+    yield Comparison("numFiles", checksum.num_files, len(state.live))
+    yield Comparison("tableSizeBytes", checksum.table_size_bytes, state.num_bytes)
+    if state.metadata is not None and state.protocol is not None:
+        yield from compare_definition(checksum, state.protocol, state.metadata, state.txns, state.domains)
     if checksum.in_commit_timestamp is not None and state.time is not None:
-        yield "inCommitTimestampOpt", checksum.in_commit_timestamp, state.time
-    vectors = [file for file in state.live.values() if file.deleted] \
-        if checksum.num_deletion_vectors is not None else []
+        yield Comparison("inCommitTimestampOpt", checksum.in_commit_timestamp, state.time)
     if checksum.num_deletion_vectors is not None:
-        yield "numDeletionVectorsOpt", checksum.num_deletion_vectors, len(vectors)
+        yield Comparison("numDeletionVectorsOpt", checksum.num_deletion_vectors, state.num_vectors)
 
 
 def _small(state: LogState, parts: CheckpointParts) -> Iterator[tuple[str, Any, Any]]:

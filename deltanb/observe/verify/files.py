@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from deltanb.actions import DomainMetadata, Metadata, Protocol
-from deltanb.actions.data_files import STORAGE_TYPES
+from deltanb.actions.data_files import STORAGE_TYPES, num_records_of
 from deltanb.errors import DeltaError
 from deltanb.log.replay import canonical_path, file_key
 from deltanb.log.skipping import partitions
 from deltanb.observe.verify import kinds
 from deltanb.observe.verify.report import POSSIBLE, Finding
-from deltanb.observe.verify.state import Commit, Live, LogState, rows_of
+from deltanb.observe.verify.state import Commit, Live, LogState
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.columns import Identity
 from deltanb.schema.protocol import is_active
@@ -60,12 +60,10 @@ def columns_of(metadata: Metadata | None, protocol: Protocol | None) -> Columns 
 
 def apply_files(state: LogState, commit: Commit) -> Iterator[Finding]:
     """Let the files of a commit come and go, and say what cannot be; the definition is the commit's own."""
-    metadata = commit.first(Metadata) or state.metadata
-    columns = columns_of(metadata, commit.first(Protocol) or state.protocol)
+    columns = columns_of(*state.definition(commit))
     removed: dict[str, Live | None] = {}
     replaced: dict[str, Live] = {}
-    for file in commit.removes:
-        key = file_key(file)
+    for file, key in zip(commit.removes, commit.removed_keys, strict=True):
         if key in removed:
             yield kinds.ACTION_TWICE(f"version {commit.version} removes {file.path} twice", commit.version,
                                      file.path)
@@ -79,8 +77,7 @@ def apply_files(state: LogState, commit: Commit) -> Iterator[Finding]:
     yield from _append_only(columns_of(state.metadata, state.protocol), columns, commit)
     added: set[str] = set()
     check = _FileCheck(state, commit, columns)
-    for file in commit.adds:
-        key = file_key(file)
+    for file, key in zip(commit.adds, commit.added_keys, strict=True):
         if key in added:
             yield kinds.ADDED_TWICE(f"version {commit.version} adds {file.path} twice", commit.version,
                                     file.path)
@@ -92,7 +89,7 @@ def apply_files(state: LogState, commit: Commit) -> Iterator[Finding]:
         else:
             yield from _new_file(state, commit, file, key)
         yield from check(file, replaced.get(canonical_path(file.path)))
-        state.add(file, commit.version)
+        state.add(file, key, commit.version)
     yield from _rearranged(commit, added, state, removed)
 
 
@@ -210,7 +207,7 @@ class _FileCheck:
             yield kinds.VECTOR_INVALID(
                 f"version {version} gives {file.path} a vector of storage type {vector.storage_type!r}, "
                 f"{vector.size_in_bytes} bytes and {vector.cardinality} rows", version, file.path)
-        rows = rows_of(file.stats)
+        rows = num_records_of(file.stats)
         if rows is not None and vector.cardinality > rows:
             yield kinds.VECTOR_BEYOND(
                 f"version {version} deletes {vector.cardinality} rows of {file.path}, which has "
@@ -264,7 +261,7 @@ class _FileCheck:
             yield kinds.COMMIT_VERSION(
                 f"version {version} adds {file.path} with the default row commit version {since}", version,
                 file.path)
-        rows = rows_of(file.stats)
+        rows = num_records_of(file.stats)
         is_new = before is None and not self.commit.restores \
             and canonical_path(file.path) not in self.state.removed and file_key(file) not in self.state.live
         if is_new and since == version and base <= self.mark_before:

@@ -8,19 +8,18 @@ What it does not know: how a recorded commit becomes a transaction again (``obse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltanb.errors import DeltaError
 from deltanb.log.history import whole_number
-from deltanb.log.replay import file_key
 from deltanb.observe.recorded import Recorder
 from deltanb.observe.verify import kinds
 from deltanb.observe.verify.dependencies import Dependencies, Edge, undoes
 from deltanb.observe.verify.report import POSSIBLE, PROVED, BlindSpot, Cycle, Finding
-from deltanb.observe.verify.state import Commit
+from deltanb.observe.verify.state import Commit, Live
 from deltanb.text import formatting as units
 from deltanb.transaction.conflict_rules import check
 from deltanb.transaction.current import SERIALIZABLE, CurrentTransaction
@@ -74,7 +73,7 @@ class Window:
             str(known.get("mode", "")),
             bool(known.get("predicate")) or known.get("partitionOverwriteMode") == "dynamic"
             or str(known.get("isDynamicPartitionOverwrite", "")).lower() == "true",
-            frozenset(map(file_key, commit.removes)), frozenset(map(file_key, commit.adds)),
+            frozenset(commit.removed_keys), frozenset(commit.added_keys),
             any(file.data_change is not False for file in files))
 
 
@@ -91,8 +90,8 @@ class Isolation:
         self.cut_off: list[int] = []
         self.overwrites: list[tuple[Window, tuple[tuple[str, int], ...]]] = []
 
-    def note(self, commit: Commit, survivors: Sequence[tuple[str, int]]) -> None:
-        """Take a commit in; ``survivors`` are files (path, version) of earlier commits that it left."""
+    def note(self, commit: Commit, live: Iterable[Live]) -> None:
+        """Take a commit in; ``live`` are the files that the table has behind it."""
         window = Window.of(commit)
         read = window.read_version
         if not commit.adds and not commit.removes and read is None:
@@ -101,17 +100,19 @@ class Isolation:
         if commit.version and read is None and window.changes_data:
             self.unknown.append(commit.version)
         doubled: dict[int, list[str]] = {}
-        for file in commit.removes:
-            before = self.removed_by.get(file_key(file))
+        for file, key in zip(commit.removes, commit.removed_keys, strict=True):
+            before = self.removed_by.get(key)
             if before is not None:
                 doubled.setdefault(before, []).append(file.path)
-            self.removed_by[file_key(file)] = commit.version
+            self.removed_by[key] = commit.version
         for key in window.added:  # brought back, it may be removed again
             self.removed_by.pop(key, None)
         for before, paths in doubled.items():
             self._removed_twice(before, commit.version, paths)
-        if window.mode == "Overwrite" and not window.has_predicate and survivors and commit.removes:
-            self.overwrites.append((window, tuple(survivors)))
+        if window.mode == "Overwrite" and not window.has_predicate and commit.removes:
+            survivors = tuple((file.path, file.version) for file in live if file.version < commit.version)
+            if survivors:
+                self.overwrites.append((window, survivors))
 
     def _removed_twice(self, first: int, second: int, paths: list[str]) -> None:
         both = self.windows.get(first), self.windows[second]
@@ -255,6 +256,6 @@ class Isolation:
                 ("reads", self.assumed, "commitInfo.operationParameters.predicate"),
                 ("windows", self.cut_off, "")):
             if versions:
-                yield BlindSpot(kind, tuple(sorted(set(versions))), missing, kinds.BLIND_SPOTS[kind])
+                yield kinds.blind_spot(kind, sorted(set(versions)), missing)
         if self.windows:
-            yield BlindSpot("other-reads", (), "", kinds.BLIND_SPOTS["other-reads"])
+            yield kinds.blind_spot("other-reads")

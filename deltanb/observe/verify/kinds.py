@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from deltanb.observe.verify.report import POSSIBLE, PROVED, Finding
+from deltanb.observe.verify.report import POSSIBLE, PROVED, BlindSpot, Finding
 
 MAX_PATHS = 10
 """Paths of files that a finding lists; its evidence says how many there are."""
@@ -289,6 +289,11 @@ BLIND_SPOTS = {
     "other-reads": "reads that rewrote nothing, reads of other tables and application ids read are in no log",
 }
 """What a log cannot tell, by the stable code of the blind spot."""
+
+
+def blind_spot(code: str, versions: Iterable[int] = (), missing: str = "") -> BlindSpot:
+    """A blind spot of a kind, with what follows from it."""
+    return BlindSpot(code, tuple(versions), missing, BLIND_SPOTS[code])
 
 
 def as_markdown() -> str:

@@ -46,8 +46,8 @@ from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
 
 _READER_LISTS, _WRITER_LISTS = 3, 7
 _MAX_ID = "delta.columnMapping.maxColumnId"
-_LOWERING = frozenset({"DROP FEATURE", *REPLACE_TABLE, "CLONE", "RESTORE"})
 _REPLACING = frozenset({"CLONE", "RESTORE", *REPLACE_TABLE})
+_LOWERING = _REPLACING | {DROP_FEATURE}
 OPERATIONS = frozenset({
     *CHANGES_DATA, *REPLACE_TABLE, "CREATE TABLE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", DROP_FEATURE,
     "Deletion Vector Tombstones", "ADD COLUMNS", "DROP COLUMNS", "REPLACE COLUMNS", "CHANGE COLUMNS",
@@ -98,8 +98,7 @@ def _actions(state: LogState, commit: Commit) -> Iterator[Finding]:
 
 def _times(state: LogState, commit: Commit) -> Iterator[Finding]:
     version, time = commit.version, commit.info.in_commit_timestamp
-    metadata = commit.first(Metadata) or state.metadata
-    protocol = commit.first(Protocol) or state.protocol
+    metadata, protocol = state.definition(commit)
     if metadata is None or protocol is None:
         return
     if is_active(protocol, metadata, "inCommitTimestamp"):
@@ -213,7 +212,7 @@ def _properties(version: int, metadata: Metadata) -> Iterator[Finding]:
 
 
 def _mapping(state: LogState, commit: Commit, metadata: Metadata) -> Iterator[Finding]:
-    protocol = commit.first(Protocol) or state.protocol
+    _, protocol = state.definition(commit)
     if not _is_mapped(metadata, protocol):
         return
     version, columns = commit.version, list(_columns(metadata.schema))
@@ -296,8 +295,7 @@ def _identity_marks(
 
 
 def _features(state: LogState, commit: Commit) -> Iterator[Finding]:
-    metadata = commit.first(Metadata) or state.metadata
-    protocol = commit.first(Protocol) or state.protocol
+    metadata, protocol = state.definition(commit)
     if metadata is None or protocol is None:
         return
     for feature in FEATURES.values():
@@ -346,7 +344,7 @@ def _domains(state: LogState, commit: Commit) -> Iterator[Finding]:
             if mark < before:
                 yield kinds.ROW_MARK_FELL(f"version {version} has the high-water mark {mark}, and before it "
                                           f"was {before}", (state.version, version))
-    protocol = commit.first(Protocol) or state.protocol
+    _, protocol = state.definition(commit)
     if domains and protocol is not None and not protocol.supports("domainMetadata"):
         yield kinds.FEATURE_UNNAMED(f"version {version} sets the domain {domains[0].domain[:60]!r}, and the "
                                     "protocol does not name domainMetadata", version)
@@ -354,7 +352,7 @@ def _domains(state: LogState, commit: Commit) -> Iterator[Finding]:
 
 def _changes(state: LogState, commit: Commit) -> Iterator[Finding]:
     changes = commit.every(AddCDCFile)
-    protocol = commit.first(Protocol) or state.protocol
+    _, protocol = state.definition(commit)
     if not changes or protocol is None:
         return
     version = commit.version

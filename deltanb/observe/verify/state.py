@@ -25,10 +25,12 @@ from deltanb.actions import (
     Protocol,
     SetTransaction,
 )
+from deltanb.actions.data_files import num_records_of
 from deltanb.engines.arrow.deletion_vectors import vector_path
 from deltanb.errors import DeltaError
 from deltanb.log.lines import Line, decode_actions
 from deltanb.log.replay import canonical_path, file_key
+from deltanb.transaction.operations import TRANSACTION
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -48,23 +50,6 @@ class Live(msgspec.Struct, gc=False):
     rows: int | None
     deleted: int
     base_row_id: int | None
-
-
-class _Count(msgspec.Struct):
-    numRecords: int | None = None
-
-
-_count = msgspec.json.Decoder(_Count).decode
-
-
-def rows_of(stats: str | None) -> int | None:
-    """``numRecords`` of statistics; None where they do not say it."""
-    if not stats:
-        return None
-    try:
-        return _count(stats).numRecords
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
 
 
 @dataclass
@@ -109,6 +94,16 @@ class Commit:
         return next((action for action in self.small if isinstance(action, kind)), None)
 
     @cached_property
+    def added_keys(self) -> list[str]:
+        """Of each file in :attr:`adds`, what it reconciles by."""
+        return list(map(file_key, self.adds))
+
+    @cached_property
+    def removed_keys(self) -> list[str]:
+        """Of each file in :attr:`removes`, what it reconciles by."""
+        return list(map(file_key, self.removes))
+
+    @cached_property
     def info(self) -> CommitInfo:
         """Its commitInfo; an empty one where it has none."""
         return self.first(CommitInfo) or CommitInfo()
@@ -117,7 +112,7 @@ class Commit:
     def operation(self) -> str:
         """What it says that it is."""
         operation = self.info.operation
-        return operation if isinstance(operation, str) else "TRANSACTION"
+        return operation if isinstance(operation, str) else TRANSACTION
 
     @property
     def restores(self) -> bool:
@@ -153,6 +148,8 @@ class LogState:
     """The in-commit timestamp of the last commit."""
     modified: int = 0
     num_bytes: int = 0
+    num_vectors: int = 0
+    """Live files of which a vector deletes rows."""
     previous: dict[Metadata, int] = field(default_factory=dict)
     """Metadata that the table had, and the last version that had it."""
     vectors: set[str] = field(default_factory=set)
@@ -169,31 +166,33 @@ class LogState:
         files = snapshot.select_files(
             ["path", "size", "stats", "deletion_vector", "base_row_id"])
         for row in _records(files):
-            state.add(row, snapshot.version)
+            state.add(row, file_key(row), snapshot.version)
         for row in _records(snapshot.tombstones.select(["path", "deletion_vector"])):
             state.removed[file_key(row)] = -1
         state.txns = dict(snapshot.set_transactions)
         state.domains = {name: domain.configuration for name, domain in snapshot.domain_metadata.items()}
         return state
 
-    def add(self, file: Any, version: int) -> str:
-        """Let a file be part of the table; its key."""
-        key = file_key(file)
+    def add(self, file: Any, key: str, version: int) -> None:
+        """Let a file be part of the table."""
         vector = file.deletion_vector
         size = file.size or 0
-        replaced = self.live.get(key)
-        if replaced is not None:
-            self.num_bytes -= replaced.size
+        self._discount(self.live.get(key))
         path = key
         if vector is not None:
             path = canonical_path(file.path)
             self._name_vector(vector)
-        self.live[key] = Live(path, version, size, rows_of(file.stats), vector.cardinality if vector else 0,
-                              file.base_row_id)
+        deleted = vector.cardinality if vector else 0
+        self.live[key] = Live(path, version, size, num_records_of(file.stats), deleted, file.base_row_id)
         self.paths[path] = key
         self.removed.pop(key, None)
         self.num_bytes += size
-        return key
+        self.num_vectors += bool(deleted)
+
+    def _discount(self, file: Live | None) -> None:
+        if file is not None:
+            self.num_bytes -= file.size
+            self.num_vectors -= bool(file.deleted)
 
     def _name_vector(self, vector: Any) -> None:
         with suppress(DeltaError, ValueError):  # one that cannot be understood has its own finding
@@ -204,10 +203,9 @@ class LogState:
     def remove(self, key: str, version: int) -> Live | None:
         """Let a file be no part of the table any more; what it was."""
         file = self.live.pop(key, None)
-        if file is not None:
-            self.num_bytes -= file.size
-            if self.paths.get(file.path) == key:
-                del self.paths[file.path]
+        self._discount(file)
+        if file is not None and self.paths.get(file.path) == key:
+            del self.paths[file.path]
         self.removed[key] = version
         return file
 
@@ -235,6 +233,10 @@ class LogState:
         self.time = time if isinstance(time, int) else self.time
         self.modified = commit.modified or self.modified
         self.version = commit.version
+
+    def definition(self, commit: Commit) -> tuple[Metadata | None, Protocol | None]:
+        """Metadata and protocol behind a commit, before it is applied."""
+        return commit.first(Metadata) or self.metadata, commit.first(Protocol) or self.protocol
 
     def supports(self, feature: str) -> bool:
         """Whether the protocol has a feature."""

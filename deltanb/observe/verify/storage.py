@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.actions import decode_path
+from deltanb.actions.data_files import decode_path, statistics_of
+from deltanb.commands.rows.change_files import CHANGE_FOLDER
 from deltanb.engines.arrow import data_file, deletion_vectors, generated, statistics
 from deltanb.engines.arrow.constraints import Checker
 from deltanb.errors import (
@@ -31,6 +32,7 @@ from deltanb.observe.verify.report import Finding
 from deltanb.observe.verify.state import LogState
 from deltanb.options import options
 from deltanb.schema.column_mapping import mode_of
+from deltanb.schema.properties import DAY_MS
 from deltanb.store.paths import Inside, place_of
 from deltanb.text import formatting as units
 from deltanb.text.damage import what_is_wrong
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 20
 """Data files whose footers are read for ``sample``: the largest, and others spread over the rest."""
-CHANGE_FOLDER = "_change_data"
-DAY_MS = 86_400_000
 
 
 def check_listing(snapshot: Snapshot, state: LogState) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def _check_file(snapshot: Snapshot, row: Mapping[str, Any], values: _Values | No
     except (DeltaError, OSError) as error:
         yield kinds.FILE_UNREADABLE(f"{path} cannot be read: {what_is_wrong(error)}", version, path)
         return
-    stats = _statistics(row["stats"])
+    stats = statistics_of(row["stats"])
     counted = stats.get("numRecords")
     if isinstance(counted, int) and counted != rows:
         yield kinds.STATS_ROWS(f"{path} has {units.count(rows, 'row')}, and its statistics say {counted}",
@@ -154,14 +154,6 @@ def _check_file(snapshot: Snapshot, row: Mapping[str, Any], values: _Values | No
                                   f"{vector['cardinality']}", version, path)
     if values is not None:
         yield from values.check(row, stats)
-
-
-def _statistics(text: str | None) -> dict[str, Any]:
-    try:
-        parsed = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
 
 
 class _Values:

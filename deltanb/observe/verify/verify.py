@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.define.place import no_table
 from deltanb.errors import DeltaError, InvalidArgument
-from deltanb.log.checkpoint.names import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, commit_name
 from deltanb.log.lines import explain
 from deltanb.observe.verify import kinds, storage
@@ -97,7 +96,7 @@ class _Verification:
             raise InvalidArgument(f"start={start!r} and end={end!r} are no range of versions; the log has "
                                   f"{min(listed)} to {max(listed)}")
         self.findings: list[Finding] = []
-        self.omitted: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self.blind_spots: list[BlindSpot] = []
         self.isolation = Isolation()
         self.num_commits = 0
@@ -107,7 +106,7 @@ class _Verification:
         names = self.log.store.list_names(f"{LOG_FOLDER}/")
         names += self.log.store.list_names(STAGED_FOLDER + "/")
         derived = Derived(self.log, names, self.first, self.last)
-        state = self._begin(names)
+        state = self._begin(derived)
         self._walk(state, derived)
         self._take(derived.beside())
         self.isolation.judge(self.log, len(state.live))
@@ -117,33 +116,29 @@ class _Verification:
         return Verification(
             last_part(self.log.path), (self.first, self.last), self.num_commits, self.files,
             tuple(self.findings), tuple(self.blind_spots), _distinct(self.isolation.cycles),
-            tuple(sorted(self.omitted.items())), self.log)
+            tuple((kind, n - MAX_OF_KIND) for kind, n in sorted(self.counts.items()) if n > MAX_OF_KIND),
+            self.log)
 
     def _take(self, findings: Iterable[Finding]) -> None:
-        counts = Counter(finding.kind for finding in self.findings)
         for finding in findings:
-            counts[finding.kind] += 1
-            if counts[finding.kind] > MAX_OF_KIND:
-                self.omitted[finding.kind] += 1
-            else:
+            self.counts[finding.kind] += 1
+            if self.counts[finding.kind] <= MAX_OF_KIND:
                 self.findings.append(finding)
 
-    def _begin(self, names: list[str]) -> LogState:
+    def _begin(self, derived: Derived) -> LogState:
         """The state before the first commit that is looked at."""
         if self.first == 0:
             return LogState()
         before = self.first - 1
         earliest = min(self.statuses)
         if before < earliest:  # what came before is known from a checkpoint alone
-            known = [files.version for files in complete_checkpoints(names) if files.version >= earliest - 1]
+            known = [files.version for files in derived.complete if files.version >= earliest - 1]
             if not known:
-                self.blind_spots.append(BlindSpot(
-                    "commits-gone", (earliest,), commit_name(0), kinds.BLIND_SPOTS["commits-gone"]))
+                self.blind_spots.append(kinds.blind_spot("commits-gone", (earliest,), commit_name(0)))
                 return LogState(self.first - 1)
             before = min(known)
         if before > 0 and earliest > 0:
-            self.blind_spots.append(BlindSpot(
-                "commits-gone", (before,), commit_name(earliest - 1), kinds.BLIND_SPOTS["commits-gone"]))
+            self.blind_spots.append(kinds.blind_spot("commits-gone", (before,), commit_name(earliest - 1)))
         try:
             state = LogState.of(self.log.snapshot_at(before))
         except (DeltaError, OSError) as error:
@@ -181,20 +176,12 @@ class _Verification:
         self._take(check_commit(state, commit))
         self._take(apply_files(state, commit))
         state.apply(commit)
-        self.isolation.note(commit, self._survivors(state, commit))
+        self.isolation.note(commit, state.live.values())
         self._take(derived.at(state))
-
-    @staticmethod
-    def _survivors(state: LogState, commit: Commit) -> list[tuple[str, int]]:
-        """Files of earlier commits that are there behind an overwrite of everything."""
-        parameters = commit.info.operation_parameters
-        if not commit.removes or not isinstance(parameters, dict) or parameters.get("mode") != "Overwrite":
-            return []
-        return [(file.path, file.version) for file in state.live.values() if file.version < commit.version]
 
     def _files(self, state: LogState) -> None:
         if self.files == "none":
-            self.blind_spots.append(BlindSpot("data-files", (), "", kinds.BLIND_SPOTS["data-files"]))
+            self.blind_spots.append(kinds.blind_spot("data-files"))
             return
         try:
             snapshot = self.log.snapshot_at(self.last)
@@ -205,7 +192,7 @@ class _Verification:
                 "data-files", (self.last,), "", f"the table cannot be read: {error}"))
             return
         if self.files == "sample":
-            self.blind_spots.append(BlindSpot("data-files", (), "", kinds.BLIND_SPOTS["data-files"]))
+            self.blind_spots.append(kinds.blind_spot("data-files"))
 
 
 def _distinct(cycles: Iterable[Cycle]) -> tuple[Cycle, ...]:
