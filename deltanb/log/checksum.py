@@ -102,12 +102,27 @@ def read_checksum(store: LogStore, version: int) -> Checksum | None:
     """The checksum of a version, or None if it is absent or not one."""
     name = checksum_name(version)
     try:
-        return _parse(json.loads(store.read(name)))
+        data = store.read(name)
     except FileNotFoundError:
         return None
-    except Exception as error:  # it is optional, whatever is in it
-        logger.warning("%s is ignored: %s", name, what_is_wrong(error))
+    except Exception as error:
+        _ignored(name, error)
         return None
+    return parse_checksum(data, name)
+
+
+def parse_checksum(data: bytes, name: str) -> Checksum | None:
+    """The content of a checksum's file, or None if it is not one."""
+    try:
+        return _parse(json.loads(data))
+    except Exception as error:
+        _ignored(name, error)
+        return None
+
+
+def _ignored(name: str, error: Exception) -> None:
+    """It is optional, whatever is in it."""
+    logger.warning("%s is ignored: %s", name, what_is_wrong(error))
 
 
 def read_tally(store: LogStore, version: int, may_have_vectors: bool = True) -> Tally | None:

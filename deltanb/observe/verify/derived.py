@@ -16,7 +16,7 @@ from deltanb.errors import DeltaError
 from deltanb.log import checksum as checksums
 from deltanb.log.checkpoint.names import complete_checkpoints, parse_name
 from deltanb.log.checkpoint.read import open_checkpoint
-from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER
+from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
 from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed_actions, file_key, key_array
 from deltanb.log.segment import checksum_name
@@ -55,6 +55,10 @@ class Derived:
             self.checkpoints.setdefault(files.version, []).append(files)
         self.passed_over = sorted({files.version for files in inside[MAX_CHECKPOINTS:]})
         self.rows = 0
+        numbered = {version: checksum_name(version) for version in range(max(0, first - 1), last + 1)}
+        listed = {version: name for version, name in numbered.items() if name in self.names}
+        self._checksums = zip(listed, FolderCommits(self.store).read_many(listed), strict=True)
+        """Read ahead in the order of versions, as commits are: each by itself would wait for the store."""
 
     def at(self, state: LogState) -> Iterator[Finding]:
         """What is said of a version; ``state`` is what its commits give."""
@@ -82,7 +86,8 @@ class Derived:
     # -- checksums --------------------------------------------------------------------------------------
 
     def _checksum(self, state: LogState, name: str) -> Iterator[Finding]:
-        checksum = checksums.read_checksum(self.store, state.version)
+        data = next((data for version, data in self._checksums if version == state.version), None)
+        checksum = None if data is None else checksums.parse_checksum(data, name)
         if checksum is None:
             yield kinds.CHECKSUM_UNREADABLE(f"{name} cannot be read", state.version, name)
             return

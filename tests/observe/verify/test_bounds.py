@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import cProfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deltanb as dn
+from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add, remove
 
 FEW, MANY = 300, 1_200
@@ -79,3 +81,30 @@ def test_what_is_not_compared_is_said() -> None:
     (spot,) = [spot for spot in report.blind_spots if spot.kind == "windows"]
     assert spot.versions[0] > 20 and len(spot.versions) > 300
     assert dict(report.omitted)["conflict-passed"] > 200
+
+
+def test_checksums_are_read_as_commits_are_many_at_a_time(tmp_path: Path) -> None:
+    """In a bucket each request waits: none is made for one version alone."""
+
+    class Store(LocalStore):
+        asked = 0
+
+        def read(self, name: str) -> bytes:
+            self.asked += name.endswith(".crc")
+            return super().read(name)
+
+        def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
+            yield from map(super().read, names)
+
+    table = dn.create(tmp_path / "table", {"id": [1]})
+    for n in range(5):
+        table.append({"id": [n]})
+    dn.flush()
+    assert len(list((tmp_path / "table/_delta_log").glob("*.crc"))) == 6
+    store = Store(str(tmp_path / "table"))
+    assert dn.verify(store, files="none").is_sound
+    assert store.asked == 0
+    damaged = tmp_path / "table/_delta_log/00000000000000000003.crc"
+    damaged.write_text(damaged.read_text().replace('"numFiles":4', '"numFiles":9'))
+    findings = dn.verify(store, files="none").findings
+    assert [(finding.kind, finding.versions) for finding in findings] == [("checksum-differs", (3,))]
