@@ -101,6 +101,11 @@ class LogReader:
         """Whether there is a table, according to the store."""
         return self.update().version >= 0
 
+    @property
+    def seen_by_others(self) -> LogReader:
+        """The log without the statements of an open transaction: itself, but where there are some."""
+        return self
+
     # -- snapshots ------------------------------------------------------------------------------
 
     @property

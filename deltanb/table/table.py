@@ -277,7 +277,8 @@ class DeltaTable(Displayable, Askable, Aliases):
         """Whether the table is sound: what its log proves, what is possible, and what no log can tell.
 
         Arguments, result and errors are those of :func:`deltanb.verify`, which also takes a table that is too
-        damaged to be opened. A table pinned to a version is verified up to it.
+        damaged to be opened. A table pinned to a version is verified up to it; in a transaction it is the
+        table as others see it, since statements have row ids and times only once they are committed.
 
         >>> import deltanb as dn
         >>> dn.create("geese", {"name": ["Gus"]}).verify(files="all").findings
@@ -285,7 +286,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         """
         if self._version is not None:
             end = self._version if end is None else min(end, self._version)
-        return upper.verify_log(self.log, start, end, files)
+        return upper.verify_log(self.log.seen_by_others, start, end, files)
 
     @reads_log
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:

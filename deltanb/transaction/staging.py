@@ -248,6 +248,11 @@ class StagedLog(DeltaLog):
         self._reader: OptimisticTransaction | None = None
         self._install(self.base._state)
 
+    @property
+    def seen_by_others(self) -> DeltaLog:
+        """The table's own log."""
+        return self.below
+
     def start_transaction(
         self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,
     ) -> OptimisticTransaction:

@@ -31,7 +31,8 @@ ROWS = {"id": [1, 2], "v": ["a", "b"]}
 MORE = {"id": [3], "v": ["c"]}
 PROPERTIES = {"delta.constraints.v": "id < 100", "delta.dataSkippingNumIndexedCols": "1", "v": "any"}
 NEEDED = {Does.READS_VERSIONS: {"delta.enableChangeDataFeed": True},
-          Does.DEFINES: {"delta.columnMapping.mode": "name"}}
+          Does.DEFINES: {"delta.columnMapping.mode": "name"},
+          Does.READS_LOG: {"delta.enableRowTracking": True, "delta.enableInCommitTimestamps": True}}
 
 
 # -- the kinds -------------------------------------------------------------------------------------------
@@ -243,6 +244,19 @@ def test_a_method_does_what_is_declared(
         assert home.version != before
     else:
         assert home.version != before
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, "verify") for kind in MAKERS if "verify" in declared(kind)])
+def test_a_verification_is_of_what_is_committed(kind: type[Any], name: str, home: Home) -> None:
+    """Statements get row ids and times when they are committed: before, they are no fault of the log."""
+    home.table.append(MORE)
+    home.table.delete("id = 1")
+    for files in ("none", "sample", "all"):
+        report = home.table.verify(files=files)
+        assert report.proved == () and report.versions == (0, home.version)
+    home.end()
+    assert home.itself.verify(files="all").is_sound
 
 
 REFUSED = {
