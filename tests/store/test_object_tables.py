@@ -532,3 +532,16 @@ def test_many_files_are_read_at_a_time(s3_server: S3Server, bucket: str) -> None
     most = 1 + 2 + 1  # the log, 32 files by 16 at a time, and one more for those that were late
     assert fewest(s3_server, table.to_arrow, most) <= most
     assert ids(table) == list(range(32))
+
+
+def test_a_verification_waits_for_many_commits_at_a_time(table: dn.DeltaTable, s3_server: S3Server) -> None:
+    for n in range(20):
+        table.append({"id": [n], "p": ["a"]})
+    table.delete("id = 3")
+    dn.flush()
+    opened = opened_anew(table, s3_server)
+    s3_server.requests.clear()
+    report = opened.verify(files="none")
+    assert report.is_sound and report.num_commits == 22
+    assert rounds(s3_server.requests) < report.num_commits
+    assert opened.verify(files="all").is_sound
