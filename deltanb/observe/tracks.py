@@ -174,15 +174,31 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
             info = line.commitInfo
     operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
     stream = stream_of(info.get("operationParameters"))
-    user = writer_of(info.get("userName"), info.get("engineInfo"))
+    writer = name_writer(info)
+    user = writer_of(info.get("userName"), info.get("engineInfo")) if stream else None
     return Track(
         version=version, read_version=whole_number(info.get("readVersion")), operation=operation,
-        writer=stream or user, user=user if stream else None,
+        writer=writer, user=user,
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
         time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
         txn_id=info.get("txnId"), predicate=predicate_of(info.get("operationParameters")),
     )
+
+
+def name_writer(info: Mapping[str, Any]) -> str:
+    """Who wrote a commit, from the fields of its commitInfo: the stream, else the user, else the engine
+    without its version, else the client of an old deltalake.
+
+    >>> name_writer({"userName": "etl-b", "engineInfo": "deltanb/1"})
+    'etl-b'
+    >>> name_writer({"engineInfo": "deltanb/1"})
+    'deltanb'
+    >>> name_writer({"clientVersion": "delta-rs.0.17.0"}), name_writer({})
+    ('delta-rs', 'unknown writer')
+    """
+    return stream_of(info.get("operationParameters")) or writer_of(
+        info.get("userName"), info.get("engineInfo") or info.get("clientVersion"))
 
 
 def writer_of(user: Any, engine: Any) -> str:

@@ -333,9 +333,9 @@ def _commit(
     winners = range(read + 1, version)
     try:
         recorded = recorder.transaction(version, read, attempt)
-        verdicts = _verdicts(recorder, recorded.current, winners, levels, rules)
+        verdicts = verdicts_of(recorder, recorded.current, winners, levels, rules)
     except DeltaError as error:
-        reason = LevelVerdict(unknown=_reason(error))
+        reason = LevelVerdict(unknown=reason_of(error))
         return Replayed(**about, read_version=read, winners=len(winners),
                         verdicts=(reason,) * len(levels))
     return Replayed(**about, read_version=read, winners=len(winners), verdicts=verdicts,
@@ -352,24 +352,30 @@ def _lost(
         verdicts: tuple[LevelVerdict, ...] = (LevelVerdict(unknown=unknown),) * len(levels)
     else:
         try:
-            verdicts = _verdicts(recorder, attempt.prepared, winners, levels, rules)
+            verdicts = verdicts_of(recorder, attempt.prepared, winners, levels, rules)
         except DeltaError as error:
-            verdicts = (LevelVerdict(unknown=_reason(error)),) * len(levels)
+            verdicts = (LevelVerdict(unknown=reason_of(error)),) * len(levels)
     return Replayed(None, attempt.version, attempt.read_version, attempt.operation, attempt.writer,
                     len(winners), verdicts, attempt.kind, " OR ".join(attempt.reads) or "nothing",
                     txn_id=attempt.txn_id)
 
 
-def _reason(error: DeltaError) -> str:
+def reason_of(error: DeltaError | OSError) -> str:
+    """Why a recorded commit cannot be judged, in one line."""
     if isinstance(error, VersionNotFound):
         return "the log before it was cleaned up"
-    return error.message.split("\n", 1)[0]
+    return getattr(error, "message", str(error)).split("\n", 1)[0]
 
 
-def _verdicts(
+def verdicts_of(
     recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
     levels: Sequence[str | None], rules: Sequence[Rule],
 ) -> tuple[LevelVerdict, ...]:
+    """The verdict on a restored transaction under each level, None for its own, against winners in order.
+
+    Raises:
+        DeltaError: a winner cannot be read.
+    """
     isolations = [current.isolation if level is None else _isolation_under(current, level)
                   for level in levels]
     by_isolation: dict[str, LevelVerdict] = {}

@@ -158,11 +158,16 @@ def _read_timestamp(text: str, data_type: pa.DataType) -> datetime:
     local = datetime(year, month, day, hour, minute, second, micros)
     if data_type.tz is None:  # Spark drops a zone that an unzoned timestamp's text carries
         return local
-    zone = _read_zone(match[8]) if match[8] else UTC
+    zone = read_zone(match[8]) if match[8] else UTC
     return local.replace(tzinfo=zone).astimezone(UTC)
 
 
-def _read_zone(text: str) -> Any:
+def read_zone(text: str) -> Any:
+    """A time zone from its name or its offset; ValueError where there is none.
+
+    >>> read_zone("+01:00"), read_zone("UTC")
+    (datetime.timezone(datetime.timedelta(seconds=3600)), datetime.timezone.utc)
+    """
     if text in ("Z", "UTC", "GMT"):
         return UTC
     match = _ZONE.fullmatch(text)

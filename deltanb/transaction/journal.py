@@ -21,9 +21,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from deltanb.actions import AddCDCFile, AddFile, RemoveFile
 from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.ids import note_made
+from deltanb.transaction.operations import TAKES_FILES
 from deltanb.transaction.reads import Scan
 from deltanb.transaction.runs import Run, running
 from deltanb.transaction.steps import Lost
@@ -60,8 +62,9 @@ class Attempt:
     ``newest`` is the last version that this process had committed when it ended. ``prepared`` is the whole
     transaction where it failed; it can be checked by other rules later. ``stats`` has its numbers, without
     actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
-    one. Beyond :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``;
-    ``is_whole`` is False then. ``hook_failures`` are the hooks that failed after it committed.
+    one. ``time`` is when it was prepared, in epoch milliseconds. Of one that failed, ``rule`` is the conflict
+    rule that ended it, and ``written`` the bytes of the files that it had written. Beyond
+    :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``; ``is_whole`` is False then. ``hook_failures`` are the hooks that failed after it committed.
     """
 
     txn_id: str
@@ -85,6 +88,9 @@ class Attempt:
     stats: CommitStats | None = None
     run: Run | None = None
     hook_failures: tuple[HookFailure, ...] = ()
+    time: int | None = None
+    rule: str | None = None
+    written: int | None = None
 
     @property
     def tries(self) -> int:
@@ -129,12 +135,14 @@ class Journal(deque[Attempt]):
             return
         lost = tuple(_race(step) for step in txn.attempts)
         last = lost[-1].version if lost else txn.read_version + 1
+        rule = None
         if txn.committed is not None:
             last = txn.committed.version
             if last == 0 and current.metadata_changed:
                 note_made(txn.log.place_of_ids(current.metadata))
         elif txn.conflict is not None:
-            last = txn.conflict.version
+            last, rule = txn.conflict.version, txn.conflict.rule
+        has_failed = txn.status == "failed"
         global _last_version
         with self._lock:
             if txn.committed is not None:
@@ -150,8 +158,9 @@ class Journal(deque[Attempt]):
                 scans=tuple(Scan(scan.sql, partitions=scan.partitions) for scan in current.reads.scans),
                 read_whole_table=current.reads.whole_table, app_ids=current.reads.app_ids,
                 changes_data=bool(current.operation.changes_data), newest=self._newest,
-                prepared=current.replace(_lines=None) if txn.status == "failed" else None,
-                run=running.get(),
+                prepared=current.replace(_lines=None) if has_failed else None,
+                run=running.get(), time=current.commit_info.timestamp, rule=rule,
+                written=_bytes_written(current) if has_failed else None,
             ))
 
     def complete(self, stats: CommitStats) -> None:
@@ -216,3 +225,17 @@ def journal_of(log: LogReader) -> Journal:
 def _race(step: Lost) -> LostRace:
     info = step.winner.commit_info
     return LostRace(step.version, step.winner.operation, info.user_name)
+
+
+def _bytes_written(current: CurrentTransaction) -> int:
+    """The bytes of the data files, vectors and change files that a transaction has written for its commit."""
+    if current.operation.name in TAKES_FILES:
+        return 0
+    before = {action.path for action in current.actions if isinstance(action, RemoveFile)}
+    total = 0
+    for action in current.actions:
+        if isinstance(action, AddCDCFile) or (isinstance(action, AddFile) and action.path not in before):
+            total += action.size or 0
+        elif isinstance(action, AddFile) and action.deletion_vector is not None:
+            total += action.deletion_vector.size_in_bytes or 0
+    return total

@@ -44,6 +44,8 @@ PRESERVED = "delta.rowTracking.preserved"
 RECOMMITS_FILES = frozenset({
     BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", DROP_FEATURE, TRANSACTION})
 """Operations that may add files with the deletion vectors they have already."""
+TAKES_FILES = frozenset({BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", "CONVERT"})
+"""Operations whose commits name files that were written before, by others."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,345 @@
+"""Who met whom: transactions that ran at the same time, each pair with its outcome.
+
+What lives here: :func:`meet`, which goes through a history and the journal of this process. A commit of
+version v that read version r met the commits r+1 to v-1; one that failed met those up to its winner.
+What it does not know: how a recorded commit becomes a transaction again (``recorded``), the rules, how
+meetings are counted or drawn.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltanb.errors import ConcurrentWriteException, DeltaError, InvalidArgument, MaxCommitRetriesExceeded
+from deltanb.log.history import whole_number
+from deltanb.observe.recorded import Recorder
+from deltanb.observe.tracks import MAX_NAME, name_writer
+from deltanb.observe.verify.kinds import BLIND_SPOTS
+from deltanb.observe.verify.report import BlindSpot
+from deltanb.observe.what_if import LEVELS, LevelVerdict, reason_of, verdicts_of
+from deltanb.sql.coercion import read_zone
+from deltanb.text import formatting as units
+from deltanb.text.safe_text import shown
+from deltanb.transaction.conflict_rules import RULES
+from deltanb.transaction.journal import Attempt, journal_of
+
+if TYPE_CHECKING:
+    from deltanb.log.history import History, HistoryEntry
+    from deltanb.log.reader import LogReader
+
+MAX_MEETINGS = 200_000
+"""Meetings of a history, all in all: of commits that met more, the nearest ones are taken. Each is some 150
+bytes and one check of the rules."""
+MIN_WINDOW = 20  # the nearest commits that each commit is held against in any case
+UNKNOWN_OPERATION = "not recorded"
+
+OUTCOMES = {
+    "failed": "the later one failed: the rule ended it at this commit",
+    "would fail": "the later one landed, but the rule ends it at this commit",
+    "passed": "no rule objects: the later one went on behind this commit",
+    "not reached": "the later one had failed before, or would have",
+    "unknown": "what the later one read or wrote cannot be restored",
+}
+"""How meetings end, and what that means."""
+
+SPOTS = {
+    **{kind: BLIND_SPOTS[kind] for kind in ("read-version", "reads", "windows")},
+    "gone": "these commits are no longer in the log, or not in this history: who met them is not counted",
+    "unreadable": "these cannot be restored from the log, so no rule was asked about them",
+    "impossible-window": "the version they say they read is not before their own",
+    "journal": "only this process knows its failed commits: no log records those of others",
+}
+"""What is not known of meetings, by the stable code of the blind spot."""
+
+LOSSES = {rule.exception.kind for rule in RULES if rule.exception is not None} | {
+    ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind}
+"""The codes of errors by which a transaction fails because of another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One side of a meeting.
+
+    ``version`` is the version it committed, None if it failed; ``time`` its commit in epoch milliseconds, or
+    when the failed one was prepared, None if that is not recorded.
+    """
+
+    writer: str
+    operation: str
+    version: int | None = None
+    time: int | None = None
+    txn_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two transactions that ran at the same time: ``winner`` landed while ``loser`` was under way.
+
+    ``outcome`` is one of :data:`OUTCOMES`. ``rule`` is the conflict rule that ended the loser or would have;
+    the error's code where it failed by no rule. ``hour`` is the hour of the day (0 to 23) of the loser's
+    time, None if that is unknown. ``wasted`` counts the bytes that a failed one had written, None where the
+    journal does not know.
+    """
+
+    winner: Contender
+    loser: Contender
+    outcome: str
+    rule: str = ""
+    hour: int | None = None
+    wasted: int | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the later one failed at this meeting."""
+        return self.outcome == "failed"
+
+
+@dataclass(frozen=True)
+class Meetings(Sequence[Meeting]):
+    """The meetings of a history, by the later one's time of arrival.
+
+    ``isolation`` is the level the rules were asked at, None for the level of each commit. ``num_commits``
+    counts the commits looked at, ``num_raced`` those of them that met others, ``num_failed`` the failed
+    transactions known. ``blind_spots`` say what is not known, and of which versions.
+    """
+
+    table: str
+    meetings: tuple[Meeting, ...]
+    num_commits: int
+    num_raced: int
+    num_failed: int
+    isolation: str | None = None
+    zone: str = "UTC"
+    blind_spots: tuple[BlindSpot, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.meetings)
+
+    def __iter__(self) -> Iterator[Meeting]:
+        return iter(self.meetings)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.meetings[at]
+
+
+def meet(
+    history: History, isolation: str | None = None, zone: str | dt.tzinfo = "UTC", check: bool = True,
+) -> Meetings:
+    """The meetings in a history, and those of transactions that failed in this process.
+
+    Args:
+        history: of a table; commits left out of it are met by nobody.
+        isolation: the level at which rules are asked, in place of each commit's own.
+        zone: the time zone of ``hour``: a name like ``Europe/Berlin``, an offset like ``+01:00``, or a
+            ``tzinfo``.
+        check: whether rules are asked about commits that landed; if not, these have ``passed``.
+
+    Raises:
+        InvalidArgument: a history without a log, a level that does not exist, or no time zone.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("swans", {"name": ["Leda"], "age": [3]})
+    >>> txn = table.start_transaction()
+    >>> removed = [file.remove() for file in txn.filter_files("age = 3")]
+    >>> table.append({"name": ["Zeus"], "age": [1]})
+    <CommandResult WRITE, ✓ committed v1, in this process>
+    >>> txn.commit(removed, "DELETE")
+    Traceback (most recent call last):
+        ...
+    deltanb.errors.ConcurrentAppendException: ...
+    >>> [(one.winner.operation, one.loser.operation, one.outcome, one.rule) for one in meet(table.history())]
+    [('WRITE', 'DELETE', 'failed', 'append')]
+    """
+    if history.log is None:
+        raise InvalidArgument("this history was made by hand and knows no table; take table.history()")
+    if isolation is not None and isolation not in LEVELS:
+        raise InvalidArgument(f"isolation={shown(isolation)} is none of {', '.join(LEVELS)}")
+    return _Walk(history, isolation, zone_of(zone), check).run()
+
+
+def zone_of(zone: str | dt.tzinfo) -> dt.tzinfo:
+    """A time zone from its name or offset.
+
+    Raises:
+        InvalidArgument: none.
+
+    >>> zone_of("+02:00")
+    datetime.timezone(datetime.timedelta(seconds=7200))
+    """
+    if isinstance(zone, dt.tzinfo):
+        return zone
+    try:
+        known: dt.tzinfo = read_zone(zone)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"zone={shown(zone)} is no time zone; write it like 'Europe/Berlin' or '+01:00'") from None
+    return known
+
+
+class _Walk:
+    """One way through a history, from old read versions to new ones, as the recorder is fastest."""
+
+    def __init__(self, history: History, isolation: str | None, zone: dt.tzinfo, check: bool) -> None:
+        assert history.log is not None
+        self.history, self.isolation, self.zone, self.check = history, isolation, zone, check
+        self.entries = {entry.version: entry for entry in history}
+        self.recorder = _recorder(history.log)
+        self.attempts = list(journal_of(history.log))
+        self.contenders: dict[int, Contender] = {}
+        self.spots: dict[str, set[int]] = {kind: set() for kind in SPOTS}
+        self.reasons: dict[str, str] = {}
+
+    def run(self) -> Meetings:
+        """All meetings, those of commits and those of failed transactions."""
+        windows = sorted(self._windows())
+        failed = [attempt for attempt in self.attempts
+                  if attempt.outcome == "failed" and attempt.version in self.entries
+                  and (attempt.rule is not None or attempt.kind in LOSSES)]
+        limit = max(MIN_WINDOW, MAX_MEETINGS // max(1, len(windows) + len(failed)))
+        landed = {attempt.txn_id: attempt for attempt in self.attempts
+                  if attempt.outcome == "committed" and attempt.is_whole}
+        rows: list[tuple[int, bool, list[Meeting]]] = []
+        for read, version in windows:
+            known = landed.get(str(self.entries[version].txn_id))
+            rows.append((version, True, self._committed(read, version, limit, known)))
+        rows += [(attempt.version, False, self._failed(attempt, limit)) for attempt in failed]
+        rows.sort(key=lambda row: row[:2])
+        return Meetings(
+            _name(self.history), tuple(one for *_, some in rows for one in some), len(self.entries),
+            len(windows), len(failed), self.isolation, str(self.zone), tuple(self._blind_spots()))
+
+    def _windows(self) -> Iterator[tuple[int, int]]:
+        """The version read and the version committed, of each commit that others came before."""
+        for version, entry in self.entries.items():
+            read = whole_number(entry.read_version)
+            if version == 0:  # the first commit meets nobody
+                continue
+            if read is None:
+                self.spots["read-version"].add(version)
+            elif read >= version:
+                self.spots["impossible-window"].add(version)
+            elif version - read > 1:
+                yield read, version
+
+    def _range(self, read: int, end: int, limit: int, version: int) -> Sequence[int]:
+        """The versions behind ``read`` and before ``end`` that count, at most ``limit`` of them."""
+        first = max(read + 1, end - limit)
+        if first > read + 1:
+            self.spots["windows"].add(version)
+        return range(first, end)
+
+    def _committed(self, read: int, version: int, limit: int, attempt: Attempt | None) -> list[Meeting]:
+        loser = self._contender(version)
+        assert loser is not None
+        winners = self._range(read, version, limit, version)
+        base = winners[0] - 1  # what it read, but for a window that is cut off
+        verdict = self._verdict(base, version, winners, attempt) if self.check else LevelVerdict()
+        return list(self._pairs(loser, winners, verdict, "would fail"))
+
+    def _verdict(
+        self, read: int, version: int, winners: Sequence[int], attempt: Attempt | None
+    ) -> LevelVerdict:
+        try:
+            recorded = self.recorder.transaction(version, read, attempt)
+            if recorded.is_assumed:
+                self.spots["reads"].add(version)
+            return verdicts_of(self.recorder, recorded.current, winners, (self.isolation,), RULES)[0]
+        except (DeltaError, OSError) as error:
+            self.spots["unreadable"].add(version)
+            self.reasons.setdefault("unreadable", reason_of(error))
+            return LevelVerdict(unknown=reason_of(error))
+
+    def _failed(self, attempt: Attempt, limit: int) -> list[Meeting]:
+        loser = Contender(writer_of_attempt(attempt), _operation(attempt.operation), None, attempt.time,
+                          attempt.txn_id)
+        winners = self._range(attempt.read_version, attempt.version + 1, limit, attempt.version)
+        verdict = LevelVerdict(rule=attempt.rule or str(attempt.kind), version=attempt.version)
+        return list(self._pairs(loser, winners, verdict, "failed", attempt.written))
+
+    def _pairs(
+        self, loser: Contender, winners: Iterable[int], verdict: LevelVerdict, ended: str,
+        wasted: int | None = None,
+    ) -> Iterator[Meeting]:
+        hour = _hour(loser.time, self.zone)
+        has_ended = False
+        for version in winners:
+            winner = self._contender(version)
+            if winner is None:
+                self.spots["gone"].add(version)
+            if verdict.unknown:
+                outcome = "unknown"
+            elif verdict.version == version:
+                outcome, has_ended = ended, True
+            else:
+                outcome = "not reached" if has_ended else "passed"
+            is_end = outcome == ended
+            if winner is not None:
+                yield Meeting(winner, loser, outcome, verdict.rule if is_end else "", hour,
+                              wasted if is_end else None)
+
+    def _contender(self, version: int) -> Contender | None:
+        """The side of a commit; None if the history does not have it."""
+        known = self.contenders.get(version)
+        if known is None and (entry := self.entries.get(version)) is not None:
+            known = self.contenders[version] = Contender(
+                writer_of_entry(entry), _operation(entry.operation), version, entry.timestamp,
+                None if entry.txn_id is None else str(entry.txn_id))
+        return known
+
+    def _blind_spots(self) -> Iterator[BlindSpot]:
+        missing: Mapping[str, str] = {
+            "read-version": "commitInfo.readVersion", "reads": "commitInfo.operationParameters.predicate"}
+        for kind, versions in self.spots.items():
+            if versions:
+                why = f": {self.reasons[kind]}" if kind in self.reasons else ""
+                yield BlindSpot(kind, tuple(sorted(versions)), missing.get(kind, ""), SPOTS[kind] + why)
+        yield BlindSpot("journal", (), "", SPOTS["journal"])
+
+
+def _recorder(log: LogReader) -> Recorder:
+    """A recorder of a log that may be damaged: then its newest version cannot be read, but older ones can."""
+    try:
+        return Recorder(log)
+    except (DeltaError, OSError):
+        return Recorder(log, num_files=0)
+
+
+def _name(history: History) -> str:
+    try:
+        return history.table
+    except (DeltaError, OSError):
+        assert history.log is not None
+        return units.name_of(history.log.path)
+
+
+def writer_of_entry(entry: HistoryEntry) -> str:
+    """Who wrote a commit of a history, by the name that all views give."""
+    return name_writer({
+        "userName": entry.user_name, "engineInfo": entry.engine_info,
+        "operationParameters": entry.operation_parameters, "clientVersion": entry.extra.get("clientVersion")})
+
+
+def writer_of_attempt(attempt: Attempt) -> str:
+    """Who tried to commit, by the same name."""
+    stats, prepared = attempt.stats, attempt.prepared
+    info = prepared.commit_info if prepared is not None else stats.info if stats is not None else None
+    return name_writer({
+        "userName": attempt.writer, "engineInfo": "deltanb",
+        "operationParameters": None if info is None else info.operation_parameters})
+
+
+def _operation(name: Any) -> str:
+    return units.fit(units.clean(name or UNKNOWN_OPERATION), MAX_NAME)
+
+
+def _hour(time: Any, zone: dt.tzinfo) -> int | None:
+    """The hour of the day of a time in epoch milliseconds; None for what is no time."""
+    if not isinstance(time, int) or isinstance(time, bool):
+        return None
+    try:
+        return dt.datetime.fromtimestamp(time / 1000, zone).hour
+    except (OverflowError, OSError, ValueError):
+        return None
