@@ -64,7 +64,8 @@ class Attempt:
     actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
     one. ``time`` is when it was prepared, in epoch milliseconds. Of one that failed, ``rule`` is the conflict
     rule that ended it, and ``written`` the bytes of the files that it had written. Beyond
-    :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``; ``is_whole`` is False then. ``hook_failures`` are the hooks that failed after it committed.
+    :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``; ``is_whole`` is False then.
+    ``hook_failures`` are the hooks that failed after it committed.
     """
 
     txn_id: str
