@@ -53,9 +53,9 @@ class Engine(Protocol):
         """
 
     def first(
-        self, txn: OptimisticTransaction, files: FileScan, where: str, said: str
+        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, label: str
     ) -> dict[str, Any] | None:
-        """A live row of the files for which SQL is TRUE, by column; ``said`` is that SQL in errors."""
+        """A live row for which the condition is TRUE, by column; ``label`` is what errors call it."""
 
     def survivors(
         self, txn: OptimisticTransaction, touched: Sequence[TouchedFile], condition: Condition

@@ -25,6 +25,7 @@ from deltanb.query.statement import Reference, Statement
 from deltanb.schema.types import INTEGERS, PrimitiveType, StructType, backticked
 from deltanb.sql import predicates
 from deltanb.sql.literals import text_literal
+from deltanb.sql.predicates import Predicate
 
 MAX_DIGITS = 15  # that a double keeps, however it was read
 _OPERATORS: dict[type, str] = {
@@ -41,15 +42,15 @@ _PLAIN_KINDS = ("", "INNER", "CROSS", "SEMI", "ANTI", "OUTER")
 class Pushed:
     """What a query says of one of its tables."""
 
-    conditions: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[tuple[Predicate, str], ...] = ()
     """Conditions in the predicate language, each with its text in the query."""
     not_used: tuple[tuple[str, str], ...] = ()
     """Texts of the query that say something of the table and were not used, each with the reason."""
 
     @property
-    def where(self) -> str | None:
+    def where(self) -> Predicate | None:
         """All conditions as one."""
-        return " AND ".join(ours for ours, _ in self.conditions) or None
+        return predicates.all_of([ours for ours, _ in self.conditions])
 
 
 class _NotUsed(Exception):
@@ -81,7 +82,7 @@ def pushed(
 def _conditions_of(
     where: exp.Expression, sources: _Sources, values: Mapping[str, Any], is_utc: bool
 ) -> Iterator[tuple[Reference, Pushed]]:
-    taken: dict[Reference, list[tuple[str, str]]] = {one: [] for one in sources.tables}
+    taken: dict[Reference, list[tuple[Predicate, str]]] = {one: [] for one in sources.tables}
     left: dict[Reference, list[tuple[str, str]]] = {one: [] for one in sources.tables}
     for part in _conjuncts(where.this):
         text = part.sql(dialect=sources.statement.dialect)
@@ -92,8 +93,9 @@ def _conditions_of(
             continue
         (one,) = about
         try:
-            ours = _Translation(sources, one, values, is_utc).condition(part)
-            predicates.parse(ours, sources.schemas[one]).to_expression()
+            ours = predicates.parse(
+                _Translation(sources, one, values, is_utc).condition(part), sources.schemas[one])
+            ours.to_expression()
         except (_NotUsed, DeltaError) as reason:
             left[one].append((text, str(reason)))
         else:

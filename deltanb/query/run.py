@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
 
 PREFIX = "__deltanb_"
 """Begins the names by which engines know the tables of a query: no user's name begins so."""
@@ -46,7 +47,7 @@ class Source:
     files: pa.Table | None = None
     columns: tuple[str, ...] | None = None
     """Columns that are asked for; None for all."""
-    where: str | None = None
+    where: Predicate | None = None
     """What every row that is asked for satisfies."""
 
 
@@ -122,7 +123,7 @@ def _explanation_of(one: Reference, source: Source, conditions: Pushed) -> ScanE
     idle = [Condition(text, None, reason=reason) for text, reason in conditions.not_used]
     shown = explain(source.snapshot, source.where, name=one.text if len(one.parts) == 1 else one.parts[-1],
                    not_used=idle)
-    texts = dict(conditions.conditions)
+    texts = {ours.sql: text for ours, text in conditions.conditions}
     return replace(
         shown, where=" AND ".join(texts.values()) or None,
         conditions=tuple(replace(c, sql=texts.get(c.sql, c.sql)) for c in shown.conditions),

@@ -203,11 +203,16 @@ def parse(sql: Where | Predicate, schema: StructType | pa.Schema) -> Predicate:
         schema = from_arrow(schema)
     if isinstance(sql, Predicate):
         return sql if sql.schema is None or sql.schema == schema else _parse(sql.sql, schema)
-    return _parse(text_of(sql, lambda: schema), schema)
+    text = text_of(sql, lambda: schema)
+    return (_parse if type(text) is str else _parse_anew)(text, schema)  # trees are too large to be kept
 
 
 @lru_cache(maxsize=256)
 def _parse(sql: str, schema: StructType) -> Predicate:
+    return _parse_anew(sql, schema)
+
+
+def _parse_anew(sql: str, schema: StructType) -> Predicate:
     from deltanb.sql.resolver import Resolver  # late: it loads the SQL parser
     from deltanb.sql.syntax import syntax, too_deep
 
@@ -222,7 +227,7 @@ def _parse(sql: str, schema: StructType) -> Predicate:
         expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
     except RecursionError:
         raise too_deep(sql) from None
-    return Predicate(sql, expression, schema)
+    return Predicate(str(sql), expression, schema)
 
 
 def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) -> Value:
@@ -242,11 +247,16 @@ def parse_value(sql: str, schema: StructType, target: DataType | pa.DataType) ->
         raise InvalidPredicate(
             f"a value is SQL text, not {type(sql).__name__}: {sql!r:.80}; write 'NULL', '1' or "
             "\"'text'\"", predicate=str(sql))
-    return _parse_value(sql, schema, target if isinstance(target, pa.DataType) else arrow_type(target))
+    kind = target if isinstance(target, pa.DataType) else arrow_type(target)
+    return (_parse_value if type(sql) is str else _parse_value_anew)(sql, schema, kind)
 
 
 @lru_cache(maxsize=256)
 def _parse_value(sql: str, schema: StructType, target: pa.DataType) -> Value:
+    return _parse_value_anew(sql, schema, target)
+
+
+def _parse_value_anew(sql: str, schema: StructType, target: pa.DataType) -> Value:
     from deltanb.sql import values
 
     expression = _resolved_value(sql, schema)
@@ -261,7 +271,7 @@ def _parse_value(sql: str, schema: StructType, target: pa.DataType) -> Value:
     if isinstance(expression, ex.Literal):
         expression = _stored_literal(sql, expression, target)
     try:
-        value = values.Value(sql, values.strict(expression), target)
+        value = values.Value(str(sql), values.strict(expression), target)
         _ = value.compiled
     except (ex.Unsupported, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedPredicate(
@@ -290,6 +300,36 @@ def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:
     if isinstance(predicate, str):
         predicate = parse(predicate, table.schema)
     return table.filter(predicate.verdicts(table))
+
+
+def all_of(predicates: Sequence[Predicate]) -> Predicate | None:
+    """The predicates, over the same columns, joined by AND; None for none.
+
+    >>> columns = pa.schema({"id": pa.int64()})
+    >>> str(all_of([parse("id > 1", columns), parse("(id = 2 OR id = 3)", columns)]))
+    'id > 1 AND (id = 2 OR id = 3)'
+    """
+    if len(predicates) < 2:
+        return predicates[0] if predicates else None
+    return Predicate(" AND ".join(one.sql for one in predicates),
+                     ex.joined("and", [one.expression for one in predicates]), predicates[0].schema)
+
+
+def untrue(predicate: Predicate) -> Predicate:
+    """TRUE for the rows for which a predicate is FALSE or NULL.
+
+    >>> columns = pa.schema({"id": pa.int64()})
+    >>> filter_table(pa.table({"id": [1, 2, None]}), untrue(parse("id > 1", columns)))["id"].to_pylist()
+    [1, None]
+    """
+    return Predicate(untrue_text(predicate.sql),
+                     ex.boolean("or", ex.negate(predicate.expression),
+                                ex.boolean("is_null", predicate.expression)), predicate.schema)
+
+
+def untrue_text(sql: str) -> str:
+    """As :func:`untrue`, of SQL that may end in a comment."""
+    return f"NOT ({sql}\n) OR ({sql}\n) IS NULL"
 
 
 def _reads_as_type(expression: ex.Expression) -> bool:

@@ -1,14 +1,16 @@
 """SQL as text: one expression cut and parsed by sqlglot, as Spark reads it.
 
-What lives here: :func:`syntax`, the tree of an expression or an error that says where it is wrong, and
-:func:`split`, the texts that AND joins.
+What lives here: :func:`syntax`, the tree of an expression or an error that says where it is wrong;
+:class:`Parsed`, a text that has its tree with it; and :func:`split`, the texts that AND joins.
 What it does not know: names, types, what a node of the tree means (``resolver``).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
+from operator import itemgetter
 from typing import Any
 
 import sqlglot
@@ -17,11 +19,39 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.schema.types import backticked
 from deltanb.text.safe_text import with_cut
 
 MAX_QUOTED = 60  # characters of a predicate in an error that is about its length
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.S)
 _LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+class Parsed(str):
+    """The SQL of one expression with its tree: whoever is handed the text need not parse it again.
+
+    The tree is read by several and changed by nobody.
+
+    >>> syntax(Parsed("a = 1")) is syntax(Parsed("a = 1"))
+    False
+    >>> text = Parsed("a = 1")
+    >>> syntax(text) is syntax(text), text == "a = 1"
+    (True, True)
+
+    Raises:
+        InvalidPredicate: as :func:`syntax`.
+    """
+
+    __slots__ = ("tree",)
+    tree: exp.Expression
+
+    def __new__(cls, sql: str, tree: exp.Expression | None = None) -> Parsed:
+        text = super().__new__(cls, sql)
+        text.tree = syntax(sql) if tree is None else tree
+        return text
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
 
 def syntax(sql: str) -> sqlglot.Expression:
@@ -30,6 +60,8 @@ def syntax(sql: str) -> sqlglot.Expression:
     Raises:
         InvalidPredicate: no SQL, nothing, or several statements.
     """
+    if isinstance(sql, Parsed):
+        return sql.tree
     _refuse_halves(sql, sql)
     dialect = sqlglot.Dialect.get_or_raise("spark")
     try:
@@ -277,6 +309,61 @@ def identifiers(node: exp.Expression) -> list[exp.Identifier] | None:
         if left is not None and isinstance(node.expression, exp.Identifier):
             return [*left, node.expression]
     return None
+
+
+def columns(sql: str) -> Iterator[exp.Column]:
+    """The nodes of an expression that name columns; fields beyond a fourth name are nodes around them.
+
+    >>> [node.name for node in columns("t.a = transform(`b c`, x -> x + d)")]
+    ['a', 'b c', 'd']
+    """
+    return syntax(sql).find_all(exp.Column)
+
+
+def place_of(column: exp.Column) -> int | None:
+    """Where a column's first name stands in the text that was parsed."""
+    start: int | None = column.parts[0].meta.get("start")
+    return start
+
+
+def with_aliases(sql: Parsed, aliases: Iterable[tuple[exp.Column, str | None]]) -> Parsed:
+    """The text and its tree with an alias before each of its columns; None leaves one as it is.
+
+    >>> text = Parsed("a + s.b > `a`")
+    >>> with_aliases(text, [(node, "t" if node.name == "a" else None) for node in columns(text)])
+    '`t`.a + s.b > `t`.`a`'
+    """
+    tree, pieces, done, moved = sql.tree, [], 0, 0
+    placed = [(place, *each) for each in aliases if (place := place_of(each[0])) is not None]
+    for place, node, alias in sorted(placed, key=itemgetter(0)):
+        node.parts[0].meta["start"] = place + moved
+        if alias is None:
+            continue
+        text = backticked(alias) + "."
+        pieces += [sql[done:place], text]
+        done, moved = place, moved + len(text)
+        outer = _with_outermost(node, alias)
+        tree = outer if node is tree else tree
+    return Parsed("".join([*pieces, sql[done:]]), tree)
+
+
+def _with_outermost(column: exp.Column, name: str) -> exp.Expression:
+    """The column with one more name before its others, as the parser makes it: four at most are one node."""
+    outermost = exp.to_identifier(name, quoted=True)
+    outermost.meta.update(column.parts[0].meta)
+    names = [*reversed(column.parts), outermost]
+    whole: exp.Expression = column
+    if len(names) > len(_LEVELS):
+        last, *names = names
+        whole = column.replace(exp.Dot(this=exp.Column(), expression=last))
+        column = whole.this
+    for level, part in zip(_LEVELS, names, strict=False):
+        column.set(level, part)
+    return whole
+
+
+_LEVELS = ("this", "table", "db", "catalog")
+"""The arguments of a column that are its names, from the last one."""
 
 
 def sql_of(node: exp.Expression) -> str:

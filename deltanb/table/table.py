@@ -1038,7 +1038,7 @@ class DeltaTable(Displayable, Askable, Aliases):
         return None if where is None else text_of(where, lambda: self.snapshot.schema)
 
     @reads
-    def _scan(self, where: str | None = None) -> tuple[Snapshot, pa.Table]:
+    def _scan(self, where: str | Predicate | None = None) -> tuple[Snapshot, pa.Table]:
         """The version to read and its matching files, for callers that decode them themselves."""
         return active.scan(self.log, self._pinned, *(() if where is None else (where,)))
 

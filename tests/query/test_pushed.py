@@ -28,7 +28,7 @@ def said(
 
 def of(condition: str, **settings: Any) -> str | None:
     (found,) = said(f"SELECT 1 FROM t WHERE {condition}", **settings)
-    return found.where
+    return None if found.where is None else found.where.sql
 
 
 @pytest.mark.parametrize("condition, ours", [
@@ -81,7 +81,7 @@ def test_parameters_are_asked_for_by_their_values() -> None:
 
 def test_each_part_is_taken_for_itself() -> None:
     (found,) = said("SELECT 1 FROM t x WHERE x.i = 3 AND (upper(s) = 'A') AND (s = 'a' AND l > 2)")
-    assert [ours for ours, _ in found.conditions] == ["`i` = 3", "`s` = 'a'", "`l` > 2"]
+    assert [ours.sql for ours, _ in found.conditions] == ["`i` = 3", "`s` = 'a'", "`l` > 2"]
     assert [text for _, text in found.conditions] == ["x.i = 3", "s = 'a'", "l > 2"]
     assert [text for text, _ in found.not_used] == ["UPPER(s) = 'A'"]
 
@@ -105,7 +105,7 @@ def test_each_part_is_taken_for_itself() -> None:
 def test_a_table_is_pruned_where_its_rows_can_go_before_the_join(
     sql: str, first: str | None, second: str | None
 ) -> None:
-    assert [one.where for one in said(f"SELECT 1 {sql}")] == [first, second]
+    assert [one.where and one.where.sql for one in said(f"SELECT 1 {sql}")] == [first, second]
 
 
 def test_an_alias_of_the_select_list_is_no_column() -> None:

@@ -10,7 +10,12 @@ import pytest
 import sqlglot
 
 import deltanb as dn
+from deltanb.commands.merge.clauses import Names
+from deltanb.query.duck import DUCKDB
+from deltanb.query.run import run
+from deltanb.schema.types import ArrayType, PrimitiveType, StructField, StructType
 from deltanb.sql import predicates
+from deltanb.sql.syntax import columns, place_of, syntax
 from deltanb.testing import MemoryStore
 
 WHERE = "nephews + 0 > 1 AND pond = 'a'"
@@ -71,9 +76,84 @@ def test_optimize_parses_its_condition_once(table: dn.DeltaTable, parsed: Counte
     assert parsed == {"pond = 'a'": 1}
 
 
-def test_a_merge_parses_what_is_written_and_what_it_means_once_each(
+@pytest.mark.parametrize(("target", "source"), [("target.", "source."), ("t.", "s."), ("`t`.", "`s`.")])
+def test_a_merge_parses_each_text_once_where_all_columns_have_an_alias(
+    target: str, source: str, table: dn.DeltaTable, parsed: Counter[str]
+) -> None:
+    of_target = f"{target}nephews < 2"
+    on, update = f"{target}name = {source}name AND {of_target}", f"{target}pond = 'a'"
+    insert = f"{source}nephews > 1"
+    values = {"name": f"{source}name", "nephews": f"{source}nephews + 1", "pond": "'a'"}
+    merge = table.merge({"name": ["Daisy", "Dewey"], "nephews": [1, 2]}, on,
+                        target_alias=target.strip("`."), source_alias=source.strip("`."))
+    merge.when_matched_update(update, set=values).when_not_matched_insert(insert, values=values).execute()
+    assert table.count() == 4
+    assert parsed == Counter([on, update, insert, *values.values(), *values.values(), of_target]), (
+        "the last one is what the files are asked")
+
+
+def test_a_merge_parses_what_is_written_and_never_again_with_its_aliases(
     table: dn.DeltaTable, parsed: Counter[str]
 ) -> None:
     merge = table.merge({"name": ["Daisy", "Dewey"]}, "target.name = source.name AND nephews < 2")
-    merge.when_matched_delete().execute()
-    assert set(parsed.values()) == {1}
+    merge.when_matched_delete("nephews >= 0").execute()
+    assert parsed == {"target.name = source.name AND nephews < 2": 1, "nephews >= 0": 1,
+                      "`target`.nephews < 2": 1}, "the last one is what the files are asked"
+
+
+def test_a_query_parses_each_condition_once(table: dn.DeltaTable, parsed: Counter[str]) -> None:
+    sql = "SELECT name FROM ducks WHERE nephews > 1 AND pond = 'a' AND name BETWEEN 'A' AND 'E'"
+    assert run(sql, {"ducks": table}, DUCKDB).to_arrow()["name"].to_pylist() == ["Donald"]
+    assert {text: count for text, count in parsed.items() if text != sql} == {
+        "`nephews` > 1": 1, "`pond` = 'a'": 1, "`name` BETWEEN 'A' AND 'E'": 1}
+
+
+@pytest.mark.parametrize("expression", ["nephews >= 0", "nephews + 0 >= 0 AND name <> 'Gladstone' -- never"])
+def test_a_constraint_is_parsed_by_its_command_and_by_the_check_of_the_metadata(
+    expression: str, table: dn.DeltaTable, parsed: Counter[str]
+) -> None:
+    table.add_constraint("several", expression)
+    assert parsed == {expression: 2}
+
+
+@pytest.mark.parametrize("expression", [
+    "a = 1", "a = 1 AND b > 2", "a IN (1, 2) OR b IS NULL", "NOT a > 1", "a", "a <=> b",
+    "a BETWEEN 1 AND 2 -- both"])
+def test_rows_that_violate_are_those_of_the_text_that_says_so(expression: str) -> None:
+    schema = StructType([StructField("a", PrimitiveType("boolean" if expression == "a" else "long")),
+                         StructField("b", PrimitiveType("long"))])
+    violated = predicates.untrue(predicates.parse(expression, schema))
+    assert violated == predicates.parse(violated.sql, schema)
+
+
+def test_the_parts_of_all_conditions_are_theirs() -> None:
+    schema = StructType([StructField(name, PrimitiveType("long")) for name in "ab"])
+    parts = [predicates.parse(text, schema) for text in (
+        "a = 1", "(a = 1 OR b = 2)", "b BETWEEN 1 AND 2", "(a > 0 AND NOT b > 4)")]
+    whole = predicates.all_of(parts)
+    assert whole is not None
+    parsed = predicates.parse(whole.sql, schema)
+    assert whole.conjuncts() == parsed.conjuncts()
+    assert [part.sql for part in whole.conjuncts()] == [part.sql for part in parsed.conjuncts()]
+
+
+LONG = PrimitiveType("long")
+DEEP = StructField("a", StructType([StructField("b", StructType([StructField("c", StructType([
+    StructField("d", StructType([StructField("e", LONG)]))]))]))]))
+NAMES = Names(
+    StructType([StructField("id", LONG), StructField("n", LONG), DEEP,
+                StructField("arr", ArrayType(LONG, True)), StructField("odd `x", LONG)]),
+    StructType([StructField("id", LONG), StructField("k", LONG)]), "t", "the s")
+
+
+@pytest.mark.parametrize("sql", [
+    "n = 1", "n", "n = n AND t.n = n", "t.id = `the s`.id AND n > k", "a.b = k", "a.b.c = k", "a.b.c.d = k",
+    "a.b.c.d.e = k", "t.a.b.c.d.e + n = k", "a.b.c.d", "exists(arr, x -> x = n) OR k = 1",
+    "arr[n] = k AND `odd ``x` > 1 AND t.`odd ``x` < 2", "arr[a.b.c.d.e].f.g",
+    "CASE WHEN n = 1 THEN k ELSE n END = 1 -- n\n AND n = n"])
+def test_the_tree_with_aliases_is_that_of_the_text_with_aliases(sql: str) -> None:
+    qualified = NAMES.qualified(sql, is_condition=False)
+    again = syntax(str(qualified))
+    assert qualified.tree == again
+    assert [(str(node), place_of(node)) for node in columns(qualified)] == [
+        (str(node), place_of(node)) for node in again.find_all(type(next(columns(qualified))))]

@@ -21,6 +21,7 @@ from deltanb.errors import (
 )
 from deltanb.sql import predicates
 from deltanb.sql.row_expressions import inspect, refuse_changing
+from deltanb.sql.syntax import Parsed
 from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -121,24 +122,27 @@ def _key_of(metadata: Metadata, name: str) -> str | None:
 def _check_rows(
     txn: OptimisticTransaction, name: str, expression: str, engine: str | None
 ) -> None:
-    violated = f"NOT ({expression}\n) OR ({expression}\n) IS NULL"
+    parsed = Parsed(expression)
     try:
-        predicates.parse(expression, txn.metadata.schema).to_expression()
-        condition = predicates.parse(violated, txn.metadata.schema)
-        condition.to_expression()
-        runs_here = True
+        holds = predicates.parse(parsed, txn.metadata.schema)
+        holds.to_expression()
+        violated = predicates.untrue(holds)
+        violated.to_expression()
     except UnsupportedPredicate as reason:
-        inspect(expression, txn.metadata.schema, None)
+        inspect(parsed, txn.metadata.schema, None)
         refuse_changing(expression)
         if engine == "process":
             raise reason.or_else('take engine="spark"') from None
         if engine is None:
-            refuse_unknown_functions(expression)
+            refuse_unknown_functions(parsed)
             announce_spark(str(reason), 'With engine="process" it is refused instead')
-        runs_here = False
-    files = txn.filter_files(*([condition] if runs_here else []))
-    worker = named("spark" if not runs_here else engine or ENGINES[0])
-    row = worker.first(txn, files, violated, expression)
+        text = predicates.untrue_text(expression)
+        condition = predicates.Condition(text, left_out=(text,), reason=reason)
+    else:
+        condition = predicates.Condition(violated.sql, (violated,))
+    files = txn.filter_files(*condition.parts)
+    worker = named("spark" if condition.reason is not None else engine or ENGINES[0])
+    row = worker.first(txn, files, condition, expression)
     if row is not None:
         shown = ", ".join(f"{column}={value!r}"[:80] for column, value in list(row.items())[:8])
         raise ConstraintViolation(

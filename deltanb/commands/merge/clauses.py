@@ -8,7 +8,7 @@ What it does not know: rows, files, how a clause is executed (``in_process``, ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeGuard
@@ -18,6 +18,7 @@ from deltanb.engines.arrow import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked
+from deltanb.sql.syntax import Parsed, columns, with_aliases
 from deltanb.text.formatting import did_you_mean
 
 MATCHED, NOT_MATCHED, NOT_MATCHED_BY_SOURCE = "matched", "not matched", "not matched by source"
@@ -135,22 +136,20 @@ class Names:
     def qualified(
         self, sql: str, sides: Sequence[str] = BOTH, place: str = "the ON condition",
         is_condition: bool = True,
-    ) -> str:
-        """The SQL with an alias for every column, and its time :func:`settled`.
+    ) -> Parsed:
+        """The SQL with an alias for every column, and its time :func:`settled`; it is parsed here.
 
         Raises:
             InvalidPredicate: syntax; a column that no side has, that both have, or that is not visible at
                 ``place``.
         """
         sql = settled(sql, self.now, is_condition=is_condition)
-        marks = []
-        for parts, start in references(sql):
-            side = self._side(parts, sides, sql, place)
-            if side is not None and start is not None:
-                marks.append((start, backticked(self._alias(side)) + "."))
-        for start, text in sorted(marks, reverse=True):
-            sql = sql[:start] + text + sql[start:]
-        return sql
+        parsed = Parsed(sql)
+        aliases = []
+        for node in columns(parsed):
+            side = self._side([part.name for part in node.parts], sides, sql, place)
+            aliases.append((node, None if side is None else self._alias(side)))
+        return with_aliases(parsed, aliases)
 
     def _side(
         self, parts: Sequence[str], sides: Sequence[str], sql: str, place: str
@@ -239,21 +238,6 @@ _TIMES = {"current_timestamp": "timestamp", "now": "timestamp", "current_date": 
 _CHANGING = frozenset({
     "rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
     "spark_partition_id", "input_file_name"})
-
-
-def references(sql: str) -> Iterator[tuple[list[str], int | None]]:
-    """The columns in an SQL text: the parts of each name, and its position in the text.
-
-    >>> list(references("t.a = `b c` + 1"))
-    [(['t', 'a'], 0), (['b c'], 6)]
-    """
-    from sqlglot import exp
-
-    from deltanb.sql.syntax import syntax
-
-    for node in syntax(sql).find_all(exp.Column):
-        parts = list(node.parts)
-        yield [part.name for part in parts], parts[0].meta.get("start")
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -18,15 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from deltanb.commands.merge.clauses import Names, references
+from deltanb.commands.merge.clauses import Names
 from deltanb.errors import UnsupportedPredicate
 from deltanb.schema.types import backticked
 from deltanb.sql import coercion as co
 from deltanb.sql import expressions as ex
-from deltanb.sql import failures
+from deltanb.sql import failures, syntax
 from deltanb.sql.literals import text_literal
 from deltanb.sql.members import Members
 from deltanb.sql.predicates import Predicate, parse_condition
+from deltanb.sql.syntax import Parsed
 
 MAX_LISTED_VALUES = 1000
 """Distinct values of the source that become an IN on a data column: beyond, its bounds say nearly as
@@ -104,7 +105,7 @@ class On:
         return conditions
 
 
-def analyze(sql: str, names: Names) -> On:
+def analyze(sql: Parsed, names: Names) -> On:
     """Sort a condition whose columns all have an alias (:meth:`Names.qualified`).
 
     Raises:
@@ -120,7 +121,7 @@ def analyze(sql: str, names: Names) -> On:
         if key is not None:
             keys.append(key)
         elif sides == {"target"}:
-            target_only.append(_of_target(part, names))
+            target_only.append(_of_target(part, sql))
         elif sides == {"source"}:
             source_only.append(part)
         else:
@@ -129,8 +130,8 @@ def analyze(sql: str, names: Names) -> On:
         reason = UnsupportedPredicate(
             f"the ON condition {sql!r} has no equality between the tables, such as "
             f"{names.target_alias}.id = {names.source_alias}.id, and so cannot run without Spark",
-            predicate=sql)
-    return On(sql, tuple(keys), tuple(target_only), tuple(source_only), tuple(rest), reason, names)
+            predicate=str(sql))
+    return On(str(sql), tuple(keys), tuple(target_only), tuple(source_only), tuple(rest), reason, names)
 
 
 def _sides(expression: ex.Expression, names: Names) -> set[str]:
@@ -162,15 +163,15 @@ def _widens(source: pa.DataType, target: pa.DataType) -> bool:
     return co.is_number(source) and t.is_decimal(target) and not t.is_floating(source)
 
 
-def _of_target(part: Predicate, names: Names) -> Predicate:
+def _of_target(part: Predicate, whole: str) -> Predicate:
     """A conjunct over the target's own columns, written without the alias."""
     columns: dict[tuple[str, ...], ex.Expression] = {
         node.path: ex.Column(node.path[1:], node.type)
         for node in ex.walk(part.expression) if isinstance(node, ex.Column)}
-    sql = part.sql
-    for _, start in sorted(references(sql), key=lambda reference: -(reference[1] or 0)):
-        if start is not None:
-            sql = sql[:start] + sql[sql.index(".", start) + 1:]
+    sql = whole if part.sql == whole else part.sql
+    places = [place for column in syntax.columns(sql) if (place := syntax.place_of(column)) is not None]
+    for place in sorted(places, reverse=True):
+        sql = sql[:place] + sql[sql.index(".", place) + 1:]
     return Predicate(sql, ex.substitute(part.expression, columns))
 
 

@@ -66,10 +66,10 @@ class ProcessEngine:
         return touched
 
     def first(
-        self, txn: OptimisticTransaction, files: FileScan, where: str, message: str
+        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, label: str
     ) -> dict[str, Any] | None:
         """The first of them, in the order of the files."""
-        for batch in iter_batches(txn.snapshot, files.table, where=where):
+        for batch in iter_batches(txn.snapshot, files.table, where=condition.predicate):
             if batch.num_rows:
                 row: dict[str, Any] = batch.slice(0, 1).to_pylist()[0]
                 return row

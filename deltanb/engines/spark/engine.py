@@ -53,13 +53,13 @@ class SparkEngine:
         return touched
 
     def first(
-        self, txn: OptimisticTransaction, files: FileScan, where: str, label: str
+        self, txn: OptimisticTransaction, files: FileScan, condition: Condition, label: str
     ) -> dict[str, Any] | None:
         """Any of the rows."""
         frame = read_table(txn.snapshot, files.table, None)
         with refusals(f"evaluate {label!r}", label, ". Correct the condition, nothing was changed"), \
                 followed(frame.sparkSession, "Spark reads"):
-            rows = frame.where(where).limit(1).collect()
+            rows = frame.where(condition.sql).limit(1).collect()
         return rows[0].asDict(recursive=True) if rows else None
 
     def survivors(
