@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deltanb.locks.tables.retrying import retry as retry
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.notebook.drawing.chart import Chart as Chart
+    from deltanb.observe.bisect.bisect import bisect as bisect
     from deltanb.observe.race import race as race
     from deltanb.observe.verify.verify import verify as verify
     from deltanb.observe.what_if import explain_conflict as explain_conflict
@@ -63,6 +64,7 @@ _NAMES = {
     "OptimisticTransaction": "deltanb.transaction.transaction",
     "Snapshot": "deltanb.log.snapshot",
     "Transaction": "deltanb.locks.core.transaction",
+    "bisect": "deltanb.observe.bisect.bisect",
     "connect": "deltanb.catalog.rest.client.catalog",
     "convert": "deltanb.table.entry",
     "create": "deltanb.table.entry",

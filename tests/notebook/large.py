@@ -25,6 +25,7 @@ from deltanb.locks import Cycle, LockManager, Transaction, Wait
 from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
+from deltanb.observe.bisect.bisection import Bisection, Trial
 from deltanb.observe.stream_state import StreamState
 from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
 from deltanb.observe.verify.report import Verification
@@ -151,7 +152,7 @@ KINDS = (
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
     "CommandResult",
-    "Verification", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph",
+    "Verification", "Bisection", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph",
     "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
@@ -283,6 +284,10 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Verification": lambda: Verification("orders", (0, 9), 10, "all", tuple(
             kind(f"{'x' * 400} {at}", range(100), ["p" * 400] * 10) for kind in KINDS_OF_FINDINGS.values()
             for at in range(100))),
+        "Bisection": lambda: Bisection(
+            ("orders",), "x" * 120, "linear", 0, 9999, 10_000, "in a range", 9, 6, tuple(range(7, 10)),
+            {"orders": most_files(table)}, trials=tuple(Trial(at, None, "x" * 400) for at in range(10_000)),
+            flips=tuple((at, at % 2 == 0) for at in range(10_000)), notes=("x" * 400,) * 100),
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
         "LockManager": lambda: manager, "Transaction": lambda: locked,
         "Cycle": lambda: Cycle(tuple(

@@ -21,6 +21,7 @@ from deltanb.notebook.drawing import scan as scan_forms
 from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
     actions,
+    bisection,
     catalog,
     changes,
     checksum,
@@ -137,6 +138,7 @@ _ENTRIES: dict[str, Entry] = {
     "TableStream": Entry(stream.stream),
     "VacuumResult": Entry(vacuum.view),
     "Verification": Entry(verification.view),
+    "Bisection": Entry(bisection.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
     "QueryResult": Entry(query.view, html=scan_forms.to_html),

@@ -1,0 +1,1 @@
+"""The first version at which a statement about the data stops holding: :func:`deltanb.bisect`."""

@@ -1,0 +1,226 @@
+"""Bisect: the first version, or instant of several tables, at which a statement about the data stops holding.
+
+What lives here: :func:`bisect`, which brings together places, statement and search.
+What it does not know: what a place is (``places``), how places are chosen (``search``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltanb.errors import (
+    DataFileNotFound,
+    DeltaError,
+    InvalidArgument,
+    InvalidPredicate,
+    InvalidTable,
+    UnsupportedPredicate,
+    VersionNotFound,
+)
+from deltanb.observe.bisect.bisection import Bisection, Trial
+from deltanb.observe.bisect.invariants import Invariant, Watch, invariant_of, truth
+from deltanb.observe.bisect.places import Moment, Place, Places, Versions, places_of
+from deltanb.observe.bisect.raced import raced_at
+from deltanb.observe.bisect.search import MAX_SILENT, Search
+from deltanb.text import formatting as units
+from deltanb.text.progress import progress
+
+if TYPE_CHECKING:
+    from deltanb.log.history import HistoryEntry
+    from deltanb.observe.meetings import Meeting
+    from deltanb.sql.conditions import Where
+
+METHODS = {
+    "halves": "about log2(n) reads, for a statement that stops holding once",
+    "linear": "every version is read, for a statement that comes and goes",
+}
+"""How places are searched."""
+
+MAX_CANDIDATES = 1_000  # places of a range that are listed; first and last say the rest
+MAX_REASON = 200  # characters of an error
+_UNREADABLE = (VersionNotFound, DataFileNotFound, InvalidTable)
+
+
+def bisect(
+    tables: Any, invariant: Callable[[Any], Any] | Where, start: Moment | None = None,
+    end: Moment | None = None, *, method: str = "halves",
+) -> Bisection:
+    """Find the first version at which a statement about the data stops holding, and who committed it.
+
+    Versions at which the statement raises, returns None or cannot be read count as neither good nor bad; if
+    such lie between the last good and the first bad one, the answer is a range (``.candidates``). With
+    ``halves``, a statement that changes several times gives one of its changes.
+
+    Args:
+        tables: a table or its path, several (a list, or a mapping of names to tables), or a catalog. Tables
+            of one catalog are seen after one of its transactions, others as of the time of a commit.
+        invariant: a function of the table at a version (of a mapping of names to tables; of a
+            :class:`~deltanb.catalog.snapshot.CatalogSnapshot`) that returns a truth value; a condition in SQL
+            that every row satisfies, as of a CHECK constraint; or a query in DuckDB's SQL with one value. It
+            may only read; what it writes is noted in ``.notes``.
+        start, end: the first and the last version, or times; for several tables times; for a catalog numbers
+            of transactions, or times. By default all that can be read.
+        method: ``"halves"`` or ``"linear"``, see :data:`METHODS`. ``.flips`` lists the changes.
+
+    Returns:
+        A :class:`~deltanb.observe.bisect.bisection.Bisection`.
+
+    Raises:
+        InvalidArgument: no tables, no statement, another method, or bounds that are none.
+        InvalidPredicate, InvalidQuery: SQL that cannot be understood at any version.
+        TableNotFound, VersionNotFound: there is no such table or version.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("stock", {"item": ["bolt", "nut"], "pieces": [40, 10]})
+    >>> for _ in range(6):
+    ...     _ = table.update({"pieces": "pieces - 3"}, where="item = 'nut'")
+    >>> bisection = dn.bisect(table, "pieces >= 0")
+    >>> bisection.first_bad, bisection.last_good, bisection.commit.operation, bisection.reads
+    (4, 3, 'UPDATE', 4)
+    >>> dn.bisect(table, lambda past: past.count() == 2).verdict
+    'holds'
+    """
+    if method not in METHODS:
+        raise InvalidArgument(f"method={method!r} is none of {', '.join(METHODS)}")
+    places = places_of(tables, start, end)
+    statement = invariant_of(invariant, isinstance(places, Versions))
+    return _Bisect(places, statement, method).run()
+
+
+class _Bisect:
+    """One bisection under way."""
+
+    def __init__(self, places: Places, statement: Invariant, method: str) -> None:
+        self.places, self.statement, self.method = places, statement, method
+        self.search = Search(len(places), self._ask)
+        self.watch = Watch(places)
+        self.trials: dict[int, Trial] = {}
+        self.reads = 0
+        self.gaps: dict[int, str] | None = None
+        self.errors: list[Exception] = []
+        self.unknown: list[str] = []
+
+    def run(self) -> Bisection:
+        """Search, and tell what came of it."""
+        total = len(self.places) if self.method == "linear" else None
+        with progress("bisect: versions", total) as self.seen:
+            if self.method == "linear":
+                self.search.in_order()
+            else:
+                self.search.by_halves()
+        answers = [answer for answer in self.search.answers.values() if answer is not None]
+        if not answers:
+            self._refuse_sql()
+        return self._result()
+
+    def _refuse_sql(self) -> None:
+        """SQL that no version understands is a mistake of who wrote it."""
+        if self.errors and all(isinstance(e, InvalidPredicate | UnsupportedPredicate) for e in self.errors):
+            raise self.errors[-1]
+
+    def _ask(self, number: int) -> bool | None:
+        place = self.places.label(number)
+        self.reads += 1
+        try:
+            holds = truth(self.statement.ask(self.places.view(number)))
+            self.trials[number] = Trial(place, holds)
+            return holds
+        except Exception as error:
+            self.errors.append(error)
+            self.trials[number] = Trial(place, None, _reason(error))
+            if isinstance(error, _UNREADABLE):
+                self._leave_out_unreadable()
+            return None
+        finally:
+            self.watch.look(_name(place))
+            self.seen()
+
+    def _leave_out_unreadable(self) -> None:
+        """Once a version cannot be read, those that cannot are found in the log and not asked."""
+        if self.gaps is not None:
+            return
+        try:
+            self.gaps = self.places.unreadable()
+        except (DeltaError, OSError):
+            self.gaps = {}
+        for number, reason in self.gaps.items():
+            self.search.answers.setdefault(number, None)
+            self.trials.setdefault(number, Trial(self.places.label(number), None, reason))
+
+    def _result(self) -> Bisection:
+        search, places = self.search, self.places
+        candidates = [places.label(number) for number in search.candidates[:MAX_CANDIDATES]]
+        first_bad, last_good = (None if at is None else places.label(at) for at in (search.bad, search.good))
+        commits = {} if search.bad is None else self._commits(search.bad)
+        meetings = self._meetings(commits)
+        start, end = places.label(0), places.label(len(places) - 1)
+        return Bisection(
+            places.names, self.statement.text, self.method, start, end, len(places), self._verdict(),
+            first_bad, last_good, tuple(candidates), commits, meetings, self.reads,
+            tuple(self.trials[number] for number in sorted(self.trials)),
+            tuple((places.label(number), holds) for number, holds in search.flips()),
+            tuple(self._notes(bool(commits))))
+
+    def _verdict(self) -> str:
+        if self.search.bad is None:
+            return "unknown" if self.search.good is None else "holds"
+        if self.search.good is None:
+            return "broken from the start"
+        return "stopped" if len(self.search.candidates) == 1 else "in a range"
+
+    def _commits(self, number: int) -> dict[str, HistoryEntry]:
+        try:
+            return self.places.commits(number)
+        except (DeltaError, OSError):
+            return {}
+
+    def _meetings(self, commits: Mapping[str, HistoryEntry]) -> dict[str, tuple[Meeting, ...]]:
+        meetings = {}
+        for name, entry in commits.items():
+            log = self.places.log_of(name)
+            if log is None:
+                continue
+            try:
+                met, unknown = raced_at(log, entry)
+            except (DeltaError, OSError) as error:
+                self.unknown.append(f"who raced v{entry.version} of {name} cannot be told: {_reason(error)}")
+                continue
+            self.unknown += unknown
+            if met:
+                meetings[name] = met
+        return meetings
+
+    def _notes(self, has_commit: bool) -> list[str]:
+        notes = [*self.places.notes, *self.watch.written]
+        answered = [number for number, trial in self.trials.items() if trial.holds is not None]
+        before = [number for number in self.trials if answered and number < min(answered)]
+        behind = [number for number in self.trials if answered and number > max(answered)]
+        if before:
+            notes.append(f"{self._span(0, max(before))} cannot tell: {self.trials[max(before)].reason}")
+        if behind:
+            notes.append(f"{self._span(min(behind), len(self.places) - 1)} cannot tell: "
+                         f"{self.trials[min(behind)].reason}")
+        if self.search.is_cut_off:
+            notes.append(f"{MAX_SILENT} in a row could not tell, so the rest of the range was not asked")
+        if self.method == "halves" and self.search.bad is None and len(answered) < len(self.places):
+            asked, total = units.number(len(answered)), units.number(len(self.places))
+            notes.append(f"{asked} of {total} were asked; method='linear' asks all")
+        if self.search.bad is not None and not has_commit:
+            notes.append(f"the commit of {_name(self.places.label(self.search.bad))} is no longer in the log")
+        return notes + self.unknown
+
+    def _span(self, first: int, last: int) -> str:
+        begin, end = (_name(self.places.label(number)) for number in (first, last))
+        return begin if first == last else f"{begin} to {end}"
+
+
+def _name(place: Place) -> str:
+    return f"v{place}" if isinstance(place, int) else str(place)
+
+
+def _reason(error: Exception) -> str:
+    """An error as one line."""
+    line = next(iter(str(error).splitlines()), "")
+    name = "" if isinstance(error, DeltaError) else f"{type(error).__name__}: "
+    return units.fit(units.clean(f"{name}{line}"), MAX_REASON)
