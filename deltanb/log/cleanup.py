@@ -69,11 +69,7 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
         return []
     check_writable(snapshot.protocol, snapshot.metadata, log.path, writes_data=False)
     names = log.store.list_names(LOG_FOLDER)
-    if retention is None:
-        retained = properties.get(snapshot.properties, "delta.logRetentionDuration")
-        cutoff = _midnight(options.clock() - retained)
-    else:
-        cutoff = options.clock() - retention
+    cutoff = _cutoff(snapshot) if retention is None else options.clock() - retention
     yield_to_commits()
     base = _base(log, names, cutoff, snapshot)
     yield_to_commits()
@@ -89,6 +85,24 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
         log.forget_versions()
         logger.info("%s: deleted %d expired log files", log.path, len(expired))
     return expired
+
+
+def expired_files(log: LogReader, snapshot: Snapshot) -> list[str]:
+    """The commits, checksums, compactions and checkpoints that :func:`clean_up` would delete as expired.
+
+    Raises:
+        InvalidArgument: a retention that is no interval.
+    """
+    if not properties.get(snapshot.properties, "delta.enableExpiredLogCleanup"):
+        return []
+    names = log.store.list_names(LOG_FOLDER)
+    base = _base(log, names, _cutoff(snapshot), snapshot)
+    return [] if base is None else _expired(names, base)
+
+
+def _cutoff(snapshot: Snapshot) -> int:
+    retained: int = properties.get(snapshot.properties, "delta.logRetentionDuration")
+    return _midnight(options.clock() - retained)
 
 
 def _midnight(milliseconds: int) -> int:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
+    from deltanb.schema.types import StructType
+    from deltanb.sql.predicates import Predicate
 
 MAX_COMMITS = 1_000  # parsed commits kept: more than any transaction is behind, and some MB
 FEW_FILES = 1_000  # in a table this small, finding the files read again costs next to nothing
@@ -180,10 +182,10 @@ def _operation(info: CommitInfo) -> Operation:
     if not isinstance(name, str) or not name:
         return MANUAL_UPDATE
     tags = info.tags if isinstance(info.tags, dict) else {}
-    return Operation(name, _parameters(info), tags=tags)
+    return Operation(name, parameters_of(info), tags=tags)
 
 
-def _parameters(info: CommitInfo) -> dict[str, Any]:
+def parameters_of(info: CommitInfo) -> dict[str, Any]:
     """The operation's parameters with their JSON texts as values; writers differ in what they quote."""
     parameters = info.operation_parameters
     return {k: _value(v) for k, v in parameters.items()} if isinstance(parameters, Mapping) else {}
@@ -257,7 +259,7 @@ def _paths(files: Sequence[FileAction]) -> pa.Table:
 
 def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, bool]:
     """The scans implied by the operation's parameters; None if they imply nothing."""
-    name, parameters = commit.operation, _parameters(commit.commit_info)
+    name, parameters = commit.operation, parameters_of(commit.commit_info)
     predicate = parameters.get("predicate")
     if name in ("DELETE", "UPDATE", "MERGE"):
         return _by_condition(name, parameters, snapshot)
@@ -273,32 +275,54 @@ def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, 
     return None, "", True
 
 
-def _by_condition(
-    name: str, parameters: Mapping[str, Any], snapshot: Snapshot
-) -> tuple[list[Scan] | None, str, bool]:
+@dataclass(frozen=True)
+class RecordedCondition:
+    """The condition in an operation's parameters: the conjuncts that are understood, the texts of those that
+    only Spark understands, and of those that nobody does without the operation's source."""
+
+    parts: tuple[Predicate, ...] = ()
+    left_out: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def recorded_condition(parameters: Mapping[str, Any], schema: StructType) -> RecordedCondition:
+    """The ``predicate`` of an operation, of whatever writer: a text, a list of texts, with Spark's ids of
+    columns or without.
+
+    >>> from deltanb.schema.ddl import parse_schema
+    >>> known = recorded_condition({"predicate": ["id#12L > 3", "a.id = b.id"]}, parse_schema("id long"))
+    >>> [part.sql for part in known.parts], known.unknown
+    (['id > 3'], ('a.id = b.id',))
+    """
     from deltanb.sql.predicates import parse_condition
 
     predicate = parameters.get("predicate")
     conditions = predicate if isinstance(predicate, list) else [predicate]
-    texts = [_SPARK_ID.sub("", str(text)) for text in conditions
-             if text is not None and text is not True]
+    parts: list[Predicate] = []
+    left_out: list[str] = []
+    unknown: list[str] = []
+    for text in (_SPARK_ID.sub("", str(one)) for one in conditions if one is not None and one is not True):
+        try:
+            condition = parse_condition(text, schema)
+        except (InvalidPredicate, UnsupportedPredicate):
+            unknown.append(text)
+            continue
+        parts += condition.parts
+        left_out += condition.left_out
+    return RecordedCondition(tuple(parts), tuple(left_out), tuple(unknown))
+
+
+def _by_condition(
+    name: str, parameters: Mapping[str, Any], snapshot: Snapshot
+) -> tuple[list[Scan] | None, str, bool]:
     if name == "MERGE" and parameters.get("notMatchedBySourcePredicates"):
         return [Scan()], "everything: it looks for rows without a source", False
-    understood: list[str] = []
-    left_out: list[str] = []
-    is_known = True
-    for text in texts:
-        try:
-            condition = parse_condition(text, snapshot.schema)
-        except (InvalidPredicate, UnsupportedPredicate):
-            is_known = False
-            continue
-        understood += [part.sql for part in condition.parts]
-        left_out += condition.left_out
+    known = recorded_condition(parameters, snapshot.schema)
+    understood = [part.sql for part in known.parts]
     words = " AND ".join(understood) or "everything"
-    if left_out:
-        words += f" (not counted: {' AND '.join(left_out)})"
-    if not is_known:
+    if known.left_out:
+        words += f" (not counted: {' AND '.join(known.left_out)})"
+    if known.unknown:
         words += f" (more of its {name} condition cannot be told without its source)" \
             if name == "MERGE" else f" (its {name} condition is not understood)"
-    return [Scan(tuple(understood))], words, bool(left_out) or not is_known
+    return [Scan(tuple(understood))], words, bool(known.left_out or known.unknown)

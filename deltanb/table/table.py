@@ -289,6 +289,24 @@ class DeltaTable(Displayable, Askable, Aliases):
         return upper.verify_log(self.log.seen_by_others, start, end, files)
 
     @reads_log
+    def checkup(self, list_files: bool | None = None) -> upper.Checkup:
+        """What upkeep the table needs, each finding with the command that mends it:
+        :func:`deltanb.observe.checkup.checkup`.
+
+        Of a table pinned to a version it is that version, without the log and the store; in a transaction it
+        is the table as others see it, as for :meth:`verify`: what is staged can still go.
+
+        Args:
+            list_files: whether to list the store for removed files and orphans; by default yes, in a bucket
+                up to 100,000 files.
+
+        >>> import deltanb as dn
+        >>> dn.create("swans", {"name": ["Gladstone"]}).checkup().findings
+        ()
+        """
+        return upper.checkup_log(self.log.seen_by_others, self._version, list_files)
+
+    @reads_log
     def timeline(self, start: Any = None, end: Any = None) -> CommitTimeline:
         """Who committed what on which version, and who lost, as a chart with a text form:
         :class:`~deltanb.observe.timeline.CommitTimeline`.

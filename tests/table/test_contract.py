@@ -259,6 +259,21 @@ def test_a_verification_is_of_what_is_committed(kind: type[Any], name: str, home
     assert home.itself.verify(files="all").is_sound
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, "checkup") for kind in MAKERS if "checkup" in declared(kind)])
+def test_a_checkup_is_of_what_is_committed(kind: type[Any], name: str, home: Home) -> None:
+    """What is staged can still go, and no command can mend it before."""
+    before = home.table.checkup()
+    for _ in range(12):
+        home.table.append(MORE)
+    staged = home.table.checkup()
+    is_plain = home.table is home.itself
+    assert staged.version == home.version and (staged.num_files == before.num_files) is not is_plain
+    home.end()
+    assert home.itself.checkup().num_files == 13
+    assert (home.itself.checkup().kinds == ("small-files",)) and (staged.kinds == ()) is not is_plain
+
+
 REFUSED = {
     Does.COMMITS_ALONE: "commits by itself, so it cannot be a part of a transaction on table",
     Does.COPIES: "commits by itself, so it cannot be a part of a transaction on table",

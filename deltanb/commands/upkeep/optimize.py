@@ -224,7 +224,7 @@ def _tasks_of_bins(files: pa.Table, target: int) -> list[_Task]:
     sizes = pc.fill_null(files["size"], 0).to_pylist()
     small = [place for place, size in enumerate(sizes) if size < target]
     return [_Task(files.take(sorted(group))) for places in _by_partition(files, small)
-            for group in _packed(sorted(places, key=lambda place: sizes[place]), sizes, target)
+            for group in packed(sorted(places, key=lambda place: sizes[place]), sizes, target)
             if len(group) > 1]
 
 
@@ -236,10 +236,10 @@ def _by_partition(files: pa.Table, places: Sequence[int]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _packed(places: Sequence[int], sizes: Sequence[int], target: int) -> Iterator[list[int]]:
+def packed(places: Sequence[int], sizes: Sequence[int], target: int) -> Iterator[list[int]]:
     """Runs whose sizes add up to at most the target.
 
-    >>> list(_packed([0, 1, 2, 3], [1, 2, 2, 9], 4))
+    >>> list(packed([0, 1, 2, 3], [1, 2, 2, 9], 4))
     [[0, 1], [2], [3]]
     """
     held: list[int] = []

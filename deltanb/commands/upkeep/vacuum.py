@@ -303,7 +303,7 @@ def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
 
     Files below a folder with its own log are another table's, unless this one has removed them.
     """
-    hidden, key = _hidden(snapshot, needed.inside), needed.inside.key
+    hidden, key = hidden_from_vacuum(snapshot, needed.inside), needed.inside.key
     files, tables = [], set()
     for status in snapshot.log.store.list_all(""):
         folder, log, _ = status.name.partition(f"/{LOG_FOLDER}/")
@@ -313,15 +313,20 @@ def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
                 status.modification_time <= needed.cutoff or key(status.name) in needed.expired):
             files.append(status)
     return [status for status in files
-            if key(status.name) in needed.expired or tables.isdisjoint(_folders_of(status.name))]
+            if key(status.name) in needed.expired or tables.isdisjoint(folders_of(status.name))]
 
 
-def _folders_of(name: str) -> Iterator[str]:
+def folders_of(name: str) -> Iterator[str]:
+    """The folders that a file is in, the innermost first.
+
+    >>> list(folders_of("a/b/c"))
+    ['a/b', 'a']
+    """
     while name := posixpath.dirname(name):
         yield name
 
 
-def _hidden(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
+def hidden_from_vacuum(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
     """A function whether VACUUM must not delete a name: hidden files and folders, except partitions and
     change data; files in the log, also through a link; names that no log could hold.
     """
@@ -364,7 +369,7 @@ def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
         raise IllegalStateError(
             f"table {log.path}: a lite vacuum reads the log from version {start} on, the end of the "
             "last vacuum, but some of its commits were cleaned up. Vacuum without lite=True")
-    hidden = _hidden(snapshot, needed.inside)
+    hidden = hidden_from_vacuum(snapshot, needed.inside)
     visible = [name for name in sorted(filter(None, names)) if not hidden(name)]
     statuses = parallel.each(store.status, visible, read_concurrency(store, 1), "vacuum")
     return [status for status in statuses if status is not None]
@@ -389,7 +394,7 @@ def _old_folders(snapshot: Snapshot, needed: _Needed) -> list[str]:
     root = snapshot.log.store.local_path("")
     if root is None:
         return []
-    hidden, old = _hidden(snapshot, needed.inside), []
+    hidden, old = hidden_from_vacuum(snapshot, needed.inside), []
     for folder, folders, _ in os.walk(root):
         relative = os.path.relpath(folder, root).replace(os.sep, "/")
         inside = "" if relative == "." else relative + "/"
