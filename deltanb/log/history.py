@@ -220,6 +220,14 @@ class History(Displayable, Sequence[HistoryEntry]):
         from deltanb.log.history_columns import to_pandas
         return to_pandas(self)
 
+    def conflicts(
+        self, isolation: str | None = None, zone: str | dt.tzinfo = "UTC"
+    ) -> upper.ConflictMap:
+        """Who raced whom in these commits, who lost, and what it cost: by writers, by operations and by the
+        hour of the day. Arguments and errors are those of :func:`deltanb.observe.conflict_map.conflict_map`.
+        """
+        return upper.conflict_map(self, isolation, zone)
+
     def replay(
         self, isolation: str | Sequence[str] | None = None, rules: Any = None,
         without: str | Sequence[str] = (),

@@ -7,6 +7,8 @@ from deltanb.locks.tables.table import LockedTables as LockedTables
 from deltanb.observe.catalog_timeline import CatalogTimeline as CatalogTimeline
 from deltanb.observe.checkup.checkup import checkup_log as checkup_log
 from deltanb.observe.checkup.report import Checkup as Checkup
+from deltanb.observe.conflict_map import ConflictMap as ConflictMap
+from deltanb.observe.conflict_map import conflict_map as conflict_map
 from deltanb.observe.lock_events import lock_events as lock_events
 from deltanb.observe.report import write_report as write_report
 from deltanb.observe.stepper import CommitStepper as CommitStepper

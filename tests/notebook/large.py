@@ -26,6 +26,8 @@ from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.observe.bisect.bisection import Bisection, Trial
+from deltanb.observe.conflict_map import ConflictMap
+from deltanb.observe.meetings import Contender, Meeting, Meetings
 from deltanb.observe.stream_state import StreamState
 from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
 from deltanb.observe.verify.report import Verification
@@ -151,7 +153,7 @@ KINDS = (
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
-    "CommandResult",
+    "CommandResult", "ConflictMap",
     "Verification", "Bisection", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph",
     "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
@@ -281,6 +283,10 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "VacuumResult": lambda: VacuumResult(
             "VACUUM", 9, "arrow", table="orders", files=vacuumed, cutoff=TIME, num_folders=3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
+        "ConflictMap": lambda: ConflictMap(Meetings("orders", tuple(
+            Meeting(Contender(f"{'x' * 55} {at % 97}", f"{'y' * 50} {at % 31}", at),
+                    Contender(f"{'z' * 55} {at % 89}", f"{'w' * 50} {at % 37}", None, TIME), "failed",
+                    "append", at % 24, at) for at in range(100_000)), 10, 10, 100_000)),
         "Verification": lambda: Verification("orders", (0, 9), 10, "all", tuple(
             kind(f"{'x' * 400} {at}", range(100), ["p" * 400] * 10) for kind in KINDS_OF_FINDINGS.values()
             for at in range(100))),
