@@ -5,7 +5,7 @@ from deltanb.catalog.iceberg.table import IcebergTable as IcebergTable
 from deltanb.catalog.transaction import CatalogTransaction as CatalogTransaction
 from deltanb.locks.tables.table import LockedTables as LockedTables
 from deltanb.observe.catalog_timeline import CatalogTimeline as CatalogTimeline
-from deltanb.observe.checkup.checkup import checkup_log as checkup_log
+from deltanb.observe.checkup.examine import checkup_log as checkup_log
 from deltanb.observe.checkup.report import Checkup as Checkup
 from deltanb.observe.conflict_map import ConflictMap as ConflictMap
 from deltanb.observe.conflict_map import conflict_map as conflict_map

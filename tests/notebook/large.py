@@ -26,6 +26,9 @@ from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.observe.bisect.bisection import Bisection, Trial
+from deltanb.observe.checkup import kinds as checkups
+from deltanb.observe.checkup.kinds import KINDS as KINDS_OF_UPKEEP
+from deltanb.observe.checkup.report import Checkup, Finding
 from deltanb.observe.conflict_map import ConflictMap
 from deltanb.observe.meetings import Contender, Meeting, Meetings
 from deltanb.observe.stream_state import StreamState
@@ -154,8 +157,8 @@ KINDS = (
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
     "CommandResult", "ConflictMap",
-    "Verification", "Bisection", "ChecksumVerification", "LockManager", "Transaction", "Cycle", "LockGraph",
-    "LockTimeline", "Catalog",
+    "Verification", "Checkup", "Bisection", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
+    "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
     "StreamState", "TableStream",
@@ -290,6 +293,10 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Verification": lambda: Verification("orders", (0, 9), 10, "all", tuple(
             kind(f"{'x' * 400} {at}", range(100), ["p" * 400] * 10) for kind in KINDS_OF_FINDINGS.values()
             for at in range(100))),
+        "Checkup": lambda: Checkup("orders", 9, 10**6, 10**12, 1000, tuple(Finding(
+            kind, dict.fromkeys(figures.figures, 10**9), "x" * 400, f"table.{'y' * 400}()", 10**9, 10**9,
+            dict.fromkeys(figures.saves, 10**9)) for kind, figures in KINDS_OF_UPKEEP.items()) * 10, tuple(
+                checkups.blind_spot(kind, range(1000), "z" * 400) for kind in checkups.BLIND_SPOTS)),
         "Bisection": lambda: Bisection(
             ("orders",), "x" * 120, "linear", 0, 9999, 10_000, "in a range", 9, 6, tuple(range(7, 10)),
             {"orders": most_files(table)}, trials=tuple(Trial(at, None, "x" * 400) for at in range(10_000)),

@@ -28,7 +28,7 @@ def view(verification: Any) -> View:
     first, last = verification.versions
     span = f"v{first}" if first == last else f"v{first} to v{last}"
     marks = (*_verdict(verification), span, units.count(verification.num_commits, "commit"))
-    sections = [make(verification) for make in (_findings, _cycles, _blind_spots)]
+    sections = [make(verification) for make in (_findings, _cycles, blind_spots)]
     return View("Verification", verification.table, marks, (muted(FILES[verification.files]),),
                 tuple(section for section in sections if section is not None))
 
@@ -60,7 +60,7 @@ def listing(verification: Any) -> str:
     lines = [text.render(View(shown.kind, shown.name, shown.marks, shown.lines))]
     for group in _groups(verification):
         lines += ["", f"{SIGNS[group[0].certainty]} {group[0].kind}  {group[0].certainty}"]
-        lines += [f"  {_versions(finding.versions)}  {finding.evidence}" for finding in group]
+        lines += [f"  {versions_of(finding.versions)}  {finding.evidence}" for finding in group]
         lines += [f"  to do: {remedy}" for remedy in dict.fromkeys(finding.remedy for finding in group)]
     for cycle in _proved_first(verification.cycles):
         lines += ["", f"{SIGNS[cycle.certainty]} {cycle.kind}  {cycle.certainty}  {path_of(cycle.edges)}",
@@ -68,7 +68,7 @@ def listing(verification: Any) -> str:
     if verification.omitted:
         lines += ["", f"not listed: {_omitted(verification)}"]
     lines += ["", "Blind spots"] if verification.blind_spots else []
-    lines += [f"  {spot.kind}  {_versions(spot.versions)}  {spot.evidence}"
+    lines += [f"  {spot.kind}  {versions_of(spot.versions)}  {spot.evidence}"
               for spot in verification.blind_spots]
     return "\n".join(lines)
 
@@ -110,7 +110,7 @@ def _finding(group: Sequence[Any]) -> tuple[Inline, ...]:
     first, more = group[0], len(group) - 1
     versions = sorted({version for finding in group for version in finding.versions})
     evidence = f"{first.evidence}; and {units.number(more)} more" if more else first.evidence
-    return (*_signed(first), _versions(versions), first.remedy, evidence)
+    return (*_signed(first), versions_of(versions), first.remedy, evidence)
 
 
 def _signed(one: Any) -> tuple[Inline, Inline]:
@@ -121,16 +121,16 @@ def _signed(one: Any) -> tuple[Inline, Inline]:
 
 def _unfolded(group: Sequence[Any]) -> Table:
     if len(group) > 1:
-        rows = tuple((_versions(finding.versions), finding.evidence) for finding in group[:MAX_UNFOLDED])
+        rows = tuple((versions_of(finding.versions), finding.evidence) for finding in group[:MAX_UNFOLDED])
         return Table(("versions", "evidence"), rows, len(group), "finding", limit=MAX_UNFOLDED)
     paths = group[0].paths if len(group[0].paths) > 1 else ()
     return Table(("file",), tuple((code(path),) for path in paths), len(paths), "file", limit=MAX_UNFOLDED)
 
 
-def _versions(versions: Sequence[int]) -> Inline:
+def versions_of(versions: Sequence[int]) -> Inline:
     """Versions as a list that is cut after the first ones.
 
-    >>> _versions((2, 3)), _versions(range(9)), _versions(())
+    >>> versions_of((2, 3)), versions_of(range(9)), versions_of(())
     ('v2, v3', 'v0, v1, v2, v3 and 5 more', '–')
     """
     names = ", ".join(f"v{version}" for version in versions[:MAX_VERSIONS])
@@ -165,11 +165,12 @@ def path_of(edges: Sequence[tuple[int, int, str]]) -> str:
     return "".join(f"{arrow}v{version}" for version, arrow in ends)
 
 
-def _blind_spots(verification: Any) -> Section | None:
-    spots = verification.blind_spots
+def blind_spots(report: Any) -> Section | None:
+    """The blind spots of a verification or a checkup; None where it has none."""
+    spots = report.blind_spots
     if not spots:
         return None
-    rows = tuple((code(spot.kind), _versions(spot.versions), code(spot.missing) if spot.missing else "–",
+    rows = tuple((code(spot.kind), versions_of(spot.versions), code(spot.missing) if spot.missing else "–",
                   spot.evidence) for spot in spots[: options.max_rows])
     table = Table(("kind", "versions", "missing", "what follows"), rows, len(spots), "blind spot",
                   ("kind", "versions", "what follows"), ("kind", "versions"))

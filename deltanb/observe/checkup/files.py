@@ -125,8 +125,8 @@ def _large_files(state: TableState) -> Iterator[Finding]:
     plan = _curve(state, full) if state.clustered_by else ordered_plan(state, columns)
     largest = int(files.sizes.max())
     yield kinds.FILE_SKEW(
-        f"{units.count(int(large.sum()), 'file')} of {units.number(len(files))} have up to "
-        f"{units.size(largest)}, and are to have {units.size(target)}",
+        f"up to {units.size(largest)} in {units.number(int(large.sum()))} of "
+        f"{units.count(len(files), 'file')}, which are to have {units.size(target)}",
         {"files_above": int(large.sum()), "files_to_rewrite": plan.rewritten, "largest_bytes": largest,
          "target_bytes": target, "bytes": int(files.sizes[large].sum())},
         {"bytes": largest - target}, reads=plan.bytes, writes=plan.bytes,
@@ -165,8 +165,8 @@ def check_vectors(state: TableState) -> Iterator[Finding]:
     gone = int((files.sizes * share).sum())
     read = int(files.sizes[marked].sum())
     yield kinds.VECTORS(
-        f"{units.count(int(files.deleted[due].sum()), 'row')} of {units.number(int(files.rows[due].sum()))} "
-        f"are deleted in {units.count(int(due.sum()), 'file')}",
+        f"deleted in {units.count(int(due.sum()), 'file')}: {units.number(int(files.deleted[due].sum()))} of "
+        f"{units.count(int(files.rows[due].sum()), 'row')}",
         {"files": len(files), "files_due": int(due.sum()), "files_to_rewrite": int(marked.sum()),
          "rows_deleted": int(files.deleted[marked].sum()), "bytes": int(files.sizes[due].sum())},
         {"bytes": gone, "requests": int(marked.sum())}, reads=read, writes=read - gone)

@@ -176,8 +176,8 @@ STATISTICS = _kind(
 REWRITES = _kind(
     "rewrites", "rows",
     "DELETE, UPDATE and MERGE write many rows again for each one that they change",
-    f"{COPIED_PER_ROW} rows copied for each row changed, and {LEAST_COPIED:,} in all, by the commits since "
-    "the layout was changed for it".replace(",", "\u00a0"),
+    f"{COPIED_PER_ROW} rows copied for each row changed, and {LEAST_COPIED} in all, by the commits since "
+    "the layout was changed for it",
     {"": "table.set_properties({{'delta.enableDeletionVectors': True}})",
      "clustered": "table.cluster_by({columns}); table.optimize()",
      "ordered": "table.optimize(zorder_by={columns})"},

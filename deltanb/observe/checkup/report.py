@@ -1,7 +1,7 @@
 """What a checkup gives: findings with their figures and commands, and blind spots.
 
 What lives here: the values, and the JSON and the data frame made of them.
-What it does not know: what is looked at (``checkup``), which kinds there are (``kinds``).
+What it does not know: what is looked at (``examine``), which kinds there are (``kinds``).
 """
 
 from __future__ import annotations

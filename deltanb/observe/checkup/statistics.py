@@ -43,8 +43,8 @@ def check_statistics(state: TableState) -> Iterator[Finding]:
     commits = max(state.conditions.commits[path] for path in missing)
     unindexed = [path for path in missing if not _is_indexed(state, path)]
     yield kinds.STATISTICS(
-        f"{units.count(lacking, 'file')} of {units.number(len(files))} have no bounds of {', '.join(names)}, "
-        f"on which {units.count(commits, 'commit')} had conditions",
+        f"no bounds of {', '.join(names)} in {units.number(lacking)} of {units.count(len(files), 'file')}; "
+        f"{units.count(commits, 'commit')} had conditions on them",
         {"columns": list(names), "files": len(files), "files_without": lacking, "commits": commits,
          "bytes": size},
         {"files": lacking, "bytes": size}, reads=int(np.minimum(files.sizes, FOOTER_BYTES).sum()),

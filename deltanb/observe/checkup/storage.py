@@ -39,7 +39,7 @@ AT_ONCE = 10_000
 
 
 def check_storage(state: TableState, whole: bool | None) -> Iterator[Finding]:
-    """Removed files and orphans; ``whole`` as in :func:`deltanb.observe.checkup.checkup.checkup`."""
+    """Removed files and orphans; ``whole`` as in :func:`deltanb.observe.checkup.examine.checkup`."""
     retention = state.setting(RETENTION)
     cutoff = options.clock() - retention
     if whole is False:
@@ -51,15 +51,15 @@ def check_storage(state: TableState, whole: bool | None) -> Iterator[Finding]:
     if removed:
         size = sum(status.size for status in removed)
         yield kinds.TOMBSTONES(
-            f"{units.count(len(removed), 'file')} of {units.size(size)} were removed more than {hours:g} "
-            "hours ago and are still there",
+            f"removed more than {hours:g} hours ago and still there: {units.count(len(removed), 'file')} of "
+            f"{units.size(size)}",
             {"files_unneeded": len(removed), "bytes": size, "retention_hours": hours},
             {"files": len(removed), "bytes": size}, reads=0, writes=0)
     if orphans:
         size = sum(status.size for status in orphans)
         oldest = (options.clock() - min(status.modification_time for status in orphans)) // DAY_MS
         yield kinds.ORPHANS(
-            f"{units.count(len(orphans), 'file')} of {units.size(size)} are named by nothing, among them "
+            f"named by nothing: {units.count(len(orphans), 'file')} of {units.size(size)}, the first "
             f"{min(status.name for status in orphans)}",
             {"files_unneeded": len(orphans), "bytes": size, "oldest_days": oldest, "retention_hours": hours},
             {"files": len(orphans), "bytes": size}, reads=0, writes=0)
@@ -76,8 +76,8 @@ def _by_log(state: TableState, cutoff: int, retention: int) -> Iterator[Finding]
     if expired.num_rows:
         size = pc.sum(expired["size"]).as_py() or 0
         yield kinds.TOMBSTONES(
-            f"{units.count(expired.num_rows, 'file')} of {units.size(size)} were removed more than "
-            f"{retention / HOUR_MS:g} hours ago, and no VACUUM since is in the log",
+            f"removed more than {retention / HOUR_MS:g} hours ago, by the log, in which no VACUUM is: "
+            f"{units.count(expired.num_rows, 'file')} of {units.size(size)}",
             {"files_unneeded": expired.num_rows, "bytes": size, "retention_hours": retention / HOUR_MS},
             {"files": expired.num_rows, "bytes": size}, reads=0, writes=0)
 
