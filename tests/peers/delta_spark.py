@@ -40,13 +40,15 @@ class Unavailable(Exception):
 
 
 class PeerError(Exception):
-    """What went wrong on the other side: ``kind`` is the exception's class there."""
+    """What went wrong on the other side: ``kind`` is the exception's class there, ``trace`` what a notebook
+    or a job's log would show of it."""
 
-    def __init__(self, kind: str, condition: str | None, message: str) -> None:
+    def __init__(self, kind: str, condition: str | None, message: str, trace: str = "") -> None:
         super().__init__(f"{kind}: {message}")
         self.kind = kind
         self.condition = condition
         self.message = message
+        self.trace = trace
 
 
 def jars() -> list[str]:
@@ -179,7 +181,7 @@ class DeltaSpark:
             raise Unavailable(f"the process of Delta Spark ended: {self.log.read_text()[-2000:]}")
         answer = json.loads(line)
         if "error" in answer:
-            raise PeerError(answer["error"], answer["condition"], answer["message"])
+            raise PeerError(answer["error"], answer["condition"], answer["message"], answer["trace"])
         if "rows" in answer:
             return pa.ipc.open_stream(base64.b64decode(answer["rows"])).read_all()
         return answer["value"]

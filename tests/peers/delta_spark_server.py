@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,20 @@ class Server:
             writer = self.spark.sql(text).coalesce(1).write.format("delta").mode(mode)
             writer = writer.options(**(options or {})).partitionBy(*(partition_by or []))
             writer.save(path)
+        return {"value": None}
+
+    def gate(self, pipe: str) -> dict[str, Any]:
+        """Name a function for statements to come: ``gate(value)`` is its value, once the pipe is gone.
+
+        Whoever opens the pipe for writing waits for the statement to come to it, and lets it on by removing
+        the pipe before closing it; Spark may ask more than once.
+        """
+        def gate(value: Any) -> Any:
+            with contextlib.suppress(FileNotFoundError), open(pipe, "rb") as opened:
+                opened.read()
+            return value
+
+        self.spark.udf.register("gate", gate, "bigint")
         return {"value": None}
 
     def sql_locked(self, text: str, lock: str) -> dict[str, Any]:
@@ -311,7 +326,7 @@ def main() -> None:
         try:
             answer = do(**request)
         except Exception as error:  # whatever it is, the other side is to know
-            answer = failure(error)
+            answer = {**failure(error), "trace": traceback.format_exc()}
         print(json.dumps(answer), file=answers, flush=True)
     server.spark.stop()
 
