@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.notebook.drawing.chart import Chart as Chart
     from deltanb.observe.bisect.bisect import bisect as bisect
+    from deltanb.observe.post_mortem.post_mortem import post_mortem as post_mortem
     from deltanb.observe.race import race as race
     from deltanb.observe.verify.verify import verify as verify
     from deltanb.observe.what_if import explain_conflict as explain_conflict
@@ -72,6 +73,7 @@ _NAMES = {
     "flush": "deltanb.concurrency.background",
     "last_commit_version_in_session": "deltanb.transaction.journal",
     "open": "deltanb.table.entry",
+    "post_mortem": "deltanb.observe.post_mortem.post_mortem",
     "race": "deltanb.observe.race",
     "retry": "deltanb.locks.tables.retrying",
     "set_options": "deltanb.options",

@@ -1,4 +1,4 @@
-"""The commands that judge a table by its log, whoever wrote it: ``verify PATH``, ``check PATH``.
+"""The commands that judge a table by its log, whoever wrote it: ``verify``, ``check`` and ``why PATH``.
 
 What lives here: their arguments and exit codes.
 What it does not know: what is looked at, the views.
@@ -7,10 +7,12 @@ What it does not know: what is looked at, the views.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from deltanb.app.arguments import check_ending, version
+from deltanb.errors import InvalidArgument
 from deltanb.text.safe_text import redacted, safe
 
 
@@ -18,6 +20,7 @@ def add_to(commands: Any) -> None:
     """Add the commands to the command line."""
     _add_verify(commands)
     _add_check(commands)
+    _add_why(commands)
 
 
 def _add_verify(commands: Any) -> None:
@@ -81,3 +84,48 @@ def _check(arguments: argparse.Namespace) -> int:
         report.save(arguments.html)
     print(redacted(report.to_json()) if arguments.json else safe(listing(report)))
     return int(report.fails(arguments.fail_on))
+
+
+def _add_why(commands: Any) -> None:
+    why = commands.add_parser(
+        "why", help="explain why a job failed to commit, from its stack trace and the table",
+        description="Explain why a job failed to commit, whoever ran it: which commit won, by which rule, "
+        "whether rows met, and what would have let it pass; nothing is written. Any part of what is known "
+        "will do. The exit code is 0 where the failure is explained, 3 where the answer is inferred or there "
+        "is none, and 2 where the table cannot be looked at.")
+    why.add_argument("path", metavar="PATH", help="the table's folder")
+    why.add_argument("--error", metavar="FILE", help="the exception's text, as pasted; - reads the input")
+    why.add_argument("--read-version", type=version, metavar="V", help="the version that the job read")
+    why.add_argument("--started", metavar="T", help="when it began (ISO 8601; UTC without a zone)")
+    why.add_argument("--where", dest="predicate", metavar="P", help="the condition of its DELETE or UPDATE")
+    why.add_argument("--operation", metavar="O", help="what it did: MERGE, DELETE, APPEND, OVERWRITE, …")
+    why.add_argument("--writer", metavar="W", help="who ran it, for how often it met the winner before")
+    form = why.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON, for programs")
+    form.add_argument("--markdown", action="store_true", help="print Markdown, for a ticket")
+    why.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network, too")
+    why.set_defaults(run=_why)
+
+
+def _why(arguments: argparse.Namespace) -> int:
+    from deltanb.notebook.views.post_mortem import listing
+    from deltanb.observe.post_mortem.post_mortem import post_mortem
+
+    check_ending(arguments.html, ".html")
+    error = None if arguments.error is None else _text_of(arguments.error)
+    pm = post_mortem(arguments.path, error, arguments.read_version, arguments.started, arguments.predicate,
+                     arguments.operation, arguments.writer)
+    if arguments.html is not None:
+        pm.save(arguments.html)
+    print(redacted(pm.to_json()) if arguments.json
+          else pm.to_markdown() if arguments.markdown else safe(listing(pm)))
+    return pm.status
+
+
+def _text_of(file: str) -> str:
+    """The text of a file, whatever its encoding, or what is piped in."""
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "replace")
+    if not text.strip():
+        raise InvalidArgument(f"--error {file}: there is no text in it")
+    return text

@@ -23,6 +23,7 @@ from typing import Any
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import page as pages
 from deltanb.notebook.drawing.html import Markup
+from deltanb.notebook.drawing.markdown import render as as_markdown
 from deltanb.notebook.drawing.text import clamp, wrap
 from deltanb.notebook.views import registry as views
 from deltanb.options import options
@@ -90,6 +91,15 @@ def fields(obj: Any) -> Any:
         LookupError: nothing is known of its class.
     """
     return views.fields(obj)
+
+
+def markdown(obj: Any) -> str:
+    """An object as Markdown, the sections of its text in full.
+
+    Raises:
+        LookupError: nothing is known of its class.
+    """
+    return as_markdown(views.fields(obj))
 
 
 def drawing(obj: Any, name: str) -> Any:

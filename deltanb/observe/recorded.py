@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.schema import properties
 from deltanb.text.safe_text import last_part, redacted
-from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.current import SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation
 from deltanb.transaction.prepare import is_blind_append, isolation_of
@@ -54,6 +55,14 @@ through all changes since."""
 WHOLE = "reads not recorded: taken as the whole table"
 LAYOUT = "the files it rewrites"
 _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
+MAX_SUPPOSED = 10_000
+"""Removals that a transaction without a commit may have had: they matter only to what removes, too."""
+_LAYS_OUT = frozenset({"OPTIMIZE", "REORG", "COMPUTE STATS"})
+_UPGRADES = frozenset({"UPGRADE PROTOCOL", "ADD FEATURE", "DROP FEATURE"})
+_DEFINES = frozenset({
+    "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMNS", "DROP COLUMNS", "RENAME COLUMN",
+    "CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS", "ADD CONSTRAINT", "DROP CONSTRAINT",
+    "UPDATE SCHEMA", "UPDATE COLUMN METADATA", "CLUSTER BY", *_UPGRADES})
 _REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
 
 
@@ -161,6 +170,51 @@ class Recorder:
                 snapshot.domain_metadata.get(ROW_TRACKING_DOMAIN)),
         )
         return Recorded(current, words, is_assumed)
+
+    def supposed(self, info: CommitInfo, read_version: int) -> Recorded:
+        """A transaction that has left no commit, as its commitInfo would have described it.
+
+        Its reads are those of :meth:`transaction`; its actions the least that its operation does: removals of
+        the files it read, or metadata. ``is_blind_append`` of the info, where it is a bool, is believed.
+
+        Raises:
+            VersionNotFound: the version it read cannot be read any more.
+        """
+        snapshot, operation = self.snapshot(read_version, with_files=True), _operation(info)
+        commit = Winner(read_version + 1, (info,))
+        level = str(properties.get(snapshot.metadata.configuration, "delta.isolationLevel"))
+        actions: tuple[Action, ...] = ()
+        if operation.name in _LAYS_OUT:
+            scans, words, is_assumed = _by_condition(operation.name, parameters_of(info), snapshot)
+            tables = [_scan_again(snapshot, scan, True)[1] for scan in scans or ()]
+            reads = Reads(files=tuple(table for table in tables if table is not None))
+            words, is_assumed, level = f"files it may rewrite: {words}", True, SNAPSHOT_ISOLATION
+        elif operation.name in _DEFINES or operation.name.startswith("ALTER"):
+            is_assumed = operation.name not in _DEFINES
+            reads, words = Reads(), "nothing: it changes the table's definition"
+            actions = (snapshot.protocol if operation.name in _UPGRADES else snapshot.metadata,)
+        else:
+            reads, words, is_assumed = _reads(commit, (), snapshot, None, True)
+        if not commit.is_blind_append and not actions:
+            actions = tuple(_removals(reads, operation.name not in _LAYS_OUT))
+        current = CurrentTransaction(
+            txn_id="", table=_name(self._log, snapshot), read_version=read_version,
+            read_metadata=snapshot.metadata, read_protocol=snapshot.protocol, metadata=snapshot.metadata,
+            protocol=snapshot.protocol, actions=actions, reads=reads, operation=operation, isolation=level,
+            is_blind_append=commit.is_blind_append or not reads.depends_on_files, commit_info=info,
+        )
+        return Recorded(current, words, is_assumed)
+
+
+def _removals(reads: Reads, changes_data: bool) -> Iterator[RemoveFile]:
+    """Removals of the files that were read, as many as matter to a rule."""
+    left = MAX_SUPPOSED
+    for table in reads.files:
+        rows = table.slice(0, left)
+        left -= rows.num_rows
+        for row in rows.to_pylist(maps_as_pydicts="lossy"):
+            yield RemoveFile(path=row["path"], deletion_timestamp=0, data_change=changes_data,
+                             partition_values=row["partition_values"])
 
 
 def _name(log: LogReader, snapshot: Snapshot) -> str:

@@ -31,6 +31,15 @@ from deltanb.observe.checkup.kinds import KINDS as KINDS_OF_UPKEEP
 from deltanb.observe.checkup.report import Checkup, Finding
 from deltanb.observe.conflict_map import ConflictMap
 from deltanb.observe.meetings import Contender, Meeting, Meetings
+from deltanb.observe.post_mortem.report import (
+    Fact,
+    MetBefore,
+    MetFile,
+    PostMortem,
+    Remedy,
+    RowsMet,
+    WinnerReport,
+)
 from deltanb.observe.stream_state import StreamState
 from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
 from deltanb.observe.verify.report import Verification
@@ -157,8 +166,8 @@ KINDS = (
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
     "CommandResult", "ConflictMap",
-    "Verification", "Checkup", "Bisection", "ChecksumVerification", "LockManager", "Transaction", "Cycle",
-    "LockGraph", "LockTimeline", "Catalog",
+    "Verification", "Checkup", "Bisection", "PostMortem", "ChecksumVerification", "LockManager",
+    "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
     "StreamState", "TableStream",
@@ -236,6 +245,20 @@ class TableStream(Displayable):
         self.state = state
 
 
+def much_of_everything() -> PostMortem:
+    """A post-mortem of a thousand winners, files and remarks, each with long words."""
+    long = "x" * 400
+    return PostMortem(
+        long, long, "possible", tuple(Fact(f"{long} {at}", long, "inferred", long) for at in range(100)),
+        tuple(WinnerReport(at, long, long, TIME, at, at, "passed", note=long) for at in range(1000)),
+        5000, long,
+        rows_met=RowsMet("yes", long, 10**9, tuple(
+            MetFile(f"{long}/{at}", "add", {long: long}, True, 10**9) for at in range(100)), 10**6, long),
+        would_have_passed=tuple(Remedy(long, "proved", long, long) for _ in range(100)),
+        met_before=MetBefore((long, long), 10**9, 10**9, dict.fromkeys(range(24), 10**9), 10**9, (), long),
+        remarks=(long,) * 100)
+
+
 def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
     """How to get one of every kind of object, by the name of its view."""
     lost = commits(table)
@@ -301,6 +324,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
             ("orders",), "x" * 120, "linear", 0, 9999, 10_000, "in a range", 9, 6, tuple(range(7, 10)),
             {"orders": most_files(table)}, trials=tuple(Trial(at, None, "x" * 400) for at in range(10_000)),
             flips=tuple((at, at % 2 == 0) for at in range(10_000)), notes=("x" * 400,) * 100),
+        "PostMortem": much_of_everything,
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
         "LockManager": lambda: manager, "Transaction": lambda: locked,
         "Cycle": lambda: Cycle(tuple(

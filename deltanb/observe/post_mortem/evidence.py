@@ -1,0 +1,218 @@
+"""What is known of the failed job, fact by fact, and from where.
+
+What lives here: :func:`gather`, which puts together arguments, the text or exception, and this session's
+journal; an argument is believed before a text, and a text before what is inferred.
+What it does not know: the conflict rules, and which commit ended the job.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltanb.actions import CommitInfo
+from deltanb.errors import InvalidArgument, require
+from deltanb.log.history import to_milliseconds
+from deltanb.observe.post_mortem.error_text import Understood, understand
+from deltanb.observe.post_mortem.report import SOURCES, Fact, Source
+from deltanb.transaction.conflicts import Conflict
+from deltanb.transaction.journal import Attempt, journal_of
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+
+SPELLINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "APPEND": ("WRITE", {"mode": "Append"}), "INSERT": ("WRITE", {"mode": "Append"}),
+    "INSERT INTO": ("WRITE", {"mode": "Append"}), "OVERWRITE": ("WRITE", {"mode": "Overwrite"}),
+    "INSERT OVERWRITE": ("WRITE", {"mode": "Overwrite"}), "COMPACT": ("OPTIMIZE", {}),
+    "UPSERT": ("MERGE", {}), "MERGE INTO": ("MERGE", {}), "DELETE FROM": ("DELETE", {}),
+}
+"""Operations as people call them: their names in the log, and their parameters."""
+CONDITIONAL = ("DELETE", "UPDATE", "MERGE")
+"""Operations that read what their condition names."""
+
+
+@dataclass
+class Job:
+    """The failed job: its facts by name, what its text tells, and its own conflict where it is at hand."""
+
+    facts: dict[str, Fact] = field(default_factory=dict)
+    understood: Understood = field(default_factory=Understood)
+    has_text: bool = False
+    conflict: Conflict | None = None
+    attempt: Attempt | None = None
+    error: BaseException | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, name: str, value: Any, source: Source, why: str = "") -> None:
+        """Note a fact; the first one of a name stays."""
+        assert source in SOURCES
+        if value is not None and name not in self.facts:
+            self.facts[name] = Fact(name, value, source, why)
+
+    def value(self, name: str) -> Any:
+        """The value of a fact, None where it is not known."""
+        fact = self.facts.get(name)
+        return None if fact is None else fact.value
+
+    def is_certain(self, *names: str) -> bool:
+        """Whether all of these facts are known, and none of them is inferred."""
+        return all(name in self.facts and not self.facts[name].is_inferred for name in names)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules by which it failed, according to its text."""
+        if self.conflict is not None:
+            return (self.conflict.rule,)
+        return self.understood.rules
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it failed by no rule, but because others had the versions that it tried."""
+        text = self.understood.text
+        return self.conflict is None and text is not None and not text.rules and not text.is_unchecked
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether its commit is of a kind that is not checked against winners."""
+        text = self.understood.text
+        return self.conflict is None and text is not None and text.is_unchecked
+
+    def commit_info(self) -> CommitInfo:
+        """The commitInfo that its commit would have had, as far as it is known."""
+        name, parameters = _operation(self.value("operation"))
+        predicate = self.value("predicate")
+        if predicate is not None:
+            parameters = {**parameters, "predicate": [predicate]}
+            if name == "WRITE":
+                parameters["mode"] = "Overwrite"
+        is_append = name == "WRITE" and parameters.get("mode") == "Append"
+        has_read = set(self.rules) & {"append", "delete / read", "delete / delete"}
+        return CommitInfo(
+            operation=name, operation_parameters=parameters, user_name=self.value("writer"),
+            is_blind_append=True if is_append and not has_read else None)
+
+
+def _operation(name: Any) -> tuple[str | None, dict[str, Any]]:
+    if not isinstance(name, str):
+        return None, {}
+    known, parameters = SPELLINGS.get(" ".join(name.upper().split()), (name.upper(), {}))
+    return known, dict(parameters)
+
+
+def gather(
+    log: LogReader, error: str | BaseException | None, read_version: int | None,
+    started: int | str | dt.datetime | None, predicate: str | None, operation: str | None, writer: str | None,
+) -> Job:
+    """Everything that is known of the job.
+
+    Raises:
+        InvalidArgument: an argument of another type, or nothing that the job could be known by.
+    """
+    job = Job()
+    _arguments(job, error, read_version, started, predicate, operation, writer)
+    if isinstance(error, BaseException):
+        job.error = error
+        conflict = getattr(error, "conflict", None)
+        if isinstance(conflict, Conflict):
+            _of_conflict(job, log, conflict)
+        error = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if error is not None:
+        job.has_text = True
+        _of_text(job, error)
+    return job
+
+
+def _arguments(
+    job: Job, error: Any, read_version: Any, started: Any, predicate: Any, operation: Any, writer: Any
+) -> None:
+    for name, value, kind, what in (
+            ("error", error, (str, BaseException), "the text of an exception, or the exception"),
+            ("read_version", read_version, int, "a version (an integer)"),
+            ("predicate", predicate, str, "a condition (SQL text)"),
+            ("operation", operation, str, "the name of an operation"),
+            ("writer", writer, str, "the name of a writer")):
+        if value is not None:
+            require(value, kind, f"post_mortem({name}=…)", what)
+    if isinstance(read_version, int) and read_version < 0:
+        raise InvalidArgument(f"read_version={read_version} is no version; versions begin at 0")
+    if error is None and read_version is None and started is None:
+        raise InvalidArgument(
+            "nothing is known of the failed job: give its error (the exception, or its text), the version "
+            "that it read (read_version=…) or when it started (started=…)")
+    job.add("operation", operation, "argument")
+    job.add("predicate", predicate, "argument")
+    job.add("writer", writer, "argument")
+    job.add("read version", read_version, "argument")
+    if started is not None:
+        job.add("started", to_milliseconds(started), "argument")
+        if _has_no_zone(started):
+            job.remarks.append(f"started={str(started)!r} has no time zone and was taken as UTC")
+
+
+def _has_no_zone(started: Any) -> bool:
+    if isinstance(started, str):
+        started = dt.datetime.fromisoformat(started.strip().replace("Z", "+00:00"))
+    return isinstance(started, dt.datetime) and started.tzinfo is None
+
+
+def _of_conflict(job: Job, log: LogReader, conflict: Conflict) -> None:
+    """The facts of an exception of ours, which brings the whole conflict."""
+    job.conflict = conflict
+    job.attempt = next((one for one in journal_of(log)
+                        if one.txn_id == conflict.commit_info.txn_id and one.outcome == "failed"), None)
+    name = getattr(conflict.operation, "name", conflict.operation)
+    job.add("operation", str(name), "session")
+    asked = dict.fromkeys(one for one in conflict.predicates if one != "TRUE")
+    job.add("predicate", " OR ".join(asked) or None, "session")
+    job.add("read version", conflict.read_version, "session")
+    job.add("writer", conflict.commit_info.user_name, "session")
+    job.add("winner", conflict.version, "session")
+    job.add("rule", conflict.rule, "session")
+    job.add("isolation", conflict.isolation, "session")
+
+
+def _of_text(job: Job, text: str) -> None:
+    understood = job.understood = understand(text)
+    facts = understood.facts
+    if understood.text is None and job.conflict is None and understood.facts:
+        known = {name.replace("_", " "): value for name, value in understood.facts.items()}
+        job.remarks.append("the text is none of the known texts of failed commits; understood of it: "
+                           + json.dumps(known, default=str, ensure_ascii=False))
+    job.add("operation", facts.get("operation"), "text")
+    frame = facts.get("frame_operation")
+    if frame is not None:
+        job.add("operation", frame, "text")
+    if understood.text is not None:
+        job.add("known text", understood.text.code, "text")
+        job.add("rule", " or ".join(understood.rules) or None, "text")
+    if facts.get("predicate") and job.conflict is None:
+        job.add("predicate", facts["predicate"], "text")
+    job.add("read version", facts.get("read_version"), "text")
+    job.add("client", facts.get("engine"), "text")
+    job.add("last tried" if job.is_taken else "winner", facts.get("version"), "text")
+    job.add("partition met", facts.get("partition"), "text")
+    if "first_tried" in facts:
+        job.add("read version", facts["first_tried"] - 1, "text")
+    if understood.others:
+        job.remarks.append(f"the text has other failures before the last one: {', '.join(understood.others)}")
+
+
+_PAIR = re.compile(r"([^=,\[\]]+)=([^,\]]*)")
+
+
+def partition_of_hint(hint: str) -> Iterator[tuple[str, str | None]]:
+    """The columns and values of a hint as Delta writes it.
+
+    >>> list(partition_of_hint("[day=mon, hour=null]"))
+    [('day', 'mon'), ('hour', None)]
+    """
+    for match in _PAIR.finditer(hint):
+        value = match[2].strip()
+        yield match[1].strip(), None if value in ("null", "") else value
+

@@ -1,0 +1,271 @@
+"""What would have let the job pass: each change is tried by asking the rules again with it.
+
+What lives here: :data:`CHANGES`, one function for each kind of change, and :func:`remedies`, which tries all.
+A change is proved where the rules let the job pass with it and nothing of the job is assumed.
+What it does not know: how rows are compared (``rows_met``), which commit the winner is (``judge``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltanb.actions import AddFile
+from deltanb.errors import DeltaError
+from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job
+from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement, reader_of
+from deltanb.observe.post_mortem.report import POSSIBLE, PROVED, Remedy, RowsMet
+from deltanb.observe.post_mortem.rows_met import FILE_RULES
+from deltanb.schema import properties
+from deltanb.text import formatting as units
+from deltanb.transaction.conflict_rules import check
+from deltanb.transaction.current import WRITE_SERIALIZABLE, CurrentTransaction
+from deltanb.transaction.reads import Reads, Scan, partition_key
+from deltanb.transaction.steps import Winner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltanb.log.reader import LogReader
+    from deltanb.log.snapshot import Snapshot
+
+MAX_PARTITIONS = 10  # that a remedy names one by one
+MAX_FILES_GROUPED = 100_000
+"""Files whose partitions are looked at."""
+
+PartitionKey = tuple[tuple[str, str | None], ...]
+
+
+@dataclass
+class Case:
+    """What the changes are tried on: the job as a transaction, its winner, and the rows that met."""
+
+    log: LogReader
+    job: Job
+    judged: Judgement
+    met: RowsMet
+    current: CurrentTransaction
+    winner: Winner
+
+    @property
+    def certainty(self) -> str:
+        """That of a change that passes, by what is known of the job."""
+        knows = not self.judged.is_assumed and self.job.is_certain("operation", "read version")
+        return PROVED if knows else POSSIBLE
+
+    def passes(self, current: CurrentTransaction | None = None, winner: Winner | None = None) -> bool:
+        """Whether the rules let the job pass the winner, with one of the two changed."""
+        return check(current or self.current, winner or self.winner).error is None
+
+    def snapshot(self) -> Snapshot:
+        """The version that the job read."""
+        return self.log.snapshot_at(self.current.read_version)
+
+
+def remedies(log: LogReader, job: Job, judged: Judgement, met: RowsMet) -> tuple[Remedy, ...]:
+    """What would have let the job pass, proved ones first."""
+    winner = None if judged.culprit is None else judged.commits.get(judged.culprit)
+    if winner is None or judged.transaction is None or job.is_taken:
+        return tuple(_retries(job))
+    case = Case(log, job, judged, met, judged.transaction, winner)
+    changes: list[Remedy] = list(_retries(job))
+    for kind, tried in CHANGES.items():
+        try:
+            changes += [Remedy(one.change, one.certainty, one.why, kind) for one in tried(case)]
+        except (DeltaError, OSError) as error:
+            job.remarks.append(f"whether {kind} would have helped is not known: {str(error).splitlines()[0]}")
+    return tuple(sorted(changes, key=lambda one: one.certainty != PROVED))
+
+
+def _retries(job: Job) -> Iterator[Remedy]:
+    if job.is_taken:
+        yield Remedy("Allow more attempts, or start the job when fewer others commit", POSSIBLE,
+                     "no rule failed: it lost the race for a version each time", "attempts")
+
+
+# -- the isolation level ------------------------------------------------------------------------------------
+
+
+def _isolation(case: Case) -> Iterator[Remedy]:
+    if case.current.isolation == WRITE_SERIALIZABLE or case.judged.rule != "append":
+        return
+    if case.passes(case.current.replace(isolation=WRITE_SERIALIZABLE)):
+        certainty = PROVED if not case.winner.removes else case.certainty
+        yield Remedy(f"Set delta.isolationLevel to {WRITE_SERIALIZABLE}", certainty,
+                     f"version {case.winner.version} is a blind append, which that level lets pass")
+
+
+# -- the condition ------------------------------------------------------------------------------------------
+
+
+def _partition_predicate(case: Case) -> Iterator[Remedy]:
+    """Naming the partitions in which, by statistics, all rows are that the condition names."""
+    from deltanb.sql.predicates import parse_condition
+
+    text = case.job.value("predicate")
+    if text is None or not case.current.partition_columns or case.judged.rule not in FILE_RULES:
+        return
+    snapshot = case.snapshot()
+    condition = parse_condition(text, snapshot.schema)
+    if condition.left_out or not condition.parts or condition.is_partition_only(snapshot.partition_columns):
+        return
+    needed = _partitions(snapshot.files_for_scan(*condition.parts, columns=["path", "partition_values"]))
+    if needed is None or not needed or len(needed) > MAX_PARTITIONS or needed & _met_partitions(case):
+        return
+    if case.passes(_reading_only(case.current, needed)):
+        where = " OR ".join(f"({_condition_of(case, key)})" if len(needed) > 1 else _condition_of(case, key)
+                            for key in sorted(needed, key=str))
+        yield Remedy(f"Add to the condition: {where}", case.certainty,
+                     f"by statistics of version {snapshot.version}, all rows that the condition names are "
+                     f"there, and version {case.winner.version} changed other partitions; only partition "
+                     "columns count")
+
+
+def _splitting(case: Case) -> Iterator[Remedy]:
+    """Running the job for each partition: those that the winner did not touch would have passed."""
+    if not case.current.partition_columns or case.judged.rule not in FILE_RULES:
+        return
+    met, read = _met_partitions(case), set[PartitionKey]()
+    for table in case.current.reads.files:
+        keys = _partitions(table)
+        if keys is None:
+            return
+        read |= keys
+    rest = read - met
+    if not rest or not met & read:
+        return
+    if case.passes(_reading_only(case.current, rest)):
+        names = ", ".join(_named(key) for key in sorted(met, key=str)[:MAX_PARTITIONS])
+        columns = ", ".join(case.current.partition_columns)
+        yield Remedy(f"Split the job by partition ({columns})", case.certainty,
+                     f"{len(rest)} of {units.count(len(read), 'partition')} would have passed; only {names} "
+                     "would have to run again")
+
+
+def _reading_only(current: CurrentTransaction, keys: set[PartitionKey]) -> CurrentTransaction:
+    """The transaction had it read and removed nothing outside some partitions."""
+    import pyarrow as pa
+
+    def inside(table: pa.Table) -> pa.Table:
+        values = table["partition_values"].to_pylist(maps_as_pydicts="lossy")
+        return table.filter(pa.array([partition_key(one) in keys for one in values], pa.bool_()))
+
+    files = tuple(inside(table) for table in current.reads.files)
+    paths = {path for table in files for path in table["path"].to_pylist()}
+    actions = [a for a in current.actions
+               if isinstance(a, AddFile) or not hasattr(a, "path") or a.path in paths]
+    reads = Reads((Scan(partitions=frozenset(keys)),), files, app_ids=current.reads.app_ids)
+    return current.replace(reads=reads, actions=actions)
+
+
+def _partitions(files: pa.Table) -> set[PartitionKey] | None:
+    """The partitions of files; None where there are too many files to look at."""
+    if files.num_rows > MAX_FILES_GROUPED:
+        return None
+    return {partition_key(values) for values in files["partition_values"].to_pylist(maps_as_pydicts="lossy")}
+
+
+def _met_partitions(case: Case) -> set[PartitionKey]:
+    files = [*case.winner.adds, *case.winner.removes]
+    return {partition_key(file.partition_values) for file in files if file.data_change}
+
+
+def _condition_of(case: Case, key: PartitionKey) -> str:
+    parts = []
+    for physical, value in key:
+        name = next((f.name for f in case.current.schema.fields if f.physical_name == physical), physical)
+        text = str(value).replace("'", "''")
+        parts.append(f"{name} IS NULL" if value is None else f"{name} = '{text}'")
+    return " AND ".join(parts)
+
+
+def _named(key: PartitionKey) -> str:
+    return "[" + ", ".join(f"{name}={'null' if value is None else value}" for name, value in key) + "]"
+
+
+# -- row-level rules -----------------------------------------------------------------------------------------
+
+
+def _row_level(case: Case) -> Iterator[Remedy]:
+    """Leaving out added files that cannot hold, or do not hold, a row that the condition names."""
+    if case.judged.rule != "append" or case.job.value("predicate") is None:
+        return
+    by_path = {file.path: file for file in case.met.files if file.action == "add"}
+    for what, leaves_out in (
+            ("statistics", lambda file: file.statistics is False),
+            ("values", lambda file: file.statistics is False or file.rows == 0)):
+        out = {path for path, file in by_path.items() if leaves_out(file)}
+        if out and case.passes(winner=_without(case.winner, out)):
+            reason = "their statistics exclude every row" if what == "statistics" else "they hold no row"
+            yield Remedy(f"Row-level rules that look at {what} of added files", case.certainty,
+                         f"{reason} that the condition names: {units.count(len(out), 'added file')}")
+            return
+
+
+def _without(winner: Winner, paths: Iterable[str]) -> Winner:
+    left_out = set(paths)
+    return Winner(winner.version, tuple(
+        a for a in winner.actions if not (isinstance(a, AddFile) and a.path in left_out)))
+
+
+def _vectors(case: Case) -> Iterator[Remedy]:
+    """Deletion vectors on both sides, with rules that compare rows: other rows of one file do not meet."""
+    operation = case.current.operation.name
+    both = operation in CONDITIONAL and case.winner.operation in CONDITIONAL
+    if not both or not case.winner.removes or case.judged.rule not in FILE_RULES:
+        return
+    if case.met.answer not in ("no", "unknown"):
+        return
+    enabled = properties.get(case.current.metadata.configuration, "delta.enableDeletionVectors")
+    change = "Row-level rules that compare deletion vectors" if enabled else (
+        "Set delta.enableDeletionVectors to true, with row-level rules that compare deletion vectors")
+    why = "both changed rows of the same files, and no row is the same" if case.met.answer == "no" else (
+        "both may have changed other rows of the same files")
+    yield Remedy(change, POSSIBLE, f"{why}; both writers must write vectors and judge by rows")
+
+
+# -- another time --------------------------------------------------------------------------------------------
+
+
+def _another_time(case: Case) -> Iterator[Remedy]:
+    """Beginning behind the winner, and what would have met it then."""
+    version, newest = case.winner.version, case.judged.newest
+    recorder = reader_of(case.log)
+    if case.job.conflict is not None and case.judged.is_assumed is False and not case.job.value("predicate"):
+        info = case.current.commit_info
+    else:
+        info = case.job.commit_info()
+    current = recorder.supposed(info, version).current.replace(isolation=case.current.isolation)
+    last, met = min(newest, version + MAX_WINNERS), []
+    for later in range(version + 1, last + 1):
+        try:
+            if check(current, recorder.commit(later)).error is not None:
+                met.append(later)
+        except DeltaError:
+            met.append(later)  # whether it would have met is not known, which is no proof
+    stamp = case.winner.commit_info.timestamp
+    when = f" ({units.time(stamp)})" if isinstance(stamp, int) and not isinstance(stamp, bool) else ""
+    change = f"Start it after version {version} has landed{when}"
+    if last == version:
+        why = "nothing has landed since, so that it would have met nobody"
+    elif met:
+        more = f" and {len(met) - 3} more" if len(met) > 3 else ""
+        named = ", ".join(f"v{one}" for one in met[:3])
+        commits = units.count(last - version, "later commit")
+        why = f"of {commits}, {named}{more} would have met it, had it run as long"
+    else:
+        why = f"none of {units.count(last - version, 'later commit')} would have met it"
+    yield Remedy(change, POSSIBLE if met else case.certainty, why)
+
+
+CHANGES: Mapping[str, Callable[[Case], Iterator[Remedy]]] = {
+    "isolation level": _isolation,
+    "partition predicate": _partition_predicate,
+    "row-level rules": _row_level,
+    "deletion vectors": _vectors,
+    "splitting": _splitting,
+    "another time": _another_time,
+}
+"""The kinds of change, in the order in which they are tried."""
+

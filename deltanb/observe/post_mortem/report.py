@@ -1,0 +1,196 @@
+"""What a post-mortem gives: the job, the winners, the rule, whether rows met, what would have let it pass.
+
+What lives here: the values, and the JSON and Markdown made of them.
+What it does not know: how any of it is found out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltanb.text.display import Displayable, views
+
+if TYPE_CHECKING:
+    from deltanb.transaction.conflicts import Check, Conflict
+
+PROVED, POSSIBLE = "proved", "possible"
+FORMAT = 1
+"""The version of the JSON's schema; fields are added without a new one."""
+
+Source = Literal["argument", "text", "session", "log", "inferred"]
+SOURCES: Mapping[str, str] = {
+    "argument": "passed to the post-mortem", "text": "in the text", "session": "recorded by this session",
+    "log": "in the log", "inferred": "inferred",
+}
+"""Where facts come from, in words; only what is inferred may be wrong."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that is known of the failed job: its ``name``, ``value``, ``source`` (one of
+    :data:`SOURCES`), and ``why`` it is taken to be so where it is inferred."""
+
+    name: str
+    value: Any
+    source: Source
+    why: str = ""
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether it may be wrong."""
+        return self.source == "inferred"
+
+
+@dataclass(frozen=True)
+class WinnerReport:
+    """A commit that landed after the version that the job read.
+
+    ``outcome``: ``passed`` (no rule fails), ``ended it`` (the job failed at it), ``would have ended it``
+    (inferred), or ``unreadable``. ``timestamp`` is in epoch milliseconds; ``checks`` are the rules in order.
+    """
+
+    version: int
+    operation: str
+    writer: str | None
+    timestamp: int | None
+    num_added: int
+    num_removed: int
+    outcome: str
+    rule: str = ""
+    note: str = ""
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class MetFile:
+    """A file of the winner that the rule found.
+
+    ``action`` is ``add`` or ``remove``; ``statistics`` says whether its statistics let a row meet the job's
+    condition (None where there is no condition); ``rows`` counts the rows of it that do (None: not read).
+    """
+
+    path: str
+    action: str
+    partition: Mapping[str, str | None]
+    statistics: bool | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class RowsMet:
+    """Whether rows that the winner changed are rows that the job asked for.
+
+    ``answer``: ``yes``, ``no``, ``possible`` or ``unknown``; ``by`` what decided: ``values``, ``statistics``,
+    ``partition values``, ``the log`` or ``the text``. ``rows`` counts the changed rows that meet the job's
+    condition. ``note`` says why there is no better answer, and which bound was reached.
+    """
+
+    answer: str
+    by: str = ""
+    rows: int | None = None
+    files: tuple[MetFile, ...] = ()
+    num_files: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something that would have let the job pass.
+
+    ``change`` is what to do; ``certainty`` is ``proved`` where the rules were asked again with that change
+    and nothing of the job is inferred, else ``possible``; ``why`` says what came out.
+    """
+
+    change: str
+    certainty: str
+    why: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class MetBefore:
+    """How often the two sides met in the history, and when.
+
+    ``pair`` is (winner, job), each as writer and operation. ``meetings`` counts how often commits of the two
+    were under way at once, ``lost`` how often the later one failed or should have, ``hours`` counts meetings
+    by the hour of the day (UTC); without meetings, ``note`` says what it counts. ``num_commits`` were looked
+    at, ``versions`` are those of the latest meetings, 0 for a side that failed.
+    """
+
+    pair: tuple[str, str]
+    meetings: int
+    lost: int
+    hours: Mapping[int, int]
+    num_commits: int
+    versions: tuple[tuple[int, int], ...] = ()
+    note: str = ""
+
+    @property
+    def likeliest(self) -> tuple[int, int] | None:
+        """The hour of the day (UTC) that ``hours`` has most of, and how many; None where it has none."""
+        if not self.hours:
+            return None
+        hour = max(self.hours, key=lambda one: (self.hours[one], -one))
+        return hour, self.hours[hour]
+
+
+@dataclass(frozen=True, repr=False)
+class PostMortem(Displayable):
+    """Why a commit failed; see :func:`deltanb.post_mortem`.
+
+    ``verdict`` is one sentence, ``certainty`` ``proved`` where nothing in it is inferred, ``possible`` where
+    something is, and ``unexplained`` where neither the text nor the log say what ended the job. ``facts`` are
+    what is known of the job, each with its source. ``winners`` are in order; those of ``num_winners`` that
+    are beyond a bound are left out. ``remarks`` are what could not be read, understood or decided.
+    """
+
+    table: str
+    verdict: str
+    certainty: str
+    facts: tuple[Fact, ...] = ()
+    winners: tuple[WinnerReport, ...] = ()
+    num_winners: int = 0
+    rule: str | None = None
+    conflict: Conflict | None = field(default=None, compare=False)
+    rows_met: RowsMet = RowsMet("unknown")
+    would_have_passed: tuple[Remedy, ...] = ()
+    met_before: MetBefore | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """The exit status of ``deltanb why``: 0 explained, 3 inferred, or not explained."""
+        return 0 if self.certainty == PROVED else 3
+
+    @property
+    def winner(self) -> WinnerReport | None:
+        """The commit that ended the job, or would have."""
+        return next((one for one in self.winners if one.outcome in ("ended it", "would have ended it")), None)
+
+    def to_json(self) -> str:
+        """All of it as a JSON object; ``format`` is the version of its schema, which is the fields of the
+        classes here by their names.
+
+        >>> import deltanb as dn
+        >>> _ = dn.create("ducks", {"name": ["Donald"]}).append({"name": ["Daisy"]})
+        >>> pm = dn.post_mortem("ducks", read_version=0)
+        >>> import json; json.loads(pm.to_json())["winners"][0]["version"]
+        1
+        """
+        known = asdict(replace(self, conflict=None))
+        del known["conflict"]
+        return json.dumps({"format": FORMAT, "status": self.status, **known}, default=str)
+
+    def to_markdown(self) -> str:
+        """The post-mortem for a ticket: the sections of its text, as Markdown.
+
+        >>> import deltanb as dn
+        >>> _ = dn.create("geese", {"name": ["Gus"]}).append({"name": ["Daphne"]})
+        >>> dn.post_mortem("geese", read_version=0).to_markdown().splitlines()[0]
+        '## Post-mortem: geese'
+        """
+        text: str = views().markdown(self)
+        return text
