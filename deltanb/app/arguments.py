@@ -13,18 +13,21 @@ from deltanb.errors import InvalidArgument
 
 
 def positive(text: str) -> int:
+    """A whole number above 0."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
 def version(text: str) -> int:
+    """A version of a table, 0 or more."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a version, a whole number from 0")
     return int(text)
 
 
 def port(text: str) -> int:
+    """A port; 0 takes any that is free."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
     return int(text)
@@ -36,5 +39,10 @@ def moment(text: str | None) -> int | str | None:
 
 
 def check_ending(file: Path | None, ending: str) -> None:
+    """Refuse a file whose name does not end in what will be written.
+
+    Raises:
+        InvalidArgument: it ends in something else.
+    """
     if file is not None and file.suffix.lower() != ending:
         raise InvalidArgument(f"--{ending[1:]} {file}: the name of the file must end in {ending}")
