@@ -230,11 +230,13 @@ class History(Displayable, Sequence[HistoryEntry]):
 
     def replay(
         self, isolation: str | Sequence[str] | None = None, rules: Any = None,
-        without: str | Sequence[str] = (),
+        without: str | Sequence[str] = (), row_level: str | None = None,
+        partition_by: str | Sequence[str] | None = None,
     ) -> upper.Replay:
-        """Which of these commits would have conflicted under other rules; arguments and result are those
-        of :func:`deltanb.observe.what_if.replay`."""
-        return upper.replay(self, isolation, rules, without)
+        """Which of these commits would have conflicted under other rules, with row-level concurrency, or in a
+        table of other partitions; arguments and result are those of :func:`deltanb.observe.what_if.replay`.
+        """
+        return upper.replay(self, isolation, rules, without, row_level, partition_by)
 
 
 def whole_number(value: Any) -> int | None:

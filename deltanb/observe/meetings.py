@@ -17,9 +17,9 @@ from deltanb.errors import ConcurrentWriteException, DeltaError, InvalidArgument
 from deltanb.log.history import whole_number
 from deltanb.observe.recorded import Recorder
 from deltanb.observe.tracks import MAX_NAME, name_writer
+from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.observe.verify.kinds import BLIND_SPOTS
 from deltanb.observe.verify.report import BlindSpot
-from deltanb.observe.what_if import LEVELS, LevelVerdict, reason_of, verdicts_of
 from deltanb.sql.coercion import read_zone
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import shown
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from deltanb.log.history import History, HistoryEntry
     from deltanb.log.reader import LogReader
 
-MAX_MEETINGS = 200_000
-"""Meetings of a history, all in all: of commits that met more, the nearest ones are taken. Each is some 150
-bytes and one check of the rules."""
-MIN_WINDOW = 20  # the nearest commits that each commit is held against in any case
 UNKNOWN_OPERATION = "not recorded"
 
 OUTCOMES = {
@@ -198,7 +194,8 @@ class _Walk:
         failed = [attempt for attempt in self.attempts
                   if attempt.outcome == "failed" and attempt.version in self.entries
                   and (attempt.rule is not None or attempt.kind in LOSSES)]
-        limit = max(MIN_WINDOW, MAX_MEETINGS // max(1, len(windows) + len(failed)))
+        limit = window_limit([version - read - 1 for read, version in windows]
+                             + [attempt.version - attempt.read_version for attempt in failed])
         landed = {attempt.txn_id: attempt for attempt in self.attempts
                   if attempt.outcome == "committed" and attempt.is_whole}
         rows: list[tuple[int, bool, list[Meeting]]] = []

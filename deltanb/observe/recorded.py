@@ -87,7 +87,7 @@ class Recorder:
     """
 
     def __init__(self, log: LogReader, num_files: int | None = None) -> None:
-        self._log = log
+        self.log = log
         self._commits: OrderedDict[int, Winner] = OrderedDict()
         self._bare: Snapshot | None = None
         self._whole: Snapshot | None = None
@@ -102,7 +102,7 @@ class Recorder:
         """
         winner = self._commits.get(version)
         if winner is None:
-            winner = self._commits[version] = Winner(version, tuple(self._log.read_commit(version)))
+            winner = self._commits[version] = Winner(version, tuple(self.log.read_commit(version)))
             if len(self._commits) > MAX_COMMITS:
                 self._commits.popitem(last=False)
         return winner
@@ -128,7 +128,7 @@ class Recorder:
         from deltanb.log.snapshot import Snapshot
 
         if held is None or not 0 <= version - held.version <= MAX_WALK:
-            return self._log.snapshot_at(version)
+            return self.log.snapshot_at(version)
         if version == held.version:
             return held
         delta = Delta()
@@ -136,7 +136,7 @@ class Recorder:
             actions = self.commit(passed).actions
             feed_actions(delta, actions if with_files else [
                 a for a in actions if not isinstance(a, FileAction)])
-        return Snapshot(self._log, held._state.after(delta, version))
+        return Snapshot(self.log, held._state.after(delta, version))
 
     def _needs_files(self, version: int, read_version: int) -> bool:
         """Whether the files it read can matter, because winners remove some, or cost little."""
@@ -161,7 +161,7 @@ class Recorder:
             operation = operation.replace(changes_data=attempt.changes_data)
         blind = info.is_blind_append
         current = CurrentTransaction(
-            txn_id=info.txn_id or "", table=_name(self._log, snapshot), read_version=read_version,
+            txn_id=info.txn_id or "", table=_name(self.log, snapshot), read_version=read_version,
             read_metadata=snapshot.metadata, read_protocol=snapshot.protocol, metadata=metadata,
             protocol=_last(Protocol, actions) or snapshot.protocol, actions=actions, reads=reads,
             operation=operation, isolation=isolation_of(actions, metadata, operation),
@@ -198,7 +198,7 @@ class Recorder:
         if not commit.is_blind_append and not actions:
             actions = tuple(_removals(reads, operation.name not in _LAYS_OUT))
         current = CurrentTransaction(
-            txn_id="", table=_name(self._log, snapshot), read_version=read_version,
+            txn_id="", table=_name(self.log, snapshot), read_version=read_version,
             read_metadata=snapshot.metadata, read_protocol=snapshot.protocol, metadata=snapshot.metadata,
             protocol=snapshot.protocol, actions=actions, reads=reads, operation=operation, isolation=level,
             is_blind_append=commit.is_blind_append or not reads.depends_on_files, commit_info=info,

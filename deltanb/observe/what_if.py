@@ -25,21 +25,21 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log.history import whole_number
+from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.recorded import Recorder
+from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.schema import properties
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
+from deltanb.text.safe_text import shown
 from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
-    SERIALIZABLE,
-    SNAPSHOT_ISOLATION,
-    WRITE_SERIALIZABLE,
     CurrentTransaction,
 )
 from deltanb.transaction.journal import Attempt, journal_of
 from deltanb.transaction.operations import Operation
-from deltanb.transaction.prepare import isolation_of
+from deltanb.transaction.row_levels import ROW_LEVELS
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
@@ -50,37 +50,12 @@ if TYPE_CHECKING:
 
 AS_RECORDED = "as recorded"
 MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
-LEVELS = (SERIALIZABLE, WRITE_SERIALIZABLE, SNAPSHOT_ISOLATION)
-"""The isolation levels, the strictest first."""
 
 UNNAMED_OPERATION = Operation("transaction")
 """The operation of one that has nothing to write yet and has not said what it will do."""
 
 _NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, CommitOutcomeUnknown.kind}
 """Reasons of failure that no rule decides, so that other rules would change nothing."""
-
-
-@dataclass(frozen=True)
-class LevelVerdict:
-    """The verdict on one commit under one level.
-
-    ``isolation`` is the level it is checked under: SnapshotIsolation if only the layout changes, whatever
-    the table's level. ``rule`` and ``version`` say which rule would have failed it at which winner; its
-    ``conflict`` has the rest (None if the rule raises another ``error``). ``unknown`` is the reason if the
-    log does not have the answer.
-    """
-
-    isolation: str = ""
-    rule: str = ""
-    version: int | None = None
-    conflict: Conflict | None = None
-    error: DeltaError | None = None
-    unknown: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether it would have committed."""
-        return not self.rule and not self.unknown
 
 
 @dataclass(frozen=True)
@@ -120,6 +95,8 @@ class Outcome:
     passes: int
     unknown: int
     assumed: int
+    doubtful: int = 0
+    """How many of those that fail may have passed all the same."""
 
     @property
     def words(self) -> list[tuple[str, str]]:
@@ -130,6 +107,8 @@ class Outcome:
             more = f" and {len(names) - MAX_REASONS} more" if len(names) > MAX_REASONS else ""
             total = units.count(sum(self.fails.values()), "commit")
             parts.append(("fails", f"{total} would have failed ({', '.join(names[:MAX_REASONS])}{more})"))
+        if self.doubtful:
+            parts.append(("unknown", f"{units.number(self.doubtful)} of them perhaps not"))
         if self.passes:
             parts.append(("passes", f"{units.number(self.passes)} that failed would have passed"))
         if not parts:
@@ -147,6 +126,7 @@ def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
         sum(row.version is None and verdict.passed for row, verdict in verdicts),
         sum(bool(verdict.unknown) for _, verdict in verdicts),
         sum(row.is_assumed for row in rows),
+        sum(bool(verdict.doubts) for _, verdict in verdicts),
     )
 
 
@@ -157,7 +137,8 @@ class Replay(Displayable):
     ``rows`` are in the order of their versions; a commit without winners has none, since no rule can fail it.
     ``levels`` are the columns; None stands for the level that each commit was made under. ``without`` names
     the rules that were left out, ``total`` counts the commits examined, ``versions`` are the first and last
-    of them.
+    of them. ``row_level`` and ``partition_by`` are what else was supposed. ``cut_off`` are the versions whose
+    commits met so many others that they were checked against the nearest ones alone.
     """
 
     table: str
@@ -167,6 +148,9 @@ class Replay(Displayable):
     without: tuple[str, ...] = ()
     log: LogReader | None = field(default=None, compare=False)
     versions: tuple[int, int] = (0, 0)
+    row_level: str | None = None
+    partition_by: tuple[str, ...] = ()
+    cut_off: tuple[int, ...] = ()
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -224,21 +208,31 @@ def replay(
     isolation: str | Sequence[str] | None = None,
     rules: Sequence[str | Rule] | None = None,
     without: str | Sequence[str] = (),
+    row_level: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
 ) -> Replay:
     """Check each commit of a history against its winners under other rules.
 
     Each commit is checked on its own, with the winners it met; further effects of a commit that would have
     failed are unknown. Commits that failed in this session are checked, too: they might have passed.
 
+    Row-level concurrency and another partitioning let a commit pass where that is proved by the log or by
+    the data files. Where it is not known, the verdict says why in ``doubts``.
+
     Args:
         isolation: ``Serializable``, ``WriteSerializable``, ``SnapshotIsolation``, or several of them, in
-            place of the table's level; all three unless rules are given. A commit that changes only the
-            layout keeps snapshot isolation, as it does when it commits.
+            place of the table's level; all three unless something else is asked for. A commit that changes
+            only the layout keeps snapshot isolation, as it does when it commits.
         rules: the rules to check, by name or as :class:`Rule`; all by default.
         without: names of rules to leave out.
+        row_level: ``off``, ``statistics`` (an added file is no conflict if its statistics exclude what was
+            read), ``values`` (nor if none of its rows was read, for which files are opened, up to
+            :data:`~deltanb.observe.finer_rules.MAX_FILES_READ`), ``vectors`` (nor is a file of which both
+            took different rows by deletion vectors), or ``all``.
+        partition_by: columns by which the table would have been partitioned, in place of its own.
 
     Raises:
-        InvalidArgument: a level or rule that does not exist, or a history without a log.
+        InvalidArgument: a level, rule or column that does not exist, or a history without a log.
 
     >>> import deltanb as dn
     >>> table = dn.create("geese", {"name": ["Gus", "Daphne"], "nephews": [3, 0]},
@@ -256,21 +250,27 @@ def replay(
     if log is None:
         raise InvalidArgument("this history was made by hand and knows no table; take table.history()")
     held, left_out = _rules(rules, without)
-    levels = _levels(isolation, is_plain=rules is None and not without)
+    is_plain = rules is None and not without and row_level is None and partition_by is None
+    levels, columns = _levels(isolation, is_plain), _columns(partition_by, log)
     recorder, journal = Recorder(log), list(journal_of(log))  # it brings the log up to date
     committed = {attempt.txn_id: attempt for attempt in journal
                  if attempt.outcome == "committed" and attempt.is_whole}
+    finer = FinerRules(recorder, _row_level(row_level), columns)
+    windows = [entry.version - read - 1 for entry in history
+               if (read := whole_number(entry.read_version)) is not None]
+    asked = _Asked(recorder, levels, finer.of(held), finer, window_limit(windows))
     rows: list[Replayed] = []
     for entry in sorted(history, key=_read_version):
-        row = _commit(recorder, entry, committed.get(str(entry.txn_id)), levels, held)
+        row = asked.commit(entry, committed.get(str(entry.txn_id)))
         if row is not None:
             rows.append(row)
     known = {entry.version for entry in history}
-    rows += [_lost(recorder, attempt, levels, held) for attempt in journal
+    rows += [asked.lost(attempt) for attempt in journal
              if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
     rows.sort(key=lambda row: (row.wanted, row.version is not None))
     bounds = (min(known, default=0), max(known, default=0))
-    replayed = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds)
+    replayed = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds, row_level,
+                      columns, tuple(sorted(asked.cut_off)))
     _ = replayed.outcomes, replayed.by_interest  # counted now, so that looking at it takes no time
     return replayed
 
@@ -295,6 +295,33 @@ def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
+def _row_level(row_level: Any) -> str:
+    if row_level is None:
+        return "off"
+    if not isinstance(row_level, str) or row_level not in ROW_LEVELS:
+        raise InvalidArgument(f"row_level={shown(row_level)} is none of {', '.join(ROW_LEVELS)}")
+    return row_level
+
+
+def _columns(partition_by: Any, log: LogReader) -> tuple[str, ...]:
+    """The columns as the table spells them."""
+    if partition_by is None:
+        return ()
+    names = [partition_by] if isinstance(partition_by, str) else partition_by
+    if not isinstance(names, Iterable):
+        raise InvalidArgument(f"partition_by={shown(partition_by)} is neither a column nor a list of columns")
+    schema, columns = log.update().schema, []
+    for name in names:
+        field = schema.get(name) if isinstance(name, str) else None
+        if field is None:
+            hint = units.did_you_mean(str(name), schema.names, "columns")[0]
+            raise InvalidArgument(f"partition_by={shown(name)} is no column of the table; {hint}")
+        columns.append(field.name)
+    if not columns:
+        raise InvalidArgument("partition_by names no column; leave it out for the table's own partitions")
+    return tuple(dict.fromkeys(columns))
+
+
 def _rules(rules: Any, without: Any) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
     """The rules to check, and the names of those left out."""
     names = {rule.name: rule for rule in RULES}
@@ -317,97 +344,61 @@ def _read_version(entry: HistoryEntry) -> int:
     return -1 if read is None else read
 
 
-def _commit(
-    recorder: Recorder, entry: HistoryEntry, attempt: Attempt | None,
-    levels: Sequence[str | None], rules: Sequence[Rule],
-) -> Replayed | None:
-    """One recorded commit; None if it had no winners."""
-    read, version = whole_number(entry.read_version), entry.version
-    if version == 0 or (read is not None and read >= version - 1):
-        return None
-    about = {"version": version, "wanted": version, "operation": str(entry.operation or "TRANSACTION"),
-             "writer": entry.user_name, "txn_id": entry.txn_id}
-    if read is None:
-        reason = LevelVerdict(unknown="the version it read is not recorded")
-        return Replayed(**about, read_version=None, winners=0, verdicts=(reason,) * len(levels))
-    winners = range(read + 1, version)
-    try:
-        recorded = recorder.transaction(version, read, attempt)
-        verdicts = verdicts_of(recorder, recorded.current, winners, levels, rules)
-    except DeltaError as error:
-        reason = LevelVerdict(unknown=reason_of(error))
-        return Replayed(**about, read_version=read, winners=len(winners),
-                        verdicts=(reason,) * len(levels))
-    return Replayed(**about, read_version=read, winners=len(winners), verdicts=verdicts,
-                    reads=recorded.reads, is_assumed=recorded.is_assumed)
+class _Asked:
+    """One replay under way: what is asked of each commit."""
 
+    def __init__(
+        self, recorder: Recorder, levels: Sequence[str | None], rules: Sequence[Rule], finer: FinerRules,
+        limit: int,
+    ) -> None:
+        self.recorder, self.levels, self.rules, self.finer, self.limit = recorder, levels, rules, finer, limit
+        self.cut_off: set[int] = set()
 
-def _lost(
-    recorder: Recorder, attempt: Attempt, levels: Sequence[str | None], rules: Sequence[Rule]
-) -> Replayed:
-    """A commit that failed in this session, checked against the winner it met and those known by then."""
-    winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
-    if attempt.prepared is None:
-        unknown = "what it read and wrote was too much to be kept"
-        verdicts: tuple[LevelVerdict, ...] = (LevelVerdict(unknown=unknown),) * len(levels)
-    else:
+    def commit(self, entry: HistoryEntry, attempt: Attempt | None) -> Replayed | None:
+        """One recorded commit; None if it had no winners."""
+        read, version = whole_number(entry.read_version), entry.version
+        if version == 0 or (read is not None and read >= version - 1):
+            return None
+        about = {"version": version, "wanted": version, "operation": str(entry.operation or "TRANSACTION"),
+                 "writer": entry.user_name, "txn_id": entry.txn_id}
+        if read is None:
+            verdicts = self._unknown("the version it read is not recorded")
+            return Replayed(**about, read_version=None, winners=0, verdicts=verdicts)
+        winners = range(read + 1, version)
+        about |= {"read_version": read, "winners": len(winners)}
+        near = self._nearest(winners, version)
         try:
-            verdicts = verdicts_of(recorder, attempt.prepared, winners, levels, rules)
+            recorded = self.recorder.transaction(version, near[0] - 1, attempt)
+            return Replayed(**about, verdicts=self._verdicts(recorded.current, near), reads=recorded.reads,
+                            is_assumed=recorded.is_assumed)
         except DeltaError as error:
-            verdicts = (LevelVerdict(unknown=reason_of(error)),) * len(levels)
-    return Replayed(None, attempt.version, attempt.read_version, attempt.operation, attempt.writer,
-                    len(winners), verdicts, attempt.kind, " OR ".join(attempt.reads) or "nothing",
-                    txn_id=attempt.txn_id)
+            return Replayed(**about, verdicts=self._unknown(reason_of(error)))
 
-
-def reason_of(error: DeltaError | OSError) -> str:
-    """Why a recorded commit cannot be judged, in one line."""
-    if isinstance(error, VersionNotFound):
-        return "the log before it was cleaned up"
-    return getattr(error, "message", str(error)).split("\n", 1)[0]
-
-
-def verdicts_of(
-    recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
-    levels: Sequence[str | None], rules: Sequence[Rule],
-) -> tuple[LevelVerdict, ...]:
-    """The verdict on a restored transaction under each level, None for its own, against winners in order.
-
-    Raises:
-        DeltaError: a winner cannot be read.
-    """
-    isolations = [current.isolation if level is None else _isolation_under(current, level)
-                  for level in levels]
-    by_isolation: dict[str, LevelVerdict] = {}
-    has_passed = False
-    for isolation in sorted(set(isolations), key=LEVELS.index):
-        if has_passed and all(rule in RULES for rule in rules):  # a weaker level only leaves rules out
-            by_isolation[isolation] = LevelVerdict(isolation)
+    def lost(self, attempt: Attempt) -> Replayed:
+        """A commit that failed in this session, checked against the winner it met and those known by then."""
+        winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
+        if attempt.prepared is None:
+            verdicts = self._unknown("what it read and wrote was too much to be kept")
         else:
-            by_isolation[isolation] = _verdict_under(recorder, current, isolation, winners, rules)
-        has_passed = by_isolation[isolation].passed
-    return tuple(by_isolation[isolation] for isolation in isolations)
+            try:
+                verdicts = self._verdicts(attempt.prepared, self._nearest(winners, attempt.version))
+            except DeltaError as error:
+                verdicts = self._unknown(reason_of(error))
+        return Replayed(None, attempt.version, attempt.read_version, attempt.operation, attempt.writer,
+                        len(winners), verdicts, attempt.kind, " OR ".join(attempt.reads) or "nothing",
+                        txn_id=attempt.txn_id)
 
+    def _nearest(self, winners: range, version: int) -> range:
+        """The last of the winners, as many as are checked."""
+        if len(winners) > self.limit:
+            self.cut_off.add(version)
+        return winners[-self.limit:]
 
-def _isolation_under(current: CurrentTransaction, level: str) -> str:
-    """The level this commit would have had on a table of that level."""
-    metadata = current.metadata.replace(
-        configuration={**current.metadata.configuration, "delta.isolationLevel": level})
-    return isolation_of(current.actions, metadata, current.operation)
+    def _verdicts(self, current: CurrentTransaction, winners: Sequence[int]) -> tuple[LevelVerdict, ...]:
+        return verdicts_of(self.recorder, current, winners, self.levels, self.rules, self.finer)
 
-
-def _verdict_under(
-    recorder: Recorder, current: CurrentTransaction, isolation: str, winners: Sequence[int],
-    rules: Sequence[Rule],
-) -> LevelVerdict:
-    current = current.replace(isolation=isolation)
-    for version in winners:
-        verdict = check(current, recorder.commit(version), rules)
-        if verdict.error is not None:
-            rule = next(one.name for one in verdict.checks if one.state == "failed")
-            return LevelVerdict(isolation, rule, version, verdict.conflict, verdict.error)
-        current = verdict.transaction
-    return LevelVerdict(isolation)
+    def _unknown(self, reason: str) -> tuple[LevelVerdict, ...]:
+        return (LevelVerdict(unknown=reason),) * len(self.levels)
 
 
 # ---------------------------------------------------------------------------- before the commit

@@ -9,6 +9,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.notebook import bundle
+from deltanb.observe.finer_rules import SPANS
 from deltanb.observe.what_if import Replay, explain_conflict
 from deltanb.options import set_options
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
@@ -86,6 +87,20 @@ def test_rules_left_out_are_named(update_golden: bool) -> None:
     assert_golden(replay, "what_if_without", update_golden)
     assert_consistent(replay)
     assert "without append" in str(replay) and "as recorded" in str(replay)
+
+
+def test_row_levels_and_other_partitions_are_named_and_doubts_have_their_sign(update_golden: bool) -> None:
+    builder = TableBuilder(MemoryStore("memory:///lake/events")).create("id long, day string")
+    builder.commit(info("WRITE", 0, "etl-a"), add("a", stats='{"numRecords":1}'))
+    for version, day in enumerate(("mon", "tue")):
+        builder.commit(info("DELETE", 0, "etl-b", predicate=f"[\"day = '{day}'\"]"), add(f"b{version}"))
+    replay = builder.log.history().replay("Serializable", row_level="statistics", partition_by="day")
+    page = assert_consistent(replay)
+    assert_golden(replay, "what_if_finer", update_golden)
+    plain = str(replay)
+    assert "\nsupposed: row-level concurrency by statistics, partitions by day\n" in plain
+    assert "✕\u00a0append\u00a0?" in plain and "may have passed all the same" in plain
+    assert f"perhaps not: {SPANS}" in page.text
 
 
 def test_a_history_without_races_is_a_sentence() -> None:

@@ -14,7 +14,7 @@ from deltanb.actions import Action, AddCDCFile, AddFile, from_json
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commits import commit_name
 from deltanb.log.history import History, HistoryEntry
-from deltanb.observe import meetings
+from deltanb.observe import meetings, verdicts
 from deltanb.observe.meetings import OUTCOMES, SPOTS, Meetings, meet
 from deltanb.observe.what_if import LEVELS
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
@@ -118,8 +118,8 @@ def test_a_time_that_is_none_has_no_hour(time: Any) -> None:
 
 
 def test_many_meetings_are_bounded_and_the_bound_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meetings, "MAX_MEETINGS", 40)
-    monkeypatch.setattr(meetings, "MIN_WINDOW", 3)
+    monkeypatch.setattr(verdicts, "MAX_CHECKS", 40)
+    monkeypatch.setattr(verdicts, "MIN_WINDOW", 3)
     met = meet(raced(20).log.history())
     assert len(met) == 1 + 2 + 17 * 3 and met.num_raced == 19
     assert [one.winner.version for one in met if one.loser.version == 20] == [17, 18, 19], "the nearest"

@@ -32,6 +32,8 @@ def replay(replay: Any) -> View:
     if replay.without:
         marks.append(f"without {', '.join(replay.without)}")
     lines: list[Inline] = []
+    if replay.row_level or replay.partition_by:
+        lines.append(["supposed: ", Span(", ".join(_suppositions(replay)), strong=True)])
     if not replay.rows:
         lines.append("no commit raced another, so no rule could have ended one")
         return View("What if", replay.table, tuple(marks), tuple(lines))
@@ -39,7 +41,19 @@ def replay(replay: Any) -> View:
         lines.append([Span(level or AS_RECORDED, strong=True), ": ", *_outcome_words(outcome)])
     if replay.outcomes[0].assumed:
         lines.append(muted("* what it read is not recorded whole: more may fail here than would have"))
+    if any(outcome.doubtful for outcome in replay.outcomes):
+        lines.append(muted("✕ … ?: it may have passed all the same, as more is not known of the files"))
+    if replay.cut_off:
+        lines.append(muted(f"{units.count(len(replay.cut_off), 'commit')} met so many others that only the "
+                           "nearest ones were checked"))
     return View("What if", replay.table, tuple(marks), tuple(lines), tuple(_sections(replay)))
+
+
+def _suppositions(replay: Any) -> list[str]:
+    words = [f"row-level concurrency by {replay.row_level}"] if replay.row_level else []
+    if replay.row_level in ("off", "all"):
+        words = [f"row-level concurrency: {replay.row_level}"]
+    return [*words, *([f"partitions by {', '.join(replay.partition_by)}"] if replay.partition_by else [])]
 
 
 TONES: dict[str, Callable[[str], Inline]] = {"fails": warn, "passes": ok, "same": str, "unknown": muted}
@@ -88,7 +102,8 @@ def _writer(row: Any) -> Inline:
 def _sign(verdict: Any) -> Inline:
     if verdict.unknown:
         return muted("? not known")
-    return ok("✓") if verdict.passed else warn(f"✕ {verdict.rule}".replace(" ", NO_BREAK))
+    doubt = " ?" if verdict.doubts else ""
+    return ok("✓") if verdict.passed else warn(f"✕ {verdict.rule}{doubt}".replace(" ", NO_BREAK))
 
 
 def _reasons(rows: Sequence[Any], levels: Sequence[str]) -> list[tuple[Inline, ...]]:
@@ -111,7 +126,8 @@ def _why(verdict: Any) -> Inline:
         return str(verdict.unknown)
     if verdict.conflict is None:
         return str(verdict.error)
-    return conflict.what_happened(verdict.conflict)
+    why = conflict.what_happened(verdict.conflict)
+    return [*why, muted(f" (perhaps not: {'; '.join(verdict.doubts)})")] if verdict.doubts else why
 
 
 # ---------------------------------------------------------------------------- before the commit
