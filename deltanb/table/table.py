@@ -367,6 +367,50 @@ class DeltaTable(Displayable, Askable, Aliases):
         return diff(self.log, start, end, keys=keys, max_rows=max_rows, columns=columns, newest=at)
 
     @reads_versions
+    def blame(
+        self, where: Where | None = None, columns: str | Sequence[str] | None = None,
+        keys: str | Sequence[str] | None = None,
+    ) -> upper.Blame:
+        """For each row the commit that last wrote it, and for columns the commit that last changed the value.
+
+        Row commit versions tell it in one read where the table tracks rows; elsewhere rows are followed back
+        through the files that they lay in, by the change data feed where it was on, else by comparing
+        versions. ``.method`` names the way, ``.doubts`` what is uncertain. OPTIMIZE and RESTORE write no row:
+        rows keep the commit that wrote them first. Without row ids and feed, a row that a MERGE updated to
+        the values it had counts as unchanged.
+
+        In a transaction it is of the table as others see it: what is staged has no commit yet.
+
+        Args:
+            where: a condition in SQL, as a pyarrow expression, or as a PySpark Column; fewer rows cost less.
+            columns: columns whose last change is wanted; what ``_version`` is for rows, ``_NAME_version`` is
+                for the column NAME.
+            keys: columns that identify a row, to tell what it was before where there are no row ids; by
+                default one that is unique among the rows of a commit.
+
+        Returns:
+            A :class:`~deltanb.observe.blame.blame.Blame`; ``.to_arrow()`` has the rows and their commits.
+
+        Raises:
+            InvalidArgument: a column that does not exist, ``keys`` that several rows share, or a column of
+                the table that is called as an added one.
+            InvalidPredicate, UnsupportedPredicate: ``where`` cannot be parsed, or cannot be evaluated here.
+            DataFileNotFound, InvalidTable: a data file of the version is gone or damaged.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("flock", {"id": [1, 2], "nephews": [3, 0]})
+        >>> _ = table.update({"nephews": "4"}, where="id = 1")
+        >>> blame = table.blame(columns="nephews")
+        >>> blame.to_arrow().select(["id", "_version", "_operation", "_nephews_version"]).to_pylist()[0]
+        {'id': 1, '_version': 1, '_operation': 'UPDATE', '_nephews_version': 1}
+        >>> blame.method, [(commit.version, commit.num_rows) for commit in blame.commits]
+        ('versions', [(1, 1), (0, 1)])
+        """
+        if self._pinned is None:
+            active.read_elsewhere(self.log, None)
+        return upper.blame_of(self.log.seen_by_others, self.version, where, columns, keys)
+
+    @reads_versions
     def changes(
         self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None,

@@ -4,6 +4,8 @@
 from deltanb.catalog.iceberg.table import IcebergTable as IcebergTable
 from deltanb.catalog.transaction import CatalogTransaction as CatalogTransaction
 from deltanb.locks.tables.table import LockedTables as LockedTables
+from deltanb.observe.blame.blame import Blame as Blame
+from deltanb.observe.blame.blame import blame_of as blame_of
 from deltanb.observe.catalog_timeline import CatalogTimeline as CatalogTimeline
 from deltanb.observe.checkup.examine import checkup_log as checkup_log
 from deltanb.observe.checkup.report import Checkup as Checkup

@@ -26,6 +26,8 @@ from deltanb.log.history import commit
 from deltanb.log.skipping.explain import explain
 from deltanb.log.verification import ChecksumVerification, Comparison
 from deltanb.observe.bisect.bisection import Bisection, Trial
+from deltanb.observe.blame.answers import Answers
+from deltanb.observe.blame.blame import Blame, Blamed
 from deltanb.observe.checkup import kinds as checkups
 from deltanb.observe.checkup.kinds import KINDS as KINDS_OF_UPKEEP
 from deltanb.observe.checkup.report import Checkup, Finding
@@ -151,6 +153,14 @@ def feed() -> Any:
                                 "_commit_timestamp": times}), "orders")
 
 
+def blamed(rows: pa.Table) -> Blame:
+    """Rows of as many commits as there are rows."""
+    answers = Answers(rows.num_rows, rows.column_names[:3])
+    answers.rows[:] = range(rows.num_rows)
+    commits = {at: Blamed(at, "x" * 400, "x" * 400, TIME) for at in range(rows.num_rows)}
+    return Blame(rows, answers, commits, "orders", rows.num_rows)
+
+
 def most_files(table: DeltaTable) -> Any:
     """The commit of the winner: all of its files are read."""
     found = [commit(table.log, entry.version) for entry in table.history()]
@@ -166,7 +176,7 @@ KINDS = (
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
     "CommandResult", "ConflictMap",
-    "Verification", "Checkup", "Bisection", "PostMortem", "ChecksumVerification", "LockManager",
+    "Verification", "Checkup", "Bisection", "Blame", "PostMortem", "ChecksumVerification", "LockManager",
     "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
@@ -324,6 +334,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
             ("orders",), "x" * 120, "linear", 0, 9999, 10_000, "in a range", 9, 6, tuple(range(7, 10)),
             {"orders": most_files(table)}, trials=tuple(Trial(at, None, "x" * 400) for at in range(10_000)),
             flips=tuple((at, at % 2 == 0) for at in range(10_000)), notes=("x" * 400,) * 100),
+        "Blame": lambda: blamed(wide_rows),
         "PostMortem": much_of_everything,
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),
         "LockManager": lambda: manager, "Transaction": lambda: locked,

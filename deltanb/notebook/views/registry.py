@@ -22,6 +22,7 @@ from deltanb.notebook.drawing import stepper as stepper_forms
 from deltanb.notebook.views import (
     actions,
     bisection,
+    blame,
     catalog,
     changes,
     checksum,
@@ -145,6 +146,7 @@ _ENTRIES: dict[str, Entry] = {
     "Bisection": Entry(bisection.view),
     "ConflictMap": Entry(conflict_map.view, html=conflict_map.to_html, drawings=conflict_map.DRAWINGS),
     "PostMortem": Entry(post_mortem.view, post_mortem.to_text),
+    "Blame": Entry(blame.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
     "QueryResult": Entry(query.view, html=scan_forms.to_html),

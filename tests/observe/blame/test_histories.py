@@ -1,0 +1,47 @@
+"""Random histories: each row is blamed as in a model whose rows carry the version that wrote them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from deltanb.testing import MemoryStore
+from tests.observe.blame.histories import COLUMNS, TABLES, History
+
+SEEDS = range(4)
+METHODS = {"plain": "versions", "vectors": "versions", "mapped": "versions", "feed": "feed",
+           "feed and vectors": "feed"}
+
+
+def of(blame: Any, version: str) -> Counter[Any]:
+    return Counter((tuple(sorted((name, row[name]) for name in COLUMNS)), row[version])
+                   for row in blame.to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_row_is_blamed_on_the_commit_that_last_wrote_it(
+    kind: str, partitioned: bool, seed: int
+) -> None:
+    history = History.create(MemoryStore(), seed, TABLES[kind], partitioned)
+    history.run(14)
+    blame = history.table.blame(columns=["n", "text"], keys="id")
+    about = f"{history.done}, {blame.doubts}"
+    assert of(blame, "_version") == history.model.blame(), about
+    for name in ("n", "text"):
+        assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    assert blame.method == METHODS.get(kind, "row ids") or not len(blame)
+    assert blame.num_unknown == 0 and all(blame.is_certain.to_pylist())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", TABLES)
+def test_equal_rows_are_as_many_of_each_commit(kind: str, seed: int) -> None:
+    """Without anything that tells rows apart."""
+    history = History.create(MemoryStore(), seed, TABLES[kind], seed % 2 == 0, unique=False)
+    history.run(10)
+    blame = history.table.blame()
+    assert of(blame, "_version") == history.model.blame(), f"{history.done}, {blame.doubts}"
