@@ -260,7 +260,7 @@ def much_of_everything() -> PostMortem:
     long = "x" * 400
     return PostMortem(
         long, long, "possible", tuple(Fact(f"{long} {at}", long, "inferred", long) for at in range(100)),
-        tuple(WinnerReport(at, long, long, TIME, at, at, "passed", note=long) for at in range(1000)),
+        tuple(WinnerReport(at, long, long, TIME, at, at, "passed", long) for at in range(1000)),
         5000, long,
         rows_met=RowsMet("yes", long, 10**9, tuple(
             MetFile(f"{long}/{at}", "add", {long: long}, True, 10**9) for at in range(100)), 10**6, long),

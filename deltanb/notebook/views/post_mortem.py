@@ -24,7 +24,7 @@ from deltanb.notebook.views.model import (
     spans,
     warn,
 )
-from deltanb.observe.post_mortem.report import SOURCES
+from deltanb.observe.post_mortem.report import ENDED, SOURCES
 from deltanb.observe.post_mortem.rows_met import in_words
 from deltanb.options import options
 from deltanb.text import formatting as units
@@ -146,7 +146,7 @@ def _winners(pm: Any) -> Section | None:
 
 def _around(winners: Sequence[Any], limit: int) -> Sequence[Any]:
     """The last winners up to the one that ended it, as many as are shown."""
-    at = next((at for at, one in enumerate(winners) if "ended it" in one.outcome), len(winners) - 1)
+    at = next((at for at, one in enumerate(winners) if one.rule or one.outcome in ENDED), len(winners) - 1)
     first = max(0, min(at - limit + 1, len(winners) - limit))
     return winners[first:first + limit]
 

@@ -7,7 +7,7 @@ What it does not know: whether rows met, what would have helped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -115,28 +115,18 @@ class _Judge:
         job, facts = self.job, self.job.understood.facts
         if job.value("winner") is not None or not job.understood.rules:
             return
-        marks = [facts.get(name) for name in ("winner_txn", "winner_time", "file")]
-        if not any(marks):
+        mark = next((name for name in ("winner_txn", "winner_time", "file") if name in facts), None)
+        if mark is None:
             return
         for version in self._backwards():
             winner = self._commit(version)
-            if winner is None:
-                continue
-            info = winner.commit_info
-            if marks[0] is not None and info.txn_id == marks[0]:
+            if winner is not None and _has_mark(winner, mark, facts):
                 job.add("winner", version, "text")
                 return
-            if marks[1] is not None and info.timestamp == marks[1] and (
-                    facts.get("winner_operation") in (None, info.operation)):
-                job.add("winner", version, "text")
-                return
-            if marks[2] is not None and any(one.path.endswith(str(marks[2])) for one in winner.removes):
-                job.add("winner", version, "text")
-                return
-        about = "txnId " + str(marks[0]) if marks[0] else "time " + units.time(marks[1]) if marks[1] else (
-            f"removal of {marks[2]}")
-        job.remarks.append(f"the commit with the {about} that the text names is not among the last "
-                           f"{units.count(min(MAX_SEARCHED, self.newest + 1), 'commit')} of this log")
+        commits = units.count(min(MAX_SEARCHED, self.newest - self.oldest + 1), "commit")
+        value = units.time(facts[mark]) if mark == "winner_time" else facts[mark]
+        job.remarks.append(f"no commit with the {MARKS[mark]} {value}, which the text names, is among the "
+                           f"last {commits} of this log")
 
     def _backwards(self) -> Iterator[int]:
         first = max(self.oldest, self.newest - MAX_SEARCHED + 1)
@@ -252,16 +242,22 @@ class _Judge:
         last = min(job.value("last tried") or self.newest, self.newest) if culprit is None else culprit
         result.num_winners = max(0, last - read)
         first = max(read + 1, last - MAX_WINNERS + 1) if culprit is not None else read + 1
-        last = min(last, first + MAX_WINNERS - 1)
+        if first > read + 1:
+            job.remarks.append(f"{units.count(first - read - 1, 'earlier winner')} were not looked at")
+        if last > first + MAX_WINNERS - 1:
+            left = last - first - MAX_WINNERS + 1
+            job.remarks.append(f"{units.count(left, 'later winner')} were not looked at")
+            last -= left
         current, named = result.transaction, self._named()
         for version in range(first, last + 1):
             winner = self._commit(version)
             if winner is None:
-                result.winners.append(WinnerReport(
-                    version, "", None, None, 0, 0, "unreadable", note=self._why_unreadable(version)))
                 if version == culprit:
                     result.culprit, result.is_certain = version, job.is_certain("winner")
                     result.rule = " or ".join(job.rules) or None
+                result.winners.append(WinnerReport(
+                    version, "", None, None, 0, 0, "unreadable", self._why_unreadable(version),
+                    (result.rule or "") if version == culprit else ""))
                 continue
             result.commits[version] = winner
             verdict = self._asked(current, winner, named if culprit is None else RULES)
@@ -351,8 +347,9 @@ class _Judge:
         stamp = info.in_commit_timestamp if isinstance(info.in_commit_timestamp, int) else info.timestamp
         return WinnerReport(
             version, winner.operation, _writer(info), stamp if isinstance(stamp, int) else None,
-            len(winner.adds), len(winner.removes), outcome, (self.result.rule or "") if ends else "",
-            "" if info.operation else "its commitInfo does not say what it did", checks)
+            len(winner.adds), len(winner.removes), outcome,
+            "" if info.operation else "its commitInfo does not say what it did",
+            (self.result.rule or "") if ends else "", checks)
 
     def _why_unreadable(self, version: int) -> str:
         try:
@@ -399,6 +396,20 @@ class _Judge:
                 f"{commits} of the last {self.newest - first + 1} could have been the winner, "
                 f"{_versions(result.candidates)}; the newest is taken. The version read or the start of the "
                 "job would tell which")
+
+
+MARKS = {"winner_txn": "txnId", "winner_time": "time", "file": "removal of"}
+"""What a text may name of a commit in place of its version."""
+
+
+def _has_mark(winner: Winner, mark: str, facts: Mapping[str, Any]) -> bool:
+    """Whether a commit is the one that a text describes."""
+    info = winner.commit_info
+    if mark == "winner_txn":
+        return bool(info.txn_id == facts[mark])
+    if mark == "winner_time":
+        return info.timestamp == facts[mark] and facts.get("winner_operation") in (None, info.operation)
+    return any(one.path.endswith(str(facts[mark])) for one in winner.removes)
 
 
 def _failed(verdict: Verdict | None) -> str:

@@ -145,6 +145,8 @@ def _without_winner(job: Job, judged: Judgement) -> tuple[str, str]:
 
 def _by(winner: WinnerReport) -> str:
     """The operation, the writer and the time, in brackets."""
+    if winner.outcome == "unreadable":
+        return ""
     parts = [winner.operation or "operation not recorded"]
     if winner.writer:
         parts[0] += f" by {winner.writer}"
@@ -156,6 +158,8 @@ def _by(winner: WinnerReport) -> str:
 def _what(winner: WinnerReport, judged: Judgement, name: str) -> str:
     """What the winner did, to the job."""
     conflict, rule = judged.conflict, judged.rule or ""
+    if winner.outcome == "unreadable" and conflict is None:
+        return "won, and its commit cannot be read"
     of_files = rule.startswith("delete")
     count = winner.num_removed if of_files else winner.num_added
     if conflict is not None and conflict.files:
@@ -168,8 +172,6 @@ def _what(winner: WinnerReport, judged: Judgement, name: str) -> str:
         return f"removed {files}{where} that the {name} had read"
     if rule == "delete / delete":
         return f"removed {files}{where} that the {name} was to remove"
-    if winner.outcome == "unreadable":
-        return "won, and its commit cannot be read"
     words = {"metadata": "changed the table's metadata", "protocol": "changed the protocol",
              "application id": f"wrote under an application id that the {name} depends on",
              "domain metadata": f"wrote a metadata domain that the {name} writes, too"}

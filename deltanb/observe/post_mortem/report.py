@@ -20,6 +20,8 @@ PROVED, POSSIBLE = "proved", "possible"
 FORMAT = 1
 """The version of the JSON's schema; fields are added without a new one."""
 
+ENDED = ("ended it", "would have ended it")
+"""The outcomes of the winner at which the job failed."""
 Source = Literal["argument", "text", "session", "log", "inferred"]
 SOURCES: Mapping[str, str] = {
     "argument": "passed to the post-mortem", "text": "in the text", "session": "recorded by this session",
@@ -49,7 +51,8 @@ class WinnerReport:
     """A commit that landed after the version that the job read.
 
     ``outcome``: ``passed`` (no rule fails), ``ended it`` (the job failed at it), ``would have ended it``
-    (inferred), or ``unreadable``. ``timestamp`` is in epoch milliseconds; ``checks`` are the rules in order.
+    (inferred), ``not checked`` or ``unreadable``. ``rule`` is that by which the job failed at it.
+    ``timestamp`` is in epoch milliseconds; ``checks`` are the rules in order.
     """
 
     version: int
@@ -59,8 +62,8 @@ class WinnerReport:
     num_added: int
     num_removed: int
     outcome: str
-    rule: str = ""
     note: str = ""
+    rule: str = ""
     checks: tuple[Check, ...] = ()
 
 
@@ -168,7 +171,7 @@ class PostMortem(Displayable):
     @property
     def winner(self) -> WinnerReport | None:
         """The commit that ended the job, or would have."""
-        return next((one for one in self.winners if one.outcome in ("ended it", "would have ended it")), None)
+        return next((one for one in self.winners if one.rule or one.outcome in ENDED), None)
 
     def to_json(self) -> str:
         """All of it as a JSON object; ``format`` is the version of its schema, which is the fields of the

@@ -161,7 +161,7 @@ _text("rs-protocol", _RS, "protocol", "the winner changed the protocol",
 _text("rs-application", _RS, "application id", "the winner wrote under the job's application id",
       "Failed to commit transaction: Concurrent transaction failed.", r"Concurrent transaction failed\.")
 _text("rs-retries", _RS, (), TAKEN, "Failed to commit transaction: 15",
-      r"Failed to commit transaction: (?P<attempts>\d+)(?!\S)")
+      r"Failed to commit transaction: (?P<attempts>\d+)(?=[\s.,\"')]|$)")
 _text("rs-version", _RS, (), TAKEN, "Tried committing existing table version: 7",
       r"(?:Tried committing existing table version: |Delta transaction failed, version )"
       r"(?P<version>\d+)(?: already exists)?")

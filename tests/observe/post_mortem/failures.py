@@ -80,7 +80,7 @@ FAILURES = [
             "delete / delete", "OPTIMIZE", by_facts="delete / read"),
     Failure("schema ∥ schema", lambda t: t.add_columns({"a": "int"}), lambda t: t.add_columns({"b": "int"}),
             "metadata", "ADD COLUMNS", None, certain=frozenset({"another time"})),
-    Failure("protocol ∥ protocol", lambda t: t.upgrade_protocol(3, 7), lambda t: t.upgrade_protocol(1, 4),
+    Failure("protocol ∥ protocol", lambda t: t.upgrade_protocol(1, 4), lambda t: t.upgrade_protocol(3, 7),
             "protocol", "UPGRADE PROTOCOL"),
     Failure("batch ∥ batch of one application", batch, batch, "application id", "STREAMING UPDATE",
             by_facts=None),

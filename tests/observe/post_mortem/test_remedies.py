@@ -1,0 +1,124 @@
+"""Every change that is proved is made, and the same job runs again beside the same winner: it passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.engines.arrow.read import read_table
+from deltanb.observe.post_mortem.remedies import CHANGES
+from deltanb.observe.post_mortem.report import PROVED
+from deltanb.testing import MemoryStore
+from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, Failure, fail
+
+PROVABLE = ("isolation level", "partition predicate", "row-level rules", "splitting", "another time")
+"""Kinds that can be proved; deletion vectors take two writers that know rules of rows."""
+
+
+def raced(failure: Failure, lose: Any, order: str | None = None, **properties: str) -> Any:
+    """What the loser of a failure ends with when it runs otherwise, beside the same winner."""
+    table = dn.create(MemoryStore(), DUCKS, partition_by="day", properties=properties)
+    table.append({"id": [5], "day": ["tue"], "nephews": [1]})
+    return dn.race(table, {"ann": failure.win, "ben": lose}, order).outcomes["ben"]
+
+
+def proved(failure: Failure) -> dict[str, str]:
+    table, error = fail(failure, MemoryStore())
+    pm = dn.post_mortem(table, error)
+    return {one.kind: one.change for one in pm.would_have_passed if one.certainty == PROVED}
+
+
+def with_condition(failure: Failure, condition: str) -> Any:
+    """The job of a failure with another condition."""
+    works = {"DELETE": lambda t: t.delete(condition),
+             "UPDATE": lambda t: t.update({"nephews": "8"}, where=condition)}
+    return works[failure.operation]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_the_job_as_it_was_fails_again(failure: Failure) -> None:
+    assert isinstance(raced(failure, failure.lose), dn.errors.DeltaConcurrentModificationException)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_the_isolation_level_lets_it_pass_where_that_is_proved(failure: Failure) -> None:
+    ended = raced(failure, failure.lose, **{"delta.isolationLevel": "WriteSerializable"})
+    assert isinstance(ended, int) is ("isolation level" in proved(failure))
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_starting_behind_the_winner_lets_it_pass(failure: Failure) -> None:
+    assert "another time" in proved(failure)
+    ended = raced(failure, failure.lose, "serial")
+    assert ended is None or isinstance(ended, int)  # what the winner did already may leave it nothing to do
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_the_condition_with_its_partition_lets_it_pass(failure: Failure) -> None:
+    change = proved(failure).get("partition predicate")
+    if change is None:
+        assert failure.name != "delete ∥ append elsewhere"
+        return
+    more = change.removeprefix("Add to the condition: ")
+    job = with_condition(failure, f"({more}) AND ({failure.predicate})")
+    assert isinstance(raced(failure, job), int)
+
+
+@pytest.mark.parametrize("failure", [one for one in FAILURES if one.operation == "DELETE"], ids=str)
+def test_of_a_job_split_by_partition_the_parts_that_met_nobody_pass(failure: Failure) -> None:
+    if "splitting" not in proved(failure):
+        return
+    parts = {day: raced(failure, with_condition(failure, f"day = '{day}' AND {failure.predicate}"))
+             for day in ("mon", "tue")}
+    assert isinstance(parts["tue"], int)
+    assert isinstance(parts["mon"], dn.errors.DeltaConcurrentModificationException)
+
+
+def test_some_job_could_be_split() -> None:
+    assert [one.name for one in FAILURES if "splitting" in proved(one)]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_files_that_hold_no_row_of_the_condition_are_what_row_level_rules_leave_out(failure: Failure) -> None:
+    """The oracle is the values themselves: no added row is one that the job asked for."""
+    if "row-level rules" not in proved(failure):
+        return
+    table, _ = fail(failure, MemoryStore())
+    added = {one.path for one in table.commit(2).added}
+    snapshot = table.as_of(2).snapshot
+    files = snapshot.files.filter([path in added for path in snapshot.files["path"].to_pylist()])
+    assert files.num_rows and read_table(snapshot, files, where=failure.predicate).num_rows == 0
+
+
+def test_every_kind_of_change_that_can_be_proved_is_proved_of_some_failure() -> None:
+    kinds = {kind for failure in FAILURES for kind in proved(failure)}
+    assert kinds == set(PROVABLE) == set(CHANGES) - {"deletion vectors"}
+
+
+def test_another_time_is_no_proof_where_later_commits_would_have_met_it() -> None:
+    table, error = fail(FAILURES[0], MemoryStore())
+    for _ in range(4):
+        table.append(NEW)
+    pm = dn.post_mortem(table, error)
+    [again] = [one for one in pm.would_have_passed if one.kind == "another time"]
+    assert again.certainty == "possible"
+    assert again.why == "of 4 later commits, v3, v4, v5 and 1 more would have met it, had it run as long"
+    table, error = fail(FAILURES[0], MemoryStore())
+    table.append({**NEW, "day": ["tue"]})
+    [again] = [one for one in dn.post_mortem(table, error).would_have_passed if one.kind == "another time"]
+    assert (again.certainty, again.why) == ("proved", "none of 1 later commit would have met it")
+
+
+def test_vectors_are_proposed_where_both_changed_other_rows_of_one_file() -> None:
+    other = next(one for one in FAILURES if one.name == "update ∥ update of another row")
+    same = next(one for one in FAILURES if one.name == "update ∥ update of the same row")
+    kinds = {}
+    for failure in (other, same):
+        table, error = fail(failure, MemoryStore())
+        kinds[failure.name] = {one.kind: one for one in dn.post_mortem(table, error).would_have_passed}
+    change = kinds[other.name]["deletion vectors"]
+    assert change.certainty == "possible"
+    assert change.change.startswith("Set delta.enableDeletionVectors to true")
+    assert "deletion vectors" not in kinds[same.name]
