@@ -545,3 +545,27 @@ def test_a_verification_waits_for_many_commits_at_a_time(table: dn.DeltaTable, s
     assert report.is_sound and report.num_commits == 22
     assert rounds(s3_server.requests) < report.num_commits
     assert opened.verify(files="all").is_sound
+
+
+def test_a_checkup_asks_for_each_commit_once_and_lists_up_to_a_bound(
+    table: dn.DeltaTable, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(20):
+        table.append({"id": [n], "p": ["a"]})
+    dn.flush()
+    monkeypatch.setattr("deltanb.observe.checkup.commits.MAX_COMMITS", 5)
+    opened = opened_anew(table, s3_server)
+    s3_server.requests.clear()
+    report = opened.checkup(list_files=False)
+    assert report.kinds == ("small-files",) and report.num_commits == 5
+    commits = [request.key for request in s3_server.requests if request.key.endswith(".json")]
+    assert len(commits) <= 21 + 5, "the version's own, and the five that are looked at"
+    assert not [request for request in s3_server.requests if request.method not in ("GET", "HEAD")]
+    assert not [request.key for request in s3_server.requests if request.key.endswith(".parquet")
+                and "checkpoint" not in request.key], "no data file is opened"
+
+    monkeypatch.setattr("deltanb.observe.checkup.storage.MAX_LISTED", 10)
+    spots = {spot.kind: spot for spot in opened.checkup().blind_spots}
+    assert "10 files were listed; checkup(list_files=True)" in spots["listing"].missing
+    assert "listing" not in {spot.kind for spot in opened.checkup(list_files=True).blind_spots}
+    assert {"history"} == {spot.kind for spot in opened.checkup(list_files=True).blind_spots}
