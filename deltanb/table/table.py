@@ -658,6 +658,32 @@ class DeltaTable(Displayable, Askable, Aliases):
         from deltanb.log.skipping.explain import explain
         return explain(self.snapshot, where)
 
+    @reads_log
+    def layout(self, column: str, where: Where | None = None) -> upper.FileLayout:
+        """The ranges of a column's values in the files as bars, and which of them a condition opens:
+        :class:`~deltanb.observe.file_layout.FileLayout`.
+
+        No data file is opened. In a transaction it is the table with what is staged, as :meth:`explain` sees
+        it.
+
+        Args:
+            column: a column with bounds, dotted for a field of a struct, or a partition column.
+            where: a condition as in :meth:`explain`, on any columns.
+
+        Raises:
+            InvalidSchema: there is no such column.
+            InvalidArgument: there are no bounds of its type.
+            InvalidPredicate: invalid SQL, or a column that the table does not have.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("rivers", {"km": [3, 9]})
+        >>> _ = table.append({"km": [5, 20]})
+        >>> layout = table.layout("km", where="km > 10")
+        >>> layout.num_files, layout.opened, layout.depth
+        (2, 1, 1.5)
+        """
+        return upper.layout_of(self.snapshot, column, where)
+
     # -- rows in --------------------------------------------------------------------------------------------
 
     @adds

@@ -11,6 +11,8 @@ from deltanb.observe.checkup.examine import checkup_log as checkup_log
 from deltanb.observe.checkup.report import Checkup as Checkup
 from deltanb.observe.conflict_map import ConflictMap as ConflictMap
 from deltanb.observe.conflict_map import conflict_map as conflict_map
+from deltanb.observe.file_layout import FileLayout as FileLayout
+from deltanb.observe.file_layout import layout_of as layout_of
 from deltanb.observe.lock_events import lock_events as lock_events
 from deltanb.observe.report import write_report as write_report
 from deltanb.observe.stepper import CommitStepper as CommitStepper

@@ -68,10 +68,12 @@ class LiveFiles:
     """The values of each partition, in the order of the table's partition columns."""
     stats: pa.Table
     """Statistics of the columns asked for, named by :attr:`Stat.name`."""
+    names: pa.Table
+    """Path and deletion vector, or no column."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, columns: Sequence[Path] = ()) -> LiveFiles:
-        """The live files, with bounds of some columns.
+    def of(cls, snapshot: Snapshot, columns: Sequence[Path] = (), named: bool = False) -> LiveFiles:
+        """The live files, with bounds of some columns; ``named``: with their names, too.
 
         Raises:
             InvalidTable: a partition value is not of its column's type; the files cannot be read.
@@ -79,7 +81,9 @@ class LiveFiles:
         needed = stats_of(list(columns))
 
         def read(files: FileSet) -> LiveFiles:
-            table = files.read(["size", "deletion_vector", "clustering_provider"])
+            names = ["path", "deletion_vector"] if named else []
+            columns = dict.fromkeys(["size", "deletion_vector", "clustering_provider", *names])
+            table = files.read(list(columns))
             vectors = table["deletion_vector"].combine_chunks()
             cardinality = pc.struct_field(vectors, "cardinality")
             stats = read_stats(files, snapshot.schema, needed)
@@ -87,7 +91,7 @@ class LiveFiles:
             return cls(
                 snapshot, _filled(table["size"], 0), _filled(cardinality, 0),
                 _filled(stats[NUM_RECORDS.name], -1), numbers(pc.is_valid(vectors)),
-                table["clustering_provider"], groups, values, stats)
+                table["clustering_provider"], groups, values, stats, table.select(names))
 
         return snapshot.files_by(read)
 
@@ -107,12 +111,16 @@ class LiveFiles:
         """The bounds of a column as ranks."""
         low, high = (pa.chunked_array(side.chunks, side.type).combine_chunks() for side in self.bounds(path))
         is_known = numbers(pc.and_(pc.is_valid(low), pc.is_valid(high)))
-        nulls = _filled(self.stats[Stat("null_count", path).name], -1)
         ranked: Any = np.zeros(2 * len(self), np.int64)
         if len(self):
             both = pa.concat_arrays([_sortable(low), _sortable(high)])
             ranked = numbers(pc.rank(both, tiebreaker="dense")).astype(np.int64)
-        return Ranks(ranked[:len(self)], ranked[len(self):], is_known, (nulls >= 0) & (nulls == self.rows))
+        return Ranks(ranked[:len(self)], ranked[len(self):], is_known, self.is_null(path))
+
+    def is_null(self, path: Path) -> Any:
+        """Of which files all rows are NULL in a column."""
+        nulls = _filled(self.stats[Stat("null_count", path).name], -1)
+        return (nulls >= 0) & (nulls == self.rows)
 
     def by_group(self, values: Any) -> Any:
         """Sums over each partition."""

@@ -1,0 +1,205 @@
+"""How values lie in files: ranges of every type, what has none, what a condition names and opens."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import deltanb as dn
+from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema
+from deltanb.observe.file_layout import MAX_BARS
+from deltanb.schema.types import TYPES
+from deltanb.testing import MemoryStore, TableBuilder, add
+
+UTC = dt.timezone.utc
+VALUES: dict[str, tuple[pa.DataType, list[Any], str]] = {
+    "byte": (pa.int8(), [-3, -2, -1, 0, 1, 2], "c = 0"),
+    "short": (pa.int16(), [-3, -2, -1, 0, 1, 2], "c = 0"),
+    "integer": (pa.int32(), [1, 2, 3, 4, 5, 6], "c BETWEEN 3 AND 4"),
+    "long": (pa.int64(), [-5, 0, 5, 10, 15, 20], "c > 8"),
+    "double": (pa.float64(), [-1.5, 0.0, 2.5, 1e6, 2e6, 3e6], "c < 1.0"),
+    "float": (pa.float32(), [0.5, 1.5, 2.5, 3.5, 4.5, 5.5], "c < 1.0"),
+    "decimal": (pa.decimal128(9, 2), [Decimal(n) / 4 for n in range(6)], "c >= 1"),
+    "date": (pa.date32(), [dt.date(2026, m, 1) for m in range(1, 7)], "c = DATE '2026-03-01'"),
+    "timestamp": (pa.timestamp("us", "UTC"), [dt.datetime(2026, m, 1, tzinfo=UTC) for m in range(1, 7)],
+                  "c >= TIMESTAMP '2026-04-02 00:00:00'"),
+    "timestamp_ntz": (pa.timestamp("us"), [dt.datetime(2026, m, 1) for m in range(1, 7)], "c IS NOT NULL"),
+    "string": (pa.string(), ["aa", "ab", "b", "c", "cc", "é"], "c = 'b'"),
+    "long string": (pa.string(), ["x" * 50 + c for c in "abcdef"], "c > 'y'"),
+}
+
+
+def written(path: Path, type_: pa.DataType, values: list[Any], **settings: Any) -> dn.DeltaTable:
+    """A table of three files, with two values in each."""
+    for at in range(0, len(values), 2):
+        data = pa.table({"c": pa.array(values[at:at + 2], type_), "n": [at, at + 1]})
+        if at == 0:
+            dn.create(path, data, **settings)
+        else:
+            dn.open(path).append(data)
+    return dn.open(path)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_ranges_lie_in_their_order_whatever_the_type(name: str, tmp_path: Path) -> None:
+    type_, values, where = VALUES[name]
+    table = written(tmp_path / "t", type_, values)
+    layout = table.layout("c")
+    assert (layout.num_files, layout.opened, layout.num_unknown, layout.num_null) == (3, 3, 0, 0)
+    bars = layout.bars()
+    assert [bar.files for bar in bars] == [1, 1, 1] and sum(bar.bytes for bar in bars) == layout.size_in_bytes
+    assert bars[0].low == 0 and bars[-1].high == pytest.approx(1, abs=1e-6)
+    assert all(bar.low <= bar.high <= 1 for bar in bars)
+    assert [bar.low for bar in bars] == sorted(bar.low for bar in bars)
+    if name != "long string":  # cut off: their bounds are one
+        assert layout.depth == 1 and layout.files["min"].to_pylist() == values[::2]
+    assert layout.files["rows"].to_pylist() == [2, 2, 2]
+    found = table.layout("c", where)
+    assert found.opened == table.explain(where).opened
+    assert found.opened_bytes == table.explain(where).opened_bytes == sum(
+        row["bytes"] for row in found.files.to_pylist() if row["opened"])
+
+
+def spans(where: str, path: Path) -> tuple[tuple[float, float], ...]:
+    return written(path / "t", pa.int64(), [0, 2, 4, 6, 8, 10]).layout("c", where).spans
+
+
+@pytest.mark.parametrize(("where", "expected"), [
+    ("c > 5", [(0.5, 1)]), ("5 > c", [(0, 0.5)]), ("c BETWEEN 2 AND 5", [(0.2, 0.5)]),
+    ("c = 7 AND n = 3", [(0.7, 0.7)]), ("c IN (1, 9)", [(0.1, 0.1), (0.9, 0.9)]),
+    ("c IN (1, 9) AND c > 5", [(0.5, 0.9)]), ("c > 2.5", [(0.25, 1)]), ("c > 100", [(1, 1)]),
+    ("c < 2 AND c > 8", []), ("n = 3", []),
+    ("c = 1 OR c = 9", [(0.1, 0.1), (0.9, 0.9)]), ("c = 1 OR n = 3", []), ("c <> 5", []), ("c IS NULL", []),
+    ("c > NULL", [])])
+def test_the_stretch_that_a_condition_names(where: str, expected: Any, tmp_path: Path) -> None:
+    assert [pytest.approx(span) for span in expected] == list(spans(where, tmp_path))
+
+
+def test_many_values_of_an_in_are_a_stretch(tmp_path: Path) -> None:
+    table = written(tmp_path / "t", pa.int64(), [0, 200, 400, 600, 800, 1_000])
+    many = ", ".join(map(str, range(200, 260)))
+    assert table.layout("c", f"c IN ({many})").spans == (pytest.approx((0.2, 0.259)),)
+
+
+def test_files_without_a_range(tmp_path: Path) -> None:
+    table = written(tmp_path / "t", pa.int64(), [1, 2, None, None, 5, None])
+    layout = table.layout("c", "c = 5")
+    assert (layout.num_files, layout.num_null, layout.num_unknown, layout.opened) == (3, 1, 0, 1)
+    assert layout.files["min"].to_pylist() == [1, 5, None]
+    bare = TableBuilder(MemoryStore()).create("c long")
+    bare.commit(add("a"), add("b", stats='{"numRecords":3,"minValues":{"c":1},"maxValues":{"c":2}}'))
+    layout = dn.open(bare.store).layout("c", "c = 9")
+    assert (layout.num_unknown, layout.opened) == (1, 1)
+    assert layout.files["rows"].to_pylist() == [3, None]
+    assert layout.files["opened"].to_pylist() == [False, True]
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    layout = dn.create(tmp_path / "t", "c long").layout("c", "c > 3")
+    assert (layout.num_files, layout.depth, layout.bars(), layout.opened) == (0, 0.0, [], 0)
+
+
+def test_one_value_everywhere(tmp_path: Path) -> None:
+    layout = written(tmp_path / "t", pa.int64(), [7] * 6).layout("c", "c = 7")
+    assert {(bar.low, bar.high) for bar in layout.bars()} == {(0.5, 0.5)} and layout.spans == ((0.5, 0.5),)
+    assert layout.depth == 3
+
+
+def test_a_field_of_a_struct_and_mapped_columns(tmp_path: Path) -> None:
+    properties = {"delta.columnMapping.mode": "name"}
+    made = dn.create(tmp_path / "t", pa.table({"a": [{"b": 1, "x.y": "u"}, {"b": 3, "x.y": "v"}]}),
+                     properties=properties)
+    made.rename_column("a.b", "c")
+    made.rename_column("a", "z")
+    made.append(pa.table({"z": [{"c": 5, "x.y": "w"}]}))
+    layout = made.layout("z.c", "z.c > 4")
+    assert (layout.column, layout.files["max"].to_pylist(), layout.opened) == ("z.c", [3, 5], 1)
+    assert made.layout("Z.`x.y`").files["min"].to_pylist() == ["u", "w"]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_partition_column_has_one_value_in_each_file(mode: str, tmp_path: Path) -> None:
+    data = pa.table({"p": ["b", "a", None], "n": [1, 2, 3]})
+    made = dn.create(tmp_path / "t", data, partition_by="p", properties={"delta.columnMapping.mode": mode})
+    layout = made.layout("p", "p = 'a'")
+    assert layout.files["min"].to_pylist() == layout.files["max"].to_pylist() == ["a", "b", None]
+    assert (layout.opened, layout.num_null, layout.depth) == (1, 1, 1)
+
+
+def test_deleted_rows_do_not_count_and_a_vector_is_part_of_a_file(tmp_path: Path) -> None:
+    made = written(tmp_path / "t", pa.int64(), [1, 2, 3, 4, 5, 6],
+                   properties={"delta.enableDeletionVectors": True})
+    made.delete("c = 3")
+    layout = made.layout("c", "c > 2")
+    assert layout.files["rows"].to_pylist() == [2, 1, 2] and layout.opened == 2
+
+
+def test_bars_of_many_files_stand_for_neighbours() -> None:
+    builder = TableBuilder(MemoryStore()).create("c long")
+    stats = '{{"numRecords":1,"minValues":{{"c":{0}}},"maxValues":{{"c":{1}}},"nullCount":{{"c":0}}}}'
+    builder.commit(*(add(f"f{n}", size=10, stats=stats.format(n, n + 3)) for n in range(1_000)))
+    layout = dn.open(builder.store).layout("c", "c < 100")
+    bars = layout.bars()
+    assert len(bars) == MAX_BARS and sum(bar.files for bar in bars) == 1_000
+    assert sum(bar.opened for bar in bars) == layout.opened == 100
+    assert [bar.least for bar in bars] == sorted(bar.least for bar in bars)
+    assert len(layout.bars(7)) == 7 and layout.files.num_rows == 1_000
+
+
+def test_the_files_of_deltalake(tmp_path: Path) -> None:
+    for start in (0, 100):
+        data = pa.table({"c": list(range(start, start + 50))})
+        deltalake.write_deltalake(tmp_path / "t", data, mode="append")
+    layout = dn.open(tmp_path / "t").layout("c", "c = 120")
+    assert (layout.files["min"].to_pylist(), layout.opened, layout.depth) == ([0, 100], 1, 1)
+
+
+def test_a_condition_that_only_spark_understands_spares_nothing_by_that(tmp_path: Path) -> None:
+    table = written(tmp_path / "t", pa.int64(), [1, 2, 3, 4, 5, 6])
+    layout = table.layout("c", "c > 4 AND soundex(n) = 'x'")
+    assert layout.opened == 1 and "soundex" in layout.left_out[0]
+
+
+@pytest.mark.parametrize(("column", "error", "words"), [
+    ("d", InvalidSchema, "'d'"), ("c.x", InvalidSchema, "c.x"), ("", InvalidSchema, "not a column"),
+    ("s", InvalidArgument, "name one of its fields: s.a"),
+    ("l", InvalidArgument, "columns that have some are c"), ("m", InvalidArgument, "no bounds are kept"),
+    ("s.l", InvalidArgument, "no bounds are kept")])
+def test_columns_without_a_range_are_refused(
+    column: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    schema = "c long, s struct<a: string, l: array<int>>, l array<int>, m map<string, int>"
+    table = dn.create(tmp_path / "t", schema)
+    with pytest.raises(error, match=words):
+        table.layout(column)
+
+
+def test_a_condition_that_is_none_is_refused(tmp_path: Path) -> None:
+    table = written(tmp_path / "t", pa.int64(), [1, 2])
+    with pytest.raises(InvalidPredicate):
+        table.layout("c", "c >")
+
+
+def test_every_type_with_bounds_is_tried() -> None:
+    """Of booleans other writers keep bounds, and we do not."""
+    assert {name for name, type_ in TYPES.items() if type_.bounds} - VALUES.keys() == {"boolean"}
+
+
+def test_a_pinned_version_and_a_staged_one(tmp_path: Path) -> None:
+    table = written(tmp_path / "t", pa.int64(), [1, 2, 3, 4])
+    assert table.as_of(0).layout("c").num_files == 1
+    with table.transaction() as txn:
+        txn.append({"c": [9], "n": [9]})
+        assert txn.layout("c").num_files == 3 and table.layout("c").num_files == 2
+
+
+def test_to_pandas_has_a_row_for_each_file(tmp_path: Path) -> None:
+    frame = written(tmp_path / "t", pa.int64(), [1, 2, 3, 4]).layout("c", "c = 4").to_pandas()
+    assert list(frame) == ["path", "min", "max", "rows", "bytes", "opened"]
+    assert frame["opened"].tolist() == [False, True]
