@@ -330,7 +330,6 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
             kind, dict.fromkeys(figures.figures, 10**9), "x" * 400, f"table.{'y' * 400}()", 10**9, 10**9,
             dict.fromkeys(figures.saves, 10**9)) for kind, figures in KINDS_OF_UPKEEP.items()) * 10, tuple(
                 checkups.blind_spot(kind, range(1000), "z" * 400) for kind in checkups.BLIND_SPOTS)),
-        "FileLayout": lambda: table.layout("id", "id > 3 AND day = 3"),
         "Bisection": lambda: Bisection(
             ("orders",), "x" * 120, "linear", 0, 9999, 10_000, "in a range", 9, 6, tuple(range(7, 10)),
             {"orders": most_files(table)}, trials=tuple(Trial(at, None, "x" * 400) for at in range(10_000)),
@@ -351,6 +350,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Stepper, of several tables": lambda: stepped,
         "CatalogTimeline": catalog.timeline,
         "StreamState": lambda: streamed, "TableStream": lambda: TableStream(streamed),
+        "FileLayout": lambda: table.layout("id", "id > 3 AND day = 3"),
     }
     assert tuple(made) == KINDS
     return made
