@@ -7,19 +7,20 @@ What it does not know: how rows are compared (``rows_met``), which commit the wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile
 from deltanb.errors import DeltaError
+from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job
 from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement, reader_of
 from deltanb.observe.post_mortem.report import POSSIBLE, PROVED, Remedy, RowsMet
 from deltanb.observe.post_mortem.rows_met import FILE_RULES
 from deltanb.schema import properties
 from deltanb.text import formatting as units
-from deltanb.transaction.conflict_rules import check
+from deltanb.transaction.conflict_rules import RULES, check
 from deltanb.transaction.current import WRITE_SERIALIZABLE, CurrentTransaction
 from deltanb.transaction.reads import Reads, Scan, partition_key
 from deltanb.transaction.steps import Winner
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
 MAX_PARTITIONS = 10  # that a remedy names one by one
 MAX_FILES_GROUPED = 100_000
 """Files whose partitions are looked at."""
+
+MAX_COLUMNS_TRIED = 5  # of a condition, as columns to partition by
+ROW_LEVEL_REASONS = {
+    "statistics": "the statistics of the files exclude every row that the job asked for",
+    "values": "the files that were added hold no row that the job asked for",
+    "vectors": "the deletion vectors of both take different rows",
+}
+"""Levels of row-level concurrency, the cheapest first, and why each lets a job pass."""
 
 PartitionKey = tuple[tuple[str, str | None], ...]
 
@@ -54,9 +63,15 @@ class Case:
         knows = not self.judged.is_assumed and self.job.is_certain("operation", "read version")
         return PROVED if knows else POSSIBLE
 
-    def passes(self, current: CurrentTransaction | None = None, winner: Winner | None = None) -> bool:
-        """Whether the rules let the job pass the winner, with one of the two changed."""
-        return check(current or self.current, winner or self.winner).error is None
+    def passes(self, current: CurrentTransaction) -> bool:
+        """Whether the rules let the job, as it would have been, pass the winner."""
+        return check(current, self.winner).error is None
+
+    def passes_finer(self, row_level: str, partition_by: Sequence[str] = ()) -> tuple[bool, list[str]]:
+        """Whether finer rules let the job pass, and why it may have passed where they do not."""
+        finer = FinerRules(reader_of(self.log), row_level, partition_by)
+        passes = check(self.current, self.winner, finer.of(RULES)).error is None
+        return passes, finer.doubts
 
     def snapshot(self) -> Snapshot:
         """The version that the job read."""
@@ -184,29 +199,36 @@ def _named(key: PartitionKey) -> str:
     return "[" + ", ".join(f"{name}={'null' if value is None else value}" for name, value in key) + "]"
 
 
-# -- row-level rules -----------------------------------------------------------------------------------------
+# -- finer rules -----------------------------------------------------------------------------------------
 
 
 def _row_level(case: Case) -> Iterator[Remedy]:
-    """Leaving out added files that cannot hold, or do not hold, a row that the condition names."""
-    if case.judged.rule != "append" or case.job.value("predicate") is None:
+    """The weakest of the finer rules that lets it pass; else those by which it may have passed."""
+    if case.judged.rule not in FILE_RULES:
         return
-    by_path = {file.path: file for file in case.met.files if file.action == "add"}
-    for what, leaves_out in (
-            ("statistics", lambda file: file.statistics is False),
-            ("values", lambda file: file.statistics is False or file.rows == 0)):
-        out = {path for path, file in by_path.items() if leaves_out(file)}
-        if out and case.passes(winner=_without(case.winner, out)):
-            reason = "their statistics exclude every row" if what == "statistics" else "they hold no row"
-            yield Remedy(f"Row-level rules that look at {what} of added files", case.certainty,
-                         f"{reason} that the condition names: {units.count(len(out), 'added file')}")
+    for level, reason in ROW_LEVEL_REASONS.items():
+        passes, doubts = case.passes_finer(level)
+        if passes or doubts:
+            why = reason if passes else f"not known: {doubts[0]}"
+            yield Remedy(f"Row-level concurrency by {level}", case.certainty if passes else POSSIBLE, why)
             return
 
 
-def _without(winner: Winner, paths: Iterable[str]) -> Winner:
-    left_out = set(paths)
-    return Winner(winner.version, tuple(
-        a for a in winner.actions if not (isinstance(a, AddFile) and a.path in left_out)))
+def _partitioning(case: Case) -> Iterator[Remedy]:
+    """Partitioning a table that is not by a column of the condition that tells the two apart."""
+    from deltanb.sql.predicates import parse_condition
+
+    text = case.job.value("predicate")
+    if text is None or case.judged.rule not in FILE_RULES or case.current.partition_columns:
+        return
+    condition = parse_condition(text, case.current.schema)
+    columns = sorted({path[0] for part in condition.parts for path in part.column_paths})
+    for column in columns[:MAX_COLUMNS_TRIED]:
+        passes, _ = case.passes_finer("off", (column,))
+        if passes:
+            yield Remedy(f"Partition the table by {column}", case.certainty,
+                         f"the files of version {case.winner.version} have other values of {column}")
+            return
 
 
 def _vectors(case: Case) -> Iterator[Remedy]:
@@ -266,6 +288,7 @@ CHANGES: Mapping[str, Callable[[Case], Iterator[Remedy]]] = {
     "deletion vectors": _vectors,
     "splitting": _splitting,
     "another time": _another_time,
+    "partitioning": _partitioning,
 }
 """The kinds of change, in the order in which they are tried."""
 

@@ -35,6 +35,7 @@ class Failure:
     met: str = "not about rows"
     certain: frozenset[str] = frozenset()
     by_facts: str | None = "the same"
+    partition_by: str | tuple[()] = "day"
 
     def __str__(self) -> str:
         return self.name
@@ -63,6 +64,9 @@ FAILURES = [
             "append", "DELETE", "nephews = 0", "no", frozenset({"isolation level", "row-level rules"})),
     Failure("delete ∥ append elsewhere", append(id=9), lambda t: t.delete("id = 3"),
             "append", "DELETE", "id = 3", "no", frozenset({"partition predicate", "row-level rules"})),
+    Failure("delete ∥ append in a table without partitions", append(), lambda t: t.delete("day = 'tue'"),
+            "append", "DELETE", "day = 'tue'", "no", frozenset({"partitioning", "row-level rules"}),
+            partition_by=()),
     Failure("update ∥ update of another row", lambda t: t.update({"nephews": "9"}, where="id = 2"),
             lambda t: t.update({"nephews": "8"}, where="id = 1"), "append", "UPDATE", "id = 1", "no"),
     Failure("update ∥ update of the same row", lambda t: t.update({"nephews": "9"}, where="id = 1"),
@@ -89,7 +93,7 @@ FAILURES = [
 
 def fail(failure: Failure, place: Any) -> tuple[Any, dn.errors.DeltaConcurrentModificationException]:
     """The table after both, and what the loser ended with."""
-    table = dn.create(place, DUCKS, partition_by="day")
+    table = dn.create(place, DUCKS, partition_by=failure.partition_by)
     table.append({"id": [5], "day": ["tue"], "nephews": [1]})
     ended = dn.race(table, {"ann": failure.win, "ben": failure.lose}).outcomes
     error = ended["ben"]

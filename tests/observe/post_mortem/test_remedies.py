@@ -13,13 +13,17 @@ from deltanb.observe.post_mortem.report import PROVED
 from deltanb.testing import MemoryStore
 from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, Failure, fail
 
-PROVABLE = ("isolation level", "partition predicate", "row-level rules", "splitting", "another time")
+PROVABLE = ("isolation level", "partition predicate", "row-level rules", "partitioning",
+            "splitting", "another time")
 """Kinds that can be proved; deletion vectors take two writers that know rules of rows."""
 
 
-def raced(failure: Failure, lose: Any, order: str | None = None, **properties: str) -> Any:
+def raced(
+    failure: Failure, lose: Any, order: str | None = None, partition_by: str | None = None, **properties: str
+) -> Any:
     """What the loser of a failure ends with when it runs otherwise, beside the same winner."""
-    table = dn.create(MemoryStore(), DUCKS, partition_by="day", properties=properties)
+    columns = partition_by or failure.partition_by
+    table = dn.create(MemoryStore(), DUCKS, partition_by=columns, properties=properties)
     table.append({"id": [5], "day": ["tue"], "nephews": [1]})
     return dn.race(table, {"ann": failure.win, "ben": lose}, order).outcomes["ben"]
 
@@ -74,6 +78,16 @@ def test_of_a_job_split_by_partition_the_parts_that_met_nobody_pass(failure: Fai
              for day in ("mon", "tue")}
     assert isinstance(parts["tue"], int)
     assert isinstance(parts["mon"], dn.errors.DeltaConcurrentModificationException)
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
+def test_the_table_partitioned_otherwise_lets_it_pass(failure: Failure) -> None:
+    change = proved(failure).get("partitioning")
+    if change is None:
+        assert failure.partition_by
+        return
+    column = change.removeprefix("Partition the table by ")
+    assert isinstance(raced(failure, failure.lose, partition_by=column), int)
 
 
 def test_some_job_could_be_split() -> None:
