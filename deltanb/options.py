@@ -36,6 +36,9 @@ from deltanb.text.safe_text import safe
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
 REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
+JOURNAL_VARIABLE = "DELTANB_JOURNAL"  # the place of the journal, where the option does not say
+BESIDE = "beside"
+"""The place of a journal that is beside its table."""
 LISTENERS = {"commit_listeners": "the statistics of a commit",
              "hook_failure_listeners": "the failure of a post-commit hook"}
 """Options that are lists of functions -> what each function is called with."""
@@ -105,6 +108,12 @@ class Options:
     report: str | os.PathLike[str] | Literal[False] | None = None
     """The folder in which each failed commit leaves a page: the conflict, and the commits around it. ``None``
     asks the environment variable ``DELTANB_REPORT``; False leaves none."""
+    journal: str | os.PathLike[str] | Literal["beside", False] | None = None
+    """Where transactions that fail because of others are written down, so that
+    :meth:`~deltanb.log.history.History.conflicts` sees those of other processes and of yesterday: ``beside``
+    each table, or in a folder of this machine. ``None`` asks the environment variable ``DELTANB_JOURNAL``;
+    False keeps them in this process alone. Each is a small file without secrets; of a table at most a
+    thousand are kept, for 30 days."""
     default_table_properties: Mapping[str, Any] = field(default_factory=dict)
     """Properties of new tables that do not set them, e.g. ``{"delta.enableDeletionVectors": True}``."""
     partition_column_check: bool = True
@@ -151,7 +160,8 @@ class Options:
         for name in ("metrics", "commit_info", "partition_column_check", "schema_type_check"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"option {name}={getattr(self, name)!r} must be True or False")
-        _check_folder(self.report)
+        _check_folder("report", self.report, REPORT_VARIABLE)
+        _check_folder("journal", self.journal, JOURNAL_VARIABLE)
         for name, event in LISTENERS.items():
             setattr(self, name, _listeners(name, event, getattr(self, name)))
         self.default_table_properties = _properties(self.default_table_properties)
@@ -194,14 +204,14 @@ def checked(name: str, function: Callable[[], Any], what: str, *kinds: type) -> 
     return function if is_ours else _Checked(name, function, what, kinds)
 
 
-def _check_folder(value: Any) -> None:
+def _check_folder(name: str, value: Any, variable: str) -> None:
     is_path = isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
     text = os.fspath(value) if is_path else ""
     if value is None or value is False or (text and "://" not in text and "\0" not in text):
         return
     raise InvalidArgument(
-        f"option report={safe(repr(value)):.80} must be a folder of this machine, False, or None, which asks "
-        f"the environment variable {REPORT_VARIABLE}")
+        f"option {name}={safe(repr(value)):.80} must be a folder of this machine, False, or None, which asks "
+        f"the environment variable {variable}")
 
 
 def _listeners(name: str, event: str, listeners: Any) -> tuple[Callable[[Any], object], ...]:
@@ -307,6 +317,17 @@ def report_folder() -> str | None:
     """
     folder = os.environ.get(REPORT_VARIABLE) if options.report is None else options.report
     return os.path.expanduser(folder) if folder else None
+
+
+def journal_place() -> str | None:
+    """Where failed transactions are written down: ``beside`` their tables, a folder, or None for nowhere.
+
+    >>> with set_options(journal="beside"):
+    ...     journal_place()
+    'beside'
+    """
+    place = os.environ.get(JOURNAL_VARIABLE) if options.journal is None else options.journal
+    return os.path.expanduser(place) if place else None
 
 
 class Changed(AbstractContextManager[Options]):

@@ -238,7 +238,8 @@ def conflict_map(
     """Who races whom in a history, who loses, and what it costs.
 
     Each commit met those that landed between the version it read and its own. Whether it would have failed at
-    one of them is what the conflict rules answer; who did fail is known from the journal of this process.
+    one of them is what the conflict rules answer. Who did fail is known from the journal of this process, and
+    from those of others where the option ``journal`` keeps them.
 
     Args:
         isolation: the level at which the rules are asked, in place of each commit's own.

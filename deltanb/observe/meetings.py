@@ -24,12 +24,14 @@ from deltanb.sql.coercion import read_zone
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import shown
 from deltanb.transaction.conflict_rules import RULES
-from deltanb.transaction.journal import Attempt, journal_of
+from deltanb.transaction.journal import Attempt
+from deltanb.transaction.kept_journal import MAX_FILES, Attempts, attempts_of
 
 if TYPE_CHECKING:
     from deltanb.log.history import History, HistoryEntry
     from deltanb.log.reader import LogReader
 
+MAX_PROBLEMS = 5  # damaged files of a journal that are named
 UNKNOWN_OPERATION = "not recorded"
 
 OUTCOMES = {
@@ -46,7 +48,11 @@ SPOTS = {
     "gone": "these commits are no longer in the log, or not in this history: who met them is not counted",
     "unreadable": "these cannot be restored from the log, so no rule was asked about them",
     "impossible-window": "the version they say they read is not before their own",
-    "journal": "only this process knows its failed commits: no log records those of others",
+    "journal": "only this process knows its failed commits: no log records those of others; the option "
+               "journal keeps them",
+    "others": "failed commits are known of processes that keep a journal in the same place, of others not",
+    "journal-damaged": "these files of the journal cannot be read, so what failed there is not counted",
+    "journal-bound": f"the journal has more than {MAX_FILES} files: the oldest are not read",
 }
 """What is not known of meetings, by the stable code of the blind spot."""
 
@@ -183,7 +189,8 @@ class _Walk:
         self.history, self.isolation, self.zone, self.check = history, isolation, zone, check
         self.entries = {entry.version: entry for entry in history}
         self.recorder = _recorder(history.log)
-        self.attempts = list(journal_of(history.log))
+        self.known = attempts_of(history.log)
+        self.attempts = self.known.attempts
         self.contenders: dict[int, Contender] = {}
         self.spots: dict[str, set[int]] = {kind: set() for kind in SPOTS}
         self.reasons: dict[str, str] = {}
@@ -293,7 +300,21 @@ class _Walk:
             if versions:
                 why = f": {self.reasons[kind]}" if kind in self.reasons else ""
                 yield BlindSpot(kind, tuple(sorted(versions)), missing.get(kind, ""), SPOTS[kind] + why)
+        yield from _journal_spots(self.known)
+
+
+def _journal_spots(known: Attempts) -> Iterator[BlindSpot]:
+    if known.place is None:
         yield BlindSpot("journal", (), "", SPOTS["journal"])
+        return
+    yield BlindSpot("others", (), known.place, SPOTS["others"])
+    if known.problems:
+        some = "; ".join(f"{name}: {reason}" for name, reason in known.problems[:MAX_PROBLEMS])
+        more = len(known.problems) - MAX_PROBLEMS
+        yield BlindSpot("journal-damaged", (), known.place, f"{SPOTS['journal-damaged']}: {some}"
+                        + (f"; and {units.number(more)} more" if more > 0 else ""))
+    if known.left_out:
+        yield BlindSpot("journal-bound", (), known.place, SPOTS["journal-bound"])
 
 
 def _recorder(log: LogReader) -> Recorder:
@@ -321,11 +342,8 @@ def writer_of_entry(entry: HistoryEntry) -> str:
 
 def writer_of_attempt(attempt: Attempt) -> str:
     """Who tried to commit, by the same name."""
-    stats, prepared = attempt.stats, attempt.prepared
-    info = prepared.commit_info if prepared is not None else stats.info if stats is not None else None
     return name_writer({
-        "userName": attempt.writer, "engineInfo": "deltanb",
-        "operationParameters": None if info is None else info.operation_parameters})
+        "userName": attempt.writer, "engineInfo": "deltanb", "operationParameters": attempt.stream})
 
 
 def _operation(name: Any) -> str:

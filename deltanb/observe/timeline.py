@@ -3,7 +3,8 @@
 What lives here: :class:`CommitTimeline`, the transactions of a table with remarks on them.
 What it does not know: how commits are read (``tracks.py``), how they are drawn (the views).
 
-Lost races come from the journal of this process: a Delta log does not record them.
+Lost races come from the journal of this process, and of others where it is kept: a Delta log does not record
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from deltanb.observe import tracks as timeline_rows
 from deltanb.observe.tracks import Mark, Track
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable, views
-from deltanb.transaction.journal import journal_of
+from deltanb.transaction.kept_journal import attempts_of
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -70,7 +71,7 @@ class CommitTimeline(Displayable):
             log: the table's log; its commits in the range are read.
             start, end: versions, or times for the versions of these times; all by default.
             newest: the table's version, if it is pinned; later ones are left out.
-            attempts: attempts to show instead of those in this process's journal.
+            attempts: attempts to show instead of those in the journal.
             settings: ``marks`` and ``title``, as in :meth:`marked`.
 
         Raises:
@@ -87,7 +88,7 @@ class CommitTimeline(Displayable):
             titles = (timeline_rows.gone(log, first, last), settings.get("title"))
             settings["title"] = "; ".join(filter(None, titles))
         open_end = newest is None and last == at  # a failure without a winner aimed at the next version
-        tried = [attempt for attempt in (journal_of(log) if attempts is None else attempts)
+        tried = [attempt for attempt in (attempts_of(log).attempts if attempts is None else attempts)
                  if first <= attempt.version <= last + open_end]
         return cls(timeline_rows.joined(commits, tried), log.snapshot.metadata.name or name, **settings)
 
@@ -114,7 +115,7 @@ class CommitTimeline(Displayable):
 
     @property
     def failed(self) -> list[Track]:
-        """The transactions of this session that committed nothing."""
+        """The transactions that committed nothing: of this session, and of others where a journal is kept."""
         return [track for track in self.tracks if not track.is_committed]
 
     @cached_property

@@ -104,6 +104,8 @@ class Track:
     hook_failures: tuple[HookFailure, ...] = ()
     user: str | None = None
     """Who wrote it, where ``writer`` is the lane of a stream."""
+    is_elsewhere: bool = False
+    """Whether it failed in another process, and is known from a journal that is kept."""
 
     @property
     def is_committed(self) -> bool:
@@ -314,7 +316,7 @@ def joined(commits: Iterable[Track], attempts: Iterable[Attempt]) -> list[Track]
 def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
     prepared = attempt.prepared
     actions = () if prepared is None else prepared.actions
-    stream = None if prepared is None else stream_of(prepared.operation.parameters)
+    stream = stream_of(attempt.stream) if prepared is None else stream_of(prepared.operation.parameters)
     added = [a for a in actions if isinstance(a, AddFile)]
     removed = [a for a in actions if isinstance(a, RemoveFile)]
     return Track(
@@ -326,6 +328,7 @@ def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
         written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),
         txn_id=attempt.txn_id, outcome=attempt.outcome, lost=lost, reason=attempt.kind,
         is_counted=attempt.prepared is not None, predicate=_read_by(attempt), run=attempt.run,
+        is_elsewhere=attempt.is_elsewhere,
     )
 
 

@@ -37,7 +37,8 @@ from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
     CurrentTransaction,
 )
-from deltanb.transaction.journal import Attempt, journal_of
+from deltanb.transaction.journal import Attempt
+from deltanb.transaction.kept_journal import attempts_of
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.row_levels import ROW_LEVELS
 from deltanb.transaction.steps import Winner
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from deltanb.observe.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
+TOO_MUCH = "what it read and wrote was too much to be kept"
+ELSEWHERE = "it failed in another process, and what it read and wrote is not in the journal"
 AS_RECORDED = "as recorded"
 MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
 
@@ -65,7 +68,7 @@ class Replayed:
     ``version`` is None for a failed commit; ``wanted`` is then the version at which it failed, with
     ``failed`` as the reason (a stable code). ``winners`` counts the commits that landed since the version it
     read. ``verdicts`` has one entry per level. ``reads`` describes its reads, and ``is_assumed`` means that
-    they are not recorded, so more may conflict here than did.
+    they are not recorded, so more may conflict here than did. ``is_elsewhere``: it failed in another process.
     """
 
     version: int | None
@@ -79,6 +82,7 @@ class Replayed:
     reads: str = ""
     is_assumed: bool = False
     txn_id: str | None = None
+    is_elsewhere: bool = False
 
     @property
     def changes(self) -> bool:
@@ -252,7 +256,7 @@ def replay(
     held, left_out = _rules(rules, without)
     is_plain = rules is None and not without and row_level is None and partition_by is None
     levels, columns = _levels(isolation, is_plain), _columns(partition_by, log)
-    recorder, journal = Recorder(log), list(journal_of(log))  # it brings the log up to date
+    recorder, journal = Recorder(log), attempts_of(log).attempts  # it brings the log up to date
     committed = {attempt.txn_id: attempt for attempt in journal
                  if attempt.outcome == "committed" and attempt.is_whole}
     finer = FinerRules(recorder, _row_level(row_level), columns)
@@ -378,7 +382,7 @@ class _Asked:
         """A commit that failed in this session, checked against the winner it met and those known by then."""
         winners = range(attempt.read_version + 1, max(attempt.version, attempt.newest) + 1)
         if attempt.prepared is None:
-            verdicts = self._unknown("what it read and wrote was too much to be kept")
+            verdicts = self._unknown(ELSEWHERE if attempt.is_elsewhere else TOO_MUCH)
         else:
             try:
                 verdicts = self._verdicts(attempt.prepared, self._nearest(winners, attempt.version))
@@ -386,7 +390,7 @@ class _Asked:
                 verdicts = self._unknown(reason_of(error))
         return Replayed(None, attempt.version, attempt.read_version, attempt.operation, attempt.writer,
                         len(winners), verdicts, attempt.kind, " OR ".join(attempt.reads) or "nothing",
-                        txn_id=attempt.txn_id)
+                        txn_id=attempt.txn_id, is_elsewhere=attempt.is_elsewhere)
 
     def _nearest(self, winners: range, version: int) -> range:
         """The last of the winners, as many as are checked."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from deltanb.actions import AddCDCFile, AddFile, RemoveFile
+from deltanb.errors import MaxCommitRetriesExceeded
 from deltanb.transaction.commit_stats import CommitStats
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.ids import note_made
@@ -39,6 +40,7 @@ MAX_ATTEMPTS = 10_000  # transactions a table's journal keeps: some MB, and more
 MAX_KEPT = 20_000
 """Files, partitions and texts of scans that a journal keeps, of all its attempts together: some 20 MB."""
 TEXT_OF_A_FILE = 500  # characters of a scan's text that take as much as a file and its action
+STREAM = ("queryId", "queryName", "epochId")  # parameters of an operation that name a streaming query's batch
 NOT_KEPT = "what is no longer kept"
 
 
@@ -63,7 +65,8 @@ class Attempt:
     transaction where it failed; it can be checked by other rules later. ``stats`` has its numbers, without
     actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
     one. ``time`` is when it was prepared, in epoch milliseconds. Of one that failed, ``rule`` is the conflict
-    rule that ended it, and ``written`` the bytes of the files that it had written. Beyond
+    rule that ended it, ``written`` the bytes of the files that it had written, and ``stream`` the query it
+    was a batch of. ``is_elsewhere``: it is another process's, of whom not all is known. Beyond
     :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``; ``is_whole`` is False then.
     ``hook_failures`` are the hooks that failed after it committed.
     """
@@ -92,6 +95,8 @@ class Attempt:
     time: int | None = None
     rule: str | None = None
     written: int | None = None
+    stream: Mapping[str, Any] | None = None
+    is_elsewhere: bool = False
 
     @property
     def tries(self) -> int:
@@ -149,7 +154,7 @@ class Journal(deque[Attempt]):
             if txn.committed is not None:
                 self._newest = max(self._newest, last)
                 _last_version = last
-            self._keep(Attempt(
+            attempt = Attempt(
                 txn_id=current.txn_id, writer=current.commit_info.user_name,
                 operation=current.operation.name, isolation=current.isolation,
                 is_blind_append=current.is_blind_append, read_version=current.read_version,
@@ -162,7 +167,13 @@ class Journal(deque[Attempt]):
                 prepared=current.replace(_lines=None) if has_failed else None,
                 run=running.get(), time=current.commit_info.timestamp, rule=rule,
                 written=_bytes_written(current) if has_failed else None,
-            ))
+                stream=_stream(current) if has_failed else None,
+            )
+            self._keep(attempt)
+        if has_failed and (rule is not None or isinstance(txn.error, MaxCommitRetriesExceeded)):
+            from deltanb.transaction.kept_journal import keep
+
+            keep(txn.log, current.read_metadata.id, attempt)
 
     def complete(self, stats: CommitStats) -> None:
         """Keep the numbers of an attempt that is recorded already, since it committed."""
@@ -226,6 +237,12 @@ def journal_of(log: LogReader) -> Journal:
 def _race(step: Lost) -> LostRace:
     info = step.winner.commit_info
     return LostRace(step.version, step.winner.operation, info.user_name)
+
+
+def _stream(current: CurrentTransaction) -> dict[str, Any] | None:
+    """Which batch of which streaming query a transaction is, if it is one."""
+    parameters = current.operation.parameters
+    return {name: parameters[name] for name in STREAM if name in parameters} or None
 
 
 def _bytes_written(current: CurrentTransaction) -> int:

@@ -569,3 +569,26 @@ def test_a_checkup_asks_for_each_commit_once_and_lists_up_to_a_bound(
     assert "10 files were listed; checkup(list_files=True)" in spots["listing"].missing
     assert "listing" not in {spot.kind for spot in opened.checkup(list_files=True).blind_spots}
     assert {"history"} == {spot.kind for spot in opened.checkup(list_files=True).blind_spots}
+
+
+
+def test_a_journal_beside_a_table_in_a_bucket_is_read_many_at_a_time(
+    s3_server: S3Server, table: dn.DeltaTable
+) -> None:
+    number = 40
+    with set_options(journal="beside", user_name="ann"):
+        for _ in range(number):
+            with pytest.raises(DeltaError), table.transaction() as txn:
+                txn.delete("id = 1")
+                table.delete("id = 1")
+                table.append({"id": [1], "p": ["a"]})
+        again = opened_anew(table, s3_server)
+        history = again.history()
+        with s3_server.counted(LATENCY) as requests:
+            conflicts = history.conflicts()
+    assert len(conflicts.lost) == number
+    read = [request for request in requests if "_deltanb_journal" in str(request)]
+    assert rounds(read) < number / 2
+    gone = again.vacuum(0, check=False, dry_run=True).files
+    assert gone and not any("_deltanb_journal" in str(file) for file in gone)
+    assert again.verify().is_sound

@@ -17,6 +17,7 @@ from deltanb.observe.tracks import KINDS, WHOLE_TABLE, Mark, Track
 from deltanb.text import formatting as units
 
 SESSION = "attempts seen in this session"
+JOURNAL = f"{SESSION} or kept in the journal"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
 MAX_OPERATION = 22  # characters of an operation beside a line
 MAX_SIGNS = 100  # ○ and ✕ each above a strip: more would lie on each other
@@ -107,7 +108,8 @@ class Scene:
             parts.append(units.count(len(self.races), "race") + " lost on the way")
         if self.num_failed:
             parts.append(units.count(self.num_failed, "transaction") + " failed")
-        return f"{', '.join(parts)} ({SESSION})" if parts else ""
+        seen = JOURNAL if any(track.is_elsewhere for track in self.failed) else SESSION
+        return f"{', '.join(parts)} ({seen})" if parts else ""
 
     @property
     def num_failed(self) -> int:

@@ -24,11 +24,14 @@ FIRST_ROWS = 3  # versions that surely have room in the text form
 
 def replay(replay: Any) -> View:
     """The view of a :class:`~deltanb.observe.what_if.Replay`: a sentence per level, then the grid."""
-    lost = sum(row.version is None for row in replay.rows)
+    lost = sum(row.version is None and not row.is_elsewhere for row in replay.rows)
+    elsewhere = sum(row.is_elsewhere for row in replay.rows)
     raced = sum(row.version is not None and row.read_version is not None for row in replay.rows)
     marks: list[Inline] = [units.count(replay.total, "commit"), f"{units.number(raced)} raced"]
     if lost:
         marks.append(f"{units.number(lost)} failed in this session")
+    if elsewhere:
+        marks.append(f"{units.number(elsewhere)} failed in others")
     if replay.without:
         marks.append(f"without {', '.join(replay.without)}")
     lines: list[Inline] = []
