@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from deltanb.errors import InvalidArgument, MissingDependency
+from deltanb.errors import InvalidArgument, InvalidTable, MissingDependency
 from deltanb.log.arrays import array_of, numbers
 from deltanb.log.replay import key_array
 from deltanb.log.skipping.stats import has_bounds
@@ -164,6 +164,8 @@ def layout_of(snapshot: Snapshot, column: str, where: Where | None = None) -> Fi
     condition = predicates.parse_condition(where, snapshot.schema)
     is_partition = len(path) == 1 and path[0] in _partitions(snapshot)
     files = LiveFiles.of(snapshot, [] if is_partition else [path], named=True)
+    if is_partition and files.problem:
+        raise InvalidTable(files.problem, path=snapshot.log.path)
     low, high, is_null = _values_of_partitions(files, path, type_) if is_partition else _bounds(files, path)
     opened = _opened(snapshot, files, condition.parts)
     axis = _Axis(low, high, type_)

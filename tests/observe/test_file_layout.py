@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
-from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema
+from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, InvalidTable
 from deltanb.observe.file_layout import MAX_BARS
 from deltanb.schema.types import TYPES
 from deltanb.testing import MemoryStore, TableBuilder, add
@@ -178,6 +178,15 @@ def test_columns_without_a_range_are_refused(
     table = dn.create(tmp_path / "t", schema)
     with pytest.raises(error, match=words):
         table.layout(column)
+
+
+def test_a_partition_value_that_is_none_is_named() -> None:
+    builder = TableBuilder(MemoryStore()).create("c long, day date", partition_by=["day"])
+    builder.commit(add("a", {"day": "never"}))
+    table = dn.open(builder.store)
+    with pytest.raises(InvalidTable, match="never"):
+        table.layout("day")
+    assert table.layout("c").num_files == 1
 
 
 def test_a_condition_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -228,6 +228,8 @@ BLIND_SPOTS = {
     "optimized-version": "the version of the last OPTIMIZE cannot be read any more: its depth is estimated",
     "listing": "the store was not listed, or not to its end: of what is there, the rest was not looked at",
     "property": "a table property is no value of its kind: the default was taken",
+    "schema": "the schema cannot be read: no column was looked at",
+    "partition-value": "a partition value is none of its column's type: partitions were told apart by texts",
     "protocol": "this library does not support these features: the commands are refused until it does",
     "check": "a check failed: what it looks for was not looked at",
 }

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltanb.errors import DeltaError, InvalidTable
 from deltanb.log.arrays import numbers
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.prune import read_stats
@@ -70,14 +71,19 @@ class LiveFiles:
     """Statistics of the columns asked for, named by :attr:`Stat.name`."""
     names: pa.Table
     """Path and deletion vector, or no column."""
+    schema: StructType
+    """The table's; without a column where it cannot be read."""
+    problem: str = ""
+    """Why partitions were told apart by their texts: a value that is none of its column's type."""
 
     @classmethod
     def of(cls, snapshot: Snapshot, columns: Sequence[Path] = (), named: bool = False) -> LiveFiles:
         """The live files, with bounds of some columns; ``named``: with their names, too.
 
         Raises:
-            InvalidTable: a partition value is not of its column's type; the files cannot be read.
+            InvalidTable: the files cannot be read.
         """
+        schema = readable_schema(snapshot)
         needed = stats_of(list(columns))
 
         def read(files: FileSet) -> LiveFiles:
@@ -86,12 +92,12 @@ class LiveFiles:
             table = files.read(list(columns))
             vectors = table["deletion_vector"].combine_chunks()
             cardinality = pc.struct_field(vectors, "cardinality")
-            stats = read_stats(files, snapshot.schema, needed)
-            groups, values = _grouped(snapshot, files)
+            stats = read_stats(files, schema, needed)
+            groups, values, problem = _partitioned(snapshot, schema, files)
             return cls(
                 snapshot, _filled(table["size"], 0), _filled(cardinality, 0),
                 _filled(stats[NUM_RECORDS.name], -1), numbers(pc.is_valid(vectors)),
-                table["clustering_provider"], groups, values, stats, table.select(names))
+                table["clustering_provider"], groups, values, stats, table.select(names), schema, problem)
 
         return snapshot.files_by(read)
 
@@ -129,7 +135,7 @@ class LiveFiles:
     def columns_with_bounds(self) -> list[Path]:
         """The columns that statistics can have bounds of, in schema order."""
         names = {name.lower() for name in self.snapshot.partition_columns}
-        return [path for path in leaves(self.snapshot.schema) if path[0].lower() not in names]
+        return [path for path in leaves(self.schema) if path[0].lower() not in names]
 
 
 def leaves(schema: StructType) -> list[Path]:
@@ -148,14 +154,40 @@ def leaves(schema: StructType) -> list[Path]:
     return paths
 
 
-def _grouped(snapshot: Snapshot, files: FileSet) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
-    names = [snapshot.schema.field(name).name for name in snapshot.partition_columns]
+def readable_schema(snapshot: Snapshot) -> StructType:
+    """The table's schema; one without a column where it cannot be read."""
+    try:
+        return snapshot.schema
+    except DeltaError:
+        return StructType(())
+
+
+def _partitioned(
+    snapshot: Snapshot, schema: StructType, files: FileSet
+) -> tuple[Any, tuple[tuple[Any, ...], ...], str]:
+    """The number of each file's partition, the values of each, and what is wrong with them."""
+    names = [schema.field(name).name for name in snapshot.partition_columns if name in schema]
     if not names:
-        return np.zeros(files.num_files, np.int64), ((),)
+        return np.zeros(files.num_files, np.int64), ((),), ""
+    try:
+        return *_grouped(schema, names, files), ""
+    except InvalidTable as error:
+        if "is_checkpoint" in error.data:
+            raise
+        problem = str(error)
+    texts: dict[Any, int] = {}
+    rows = [dict(row or ()) for piece in files.partition_values() for row in piece.to_pylist()]
+    keys = [tuple(row.get(schema.field(name).physical_name, row.get(name)) for name in names) for row in rows]
+    return np.array([texts.setdefault(key, len(texts)) for key in keys], np.int64), tuple(texts), problem
+
+
+def _grouped(
+    schema: StructType, names: Sequence[str], files: FileSet
+) -> tuple[Any, tuple[tuple[Any, ...], ...]]:
     numbered: dict[tuple[Any, ...], int] = {}
     pieces: list[Any] = [np.zeros(0, np.int64)]
     for piece in files.partition_values():
-        kinds, codes = partitions.distinct_partitions(piece, snapshot.schema, names)
+        kinds, codes = partitions.distinct_partitions(piece, schema, names)
         values = zip(*(kinds[name].to_pylist() for name in names), strict=True)
         places = np.array([numbered.setdefault(value, len(numbered)) for value in values], np.int64)
         pieces.append(places[numbers(codes.cast(pa.int64()))])

@@ -17,13 +17,14 @@ from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.observe.checkup import kinds
 from deltanb.observe.checkup.commits import Conditions, Records, ordered_by
-from deltanb.observe.checkup.live_files import LiveFiles, Path, leaves
+from deltanb.observe.checkup.live_files import LiveFiles, Path, leaves, readable_schema
 from deltanb.observe.checkup.report import BlindSpot
 from deltanb.options import options
 from deltanb.schema import properties
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.schema.types import StructType
     from deltanb.store.base import FileStatus
 
 TUNED = "delta.tuneFileSizesForRewrites"
@@ -40,15 +41,28 @@ class TableState:
     blind_spots: list[BlindSpot] = field(default_factory=list)
 
     @cached_property
+    def schema(self) -> StructType:
+        """The schema; without a column, and with a blind spot, where it cannot be read."""
+        try:
+            return self.snapshot.schema
+        except DeltaError as error:
+            self.blind_spots.append(kinds.blind_spot("schema", [self.snapshot.version], str(error)))
+            return readable_schema(self.snapshot)
+
+    @cached_property
     def conditions(self) -> Conditions:
         """The conditions of its commits."""
-        return self.records.conditions(self.snapshot.schema)
+        return self.records.conditions(self.schema)
 
     @cached_property
     def files(self) -> LiveFiles:
         """Its files, with bounds of the columns that any check asks for."""
         columns = [*self.clustered_by, *self.z_ordered_by, *self.condition_columns]
-        return LiveFiles.of(self.snapshot, list(dict.fromkeys(columns)))
+        files = LiveFiles.of(self.snapshot, list(dict.fromkeys(columns)))
+        if files.problem:
+            version = self.snapshot.version
+            self.blind_spots.append(kinds.blind_spot("partition-value", [version], files.problem))
+        return files
 
     @cached_property
     def log_files(self) -> dict[str, FileStatus]:
@@ -105,6 +119,6 @@ class TableState:
 
     def _known(self, paths: Sequence[Path]) -> list[Path]:
         """Those of the paths that are columns with bounds, as the schema spells them."""
-        by_name = {tuple(map(str.lower, path)): path for path in leaves(self.snapshot.schema)}
+        by_name = {tuple(map(str.lower, path)): path for path in leaves(self.schema)}
         spelled = (by_name.get(tuple(map(str.lower, path))) for path in paths)
         return [path for path in spelled if path is not None]

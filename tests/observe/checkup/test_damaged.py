@@ -126,9 +126,25 @@ def test_a_partition_value_that_is_none() -> None:
     table = TableBuilder(MemoryStore()).create("id long, day date", partition_by=["day"])
     table.commit(*(add(f"day=x/{n}", {"day": "x"}) for n in range(20)))
     report = checkup(table.store)
-    failed = [one for one in report.blind_spots if one.kind == "check"]
-    assert failed and all("day" in one.missing for one in failed)
-    assert report.num_files == 20
+    assert "day" in spot(report, "partition-value").missing
+    assert report.num_files == 20 and report.kinds == ("small-files",)
+
+
+def test_a_schema_that_is_none(broken: Broken) -> None:
+    broken.set(0, "metaData", schemaString="{")
+    report = checkup(broken.path)
+    assert spot(report, "schema").versions == (11,)
+    assert report.kinds == ("small-files",)
+
+
+def test_a_check_that_cannot_be_made(broken: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the store is gone")
+
+    monkeypatch.setattr("deltanb.log.cleanup.expired_files", fail)
+    report = checkup(broken.path)
+    assert spot(report, "check").missing == "log-age: the store is gone"
+    assert report.kinds == ("small-files",)
 
 
 def test_a_damaged_clustering_domain(broken: Broken) -> None:
