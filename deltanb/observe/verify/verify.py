@@ -196,8 +196,8 @@ class _Verification:
 
 
 def _distinct(cycles: Iterable[Cycle]) -> tuple[Cycle, ...]:
-    """One of each kind between the same commits, proved before possible."""
+    """One of each kind between the same commits, proved before possible; of two the last, which was judged."""
     seen: dict[Any, Cycle] = {}
-    for cycle in sorted(cycles, key=lambda one: (one.certainty != "proved", one.versions)):
-        seen.setdefault((cycle.kind, cycle.versions), cycle)
-    return tuple(seen.values())
+    for cycle in sorted(cycles, key=lambda one: (one.certainty == "proved", one.versions)):
+        seen[cycle.kind, cycle.versions] = cycle
+    return tuple(sorted(seen.values(), key=lambda one: (one.certainty != "proved", one.versions)))
