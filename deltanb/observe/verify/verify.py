@@ -196,7 +196,7 @@ class _Verification:
 
 
 def _distinct(cycles: Iterable[Cycle]) -> tuple[Cycle, ...]:
-    """One of each kind between the same commits, proved before possible; of two the last, which was judged."""
+    """One of each kind between the same commits, proved before possible; the last one was judged."""
     seen: dict[Any, Cycle] = {}
     for cycle in sorted(cycles, key=lambda one: (one.certainty == "proved", one.versions)):
         seen[cycle.kind, cycle.versions] = cycle
