@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,8 @@ from deltanb.actions import (
 )
 from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
-from deltanb.commands.rows.change_files import CHANGE_FOLDER
 from deltanb.commands.upkeep.leftovers import folders_of_leftovers, leftovers
+from deltanb.commands.upkeep.listing import hidden_from_vacuum, is_of_another, outside_logs
 from deltanb.commands.upkeep.rewrite import MAX_TRANSACTIONS
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow.deletion_vectors import vector_path
@@ -48,8 +48,7 @@ from deltanb.log.commits import LOG_FOLDER
 from deltanb.options import options
 from deltanb.schema import properties
 from deltanb.store.base import FileStatus, LogStore, delete_many, read_concurrency
-from deltanb.store.local import is_temporary_vector
-from deltanb.store.paths import Inside, can_be_named
+from deltanb.store.paths import Inside
 from deltanb.text.safe_text import shown
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -304,49 +303,12 @@ def _listed(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:
     Files below a folder with its own log are another table's, unless this one has removed them.
     """
     hidden, key = hidden_from_vacuum(snapshot, needed.inside), needed.inside.key
-    files, tables = [], set()
-    for status in snapshot.log.store.list_all(""):
-        folder, log, _ = status.name.partition(f"/{LOG_FOLDER}/")
-        if log:
-            tables.add(folder)
-        elif not hidden(status.name) and (
-                status.modification_time <= needed.cutoff or key(status.name) in needed.expired):
-            files.append(status)
+    tables: set[str] = set()
+    files = [status for status in outside_logs(snapshot.log.store.list_all(""), tables)
+             if not hidden(status.name) and (
+                 status.modification_time <= needed.cutoff or key(status.name) in needed.expired)]
     return [status for status in files
-            if key(status.name) in needed.expired or tables.isdisjoint(folders_of(status.name))]
-
-
-def folders_of(name: str) -> Iterator[str]:
-    """The folders that a file is in, the innermost first.
-
-    >>> list(folders_of("a/b/c"))
-    ['a/b', 'a']
-    """
-    while name := posixpath.dirname(name):
-        yield name
-
-
-def hidden_from_vacuum(snapshot: Snapshot, inside: Inside) -> Callable[[str], bool]:
-    """A function whether VACUUM must not delete a name: hidden files and folders, except partitions and
-    change data; files in the log, also through a link; names that no log could hold.
-    """
-    columns = {f.physical_name for f in (
-        snapshot.schema.field(c) for c in snapshot.partition_columns)} | {*snapshot.partition_columns}
-    open_names = tuple(f"{column}=" for column in columns if column[:1] in "_.")
-    log = tuple(f"{key}/" for key in inside.keys_of(LOG_FOLDER))
-
-    def test(name: str) -> bool:
-        if inside.key(name).startswith(log) or not can_be_named(name):
-            return True
-        *folders, _ = parts = name.split("/")
-        if parts[0] == CHANGE_FOLDER:
-            folders, parts = folders[1:], parts[1:]
-        if folders and is_temporary_vector(name):  # one with a random prefix; ``leftovers`` has the others
-            parts = folders
-        return any(part[:1] in ("_", ".") and not (part in folders and part.startswith(open_names))
-                   for part in parts)
-
-    return test
+            if key(status.name) in needed.expired or not is_of_another(status.name, tables)]
 
 
 def _removed_by_log(snapshot: Snapshot, needed: _Needed) -> list[FileStatus]:

@@ -2,7 +2,7 @@
 
 What lives here: both checks, from one listing, which is bounded in a bucket; without one, what the log says
 of removed files.
-What it does not know: how VACUUM deletes. It asks VACUUM what is hidden from it (``commands/upkeep/vacuum``).
+What it does not know: how VACUUM deletes. Which files are data is told by ``commands/upkeep/listing``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.commands.rows.change_files import CHANGE_FOLDER
-from deltanb.commands.upkeep.vacuum import RETENTION, folders_of, hidden_from_vacuum
+from deltanb.commands.upkeep.listing import hidden_from_vacuum, is_of_another, outside_logs
+from deltanb.commands.upkeep.vacuum import RETENTION
 from deltanb.engines.arrow.deletion_vectors import vector_path
-from deltanb.log.commits import LOG_FOLDER
 from deltanb.observe.checkup import kinds
 from deltanb.observe.checkup.logs import HOUR_MS
 from deltanb.observe.checkup.report import Finding
@@ -96,10 +96,8 @@ def _unneeded(
     with progress("check: files listed", limit or len(state.files)) as seen:
         while some := list(islice(listing, AT_ONCE if limit is None else min(AT_ONCE, limit - count))):
             count += len(some)
-            tables.update(status.name.partition(f"/{LOG_FOLDER}/")[0] for status in some
-                          if f"/{LOG_FOLDER}/" in status.name)
-            for status in names.not_plainly_live(some):
-                if status.name.startswith(f"{LOG_FOLDER}/") or hidden(status.name):
+            for status in outside_logs(names.not_plainly_live(some), tables):
+                if hidden(status.name):
                     continue
                 which = names.which(status)
                 removed += [status] if which == "removed" else []
@@ -108,8 +106,7 @@ def _unneeded(
     if limit is not None and count == limit and next(listing, None) is not None:
         state.blind_spots.append(kinds.blind_spot(
             "listing", (), f"{units.count(count, 'file')} were listed; checkup(list_files=True) lists all"))
-    orphans = [status for status in unnamed if tables.isdisjoint(folders_of(status.name))]
-    return removed, orphans
+    return removed, [status for status in unnamed if not is_of_another(status.name, tables)]
 
 
 class _Names:

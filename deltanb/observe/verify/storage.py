@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from deltanb.actions.data_files import decode_path, statistics_of
 from deltanb.commands.rows.change_files import CHANGE_FOLDER
+from deltanb.commands.upkeep.listing import hidden_from_vacuum, is_of_another, outside_logs
 from deltanb.engines.arrow import data_file, deletion_vectors, generated, statistics
 from deltanb.engines.arrow.constraints import Checker
 from deltanb.errors import (
@@ -25,8 +26,6 @@ from deltanb.errors import (
     DeltaError,
     InvalidTable,
 )
-from deltanb.log.commits import LOG_FOLDER
-from deltanb.log.skipping.partitions import is_data_path
 from deltanb.observe.verify import kinds
 from deltanb.observe.verify.report import Finding
 from deltanb.observe.verify.state import LogState
@@ -48,14 +47,9 @@ SAMPLE = 20
 def check_listing(snapshot: Snapshot, state: LogState) -> Iterator[Finding]:
     """Files that are gone, of another size, or named by no version."""
     store, inside = snapshot.log.store, Inside(snapshot.log.store)
-    sizes: dict[str, tuple[int, int, str]] = {}
     tables: set[str] = set()
-    for status in store.list_all(""):
-        folder, log, _ = status.name.partition(f"/{LOG_FOLDER}/")
-        if log:
-            tables.add(folder + "/")
-        elif not status.name.startswith(LOG_FOLDER + "/"):
-            sizes[inside.key(status.name)] = status.size, status.modification_time, status.name
+    sizes = {inside.key(status.name): (status.size, status.modification_time, status.name)
+             for status in outside_logs(store.list_all(""), tables)}
     version = state.version
     named: set[str] = set()
     for key, file in state.live.items():
@@ -79,10 +73,9 @@ def check_listing(snapshot: Snapshot, state: LogState) -> Iterator[Finding]:
         if path.startswith(CHANGE_FOLDER) and at > state.vacuumed \
                 and not any(each in sizes for each in inside.keys_of(path)):
             yield kinds.CHANGE_FILE_MISSING(f"{path}, which version {at} added, is gone", at, path)
-    partition_by = snapshot.metadata.partition_columns
+    hidden = hidden_from_vacuum(snapshot, inside)
     for each, (size, modified, name) in sizes.items():
-        data = name.removeprefix(CHANGE_FOLDER + "/")
-        if each in named or not is_data_path(data, partition_by) or any(name.startswith(t) for t in tables):
+        if each in named or hidden(name) or is_of_another(name, tables):
             continue
         days = max(0, options.clock() - modified) // DAY_MS
         yield kinds.ORPHAN(f"{name} ({units.size(size)}, {units.count(days, 'day')} old) is named by no "
