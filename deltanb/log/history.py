@@ -16,9 +16,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
+from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
 from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.log.lines import commit_info_of, count_files
 from deltanb.store.base import is_remote
@@ -41,6 +41,8 @@ __all__ = [
     "to_milliseconds", "version_as_of",
 ]
 
+Damaged = Literal["refuse", "skip"]
+"""What becomes of a history with damaged commits."""
 MAX_AT_ONCE = 200_000
 """Bytes of a commit whose actions are read as soon as it is taken out of a history: some 500 files. Those of
 a larger one are read when somebody asks for them."""
@@ -154,8 +156,11 @@ class History(Displayable, Sequence[HistoryEntry]):
         entries: Iterable[HistoryEntry] = (),
         table: str | LogReader = "",
         total: int | None = None,
+        damaged: Mapping[int, InvalidTable] | None = None,
     ) -> None:
         self._entries = tuple(entries)
+        self.damaged = dict(damaged or {})
+        """The commits that cannot be read and were left out, by version: what is wrong with each."""
         self._table = table
         self.log = None if isinstance(table, str) else table
         """The log that the commits were read from; None for a history made by hand."""
@@ -167,7 +172,7 @@ class History(Displayable, Sequence[HistoryEntry]):
     def __getitem__(self, at: slice) -> History: ...
     def __getitem__(self, at: int | slice) -> HistoryEntry | History:
         if isinstance(at, slice):
-            return History(self._entries[at], self.log or self._table, self.total)
+            return History(self._entries[at], self.log or self._table, self.total, self.damaged)
         try:
             return _with_content(self._entries[at])
         except IndexError:
@@ -202,7 +207,8 @@ class History(Displayable, Sequence[HistoryEntry]):
         """The commits up to ``version``, at most ``limit`` of them."""
         _check_limit(limit)
         known = [entry for entry in self if entry.version <= version]
-        return History(known[:limit], self.log or self._table, len(known))
+        damaged = {at: error for at, error in self.damaged.items() if at <= version}
+        return History(known[:limit], self.log or self._table, len(known), damaged)
 
     def to_arrow(self) -> pa.Table:
         """The commits as a table, one row each, with the columns of ``DESCRIBE HISTORY``:
@@ -262,12 +268,17 @@ _WIRE = {
 _NOT_EXTRA = frozenset((*_WIRE.values(), "timestamp", "version"))
 
 
-def read(log: LogReader, limit: int | None = None) -> History:
+def read(log: LogReader, limit: int | None = None, damaged: Damaged = "refuse") -> History:
     """The commits that are still in the log, newest first.
+
+    Args:
+        log: the table's.
+        limit: how many at most.
+        damaged: with ``skip`` damaged commits are left out, and named in :attr:`History.damaged`.
 
     Raises:
         TableNotFound: there is no table.
-        InvalidArgument: a limit below 1.
+        InvalidArgument: a limit below 1, or another word for ``damaged``.
         InvalidTable: a damaged commit, naming file and line.
 
     >>> from deltanb.testing import MemoryStore, TableBuilder
@@ -277,11 +288,14 @@ def read(log: LogReader, limit: int | None = None) -> History:
     [(1, 'OPTIMIZE'), (0, None)]
     """
     _check_limit(limit)
+    if damaged not in ("refuse", "skip"):
+        raise InvalidArgument(f"damaged={shown(damaged)} is neither 'refuse' nor 'skip'")
     times = _file_times(log)
     if not times:
         _existing(log)
-    entries = _entries(log, sorted(times, reverse=True)[:limit], times)
-    return History(entries, log, len(times))
+    known: dict[int, InvalidTable] | None = {} if damaged == "skip" else None
+    entries = _entries(log, sorted(times, reverse=True)[:limit], times, known)
+    return History(entries, log, len(times), known)
 
 
 def _check_limit(limit: int | None) -> None:
@@ -365,12 +379,22 @@ def _lines_of(log: LogReader, version: int) -> bytes:
             f"{log.path} no longer has commit {version}: its file was cleaned up", version=version) from None
 
 
-def _entries(log: LogReader, versions: Iterable[int], times: Mapping[int, int]) -> list[HistoryEntry]:
+def _entries(
+    log: LogReader, versions: Iterable[int], times: Mapping[int, int],
+    damaged: dict[int, InvalidTable] | None = None,
+) -> list[HistoryEntry]:
+    """The commits of versions; those that are damaged go into a dict, where there is one."""
     switched_on: tuple[int, int | None] | None = None
     is_known = False
     entries = []
     for version, data in _contents(log, versions):
-        info = commit_info_of(data, version, log.path)
+        try:
+            info = commit_info_of(data, version, log.path)
+        except InvalidTable as error:
+            if damaged is None:
+                raise
+            damaged[version] = error
+            continue
         timestamp = times[version]
         if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
             if not is_known:

@@ -42,7 +42,7 @@ from deltanb.text.progress import progress
 from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
-    from deltanb.log.history import History
+    from deltanb.log.history import Damaged, History
 
 __all__ = ["LogReader"]
 
@@ -274,15 +274,17 @@ class LogReader:
             ) from None
         return parse_commit(data, name, self.path)
 
-    def history(self, limit: int | None = None) -> History:
-        """The commits, newest first: who did what when; at most ``limit`` of them.
+    def history(self, limit: int | None = None, damaged: Damaged = "refuse") -> History:
+        """The commits, newest first: who did what when; at most ``limit`` of them. With ``damaged="skip"``
+        those that cannot be read are left out, and named in the history's ``damaged``.
 
         Raises:
             TableNotFound: there is no table.
+            InvalidTable: a damaged commit, naming file and line.
         """
         from deltanb.log import history
 
-        return history.read(self, limit)
+        return history.read(self, limit, damaged)
 
     # -- upkeep ----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import ConcurrentWriteException, DeltaError, InvalidArgument, MaxCommitRetriesExceeded
 from deltanb.log.history import whole_number
-from deltanb.observe.recorded import Recorder
+from deltanb.observe.recorded import name_of, recorder_of
 from deltanb.observe.tracks import MAX_NAME, name_writer
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.observe.verify.kinds import BLIND_SPOTS
@@ -29,7 +29,6 @@ from deltanb.transaction.kept_journal import MAX_FILES, Attempts, attempts_of
 
 if TYPE_CHECKING:
     from deltanb.log.history import History, HistoryEntry
-    from deltanb.log.reader import LogReader
 
 MAX_PROBLEMS = 5  # damaged files of a journal that are named
 UNKNOWN_OPERATION = "not recorded"
@@ -188,7 +187,7 @@ class _Walk:
         assert history.log is not None
         self.history, self.isolation, self.zone, self.check = history, isolation, zone, check
         self.entries = {entry.version: entry for entry in history}
-        self.recorder = _recorder(history.log)
+        self.recorder = recorder_of(history.log)
         self.known = attempts_of(history.log)
         self.attempts = self.known.attempts
         self.contenders: dict[int, Contender] = {}
@@ -205,6 +204,9 @@ class _Walk:
                              + [attempt.version - attempt.read_version for attempt in failed])
         landed = {attempt.txn_id: attempt for attempt in self.attempts
                   if attempt.outcome == "committed" and attempt.is_whole}
+        self.spots["unreadable"].update(self.history.damaged)
+        for error in self.history.damaged.values():
+            self.reasons.setdefault("unreadable", reason_of(error))
         rows: list[tuple[int, bool, list[Meeting]]] = []
         for read, version in windows:
             known = landed.get(str(self.entries[version].txn_id))
@@ -212,7 +214,7 @@ class _Walk:
         rows += [(attempt.version, False, self._failed(attempt, limit)) for attempt in failed]
         rows.sort(key=lambda row: row[:2])
         return Meetings(
-            _name(self.history), tuple(one for *_, some in rows for one in some), len(self.entries),
+            name_of(self.history), tuple(one for *_, some in rows for one in some), len(self.entries),
             len(windows), len(failed), self.isolation, str(self.zone), tuple(self._blind_spots()))
 
     def _windows(self) -> Iterator[tuple[int, int]]:
@@ -271,7 +273,7 @@ class _Walk:
         has_ended = False
         for version in winners:
             winner = self._contender(version)
-            if winner is None:
+            if winner is None and version not in self.history.damaged:
                 self.spots["gone"].add(version)
             if verdict.unknown:
                 outcome = "unknown"
@@ -315,22 +317,6 @@ def _journal_spots(known: Attempts) -> Iterator[BlindSpot]:
                         + (f"; and {units.number(more)} more" if more > 0 else ""))
     if known.left_out:
         yield BlindSpot("journal-bound", (), known.place, SPOTS["journal-bound"])
-
-
-def _recorder(log: LogReader) -> Recorder:
-    """A recorder of a log that may be damaged: then its newest version cannot be read, but older ones can."""
-    try:
-        return Recorder(log)
-    except (DeltaError, OSError):
-        return Recorder(log, num_files=0)
-
-
-def _name(history: History) -> str:
-    try:
-        return history.table
-    except (DeltaError, OSError):
-        assert history.log is not None
-        return units.name_of(history.log.path)
 
 
 def writer_of_entry(entry: HistoryEntry) -> str:

@@ -27,8 +27,9 @@ from deltanb.actions import (
     RemoveFile,
     SetTransaction,
 )
-from deltanb.errors import InvalidPredicate, UnsupportedPredicate
+from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.schema import properties
+from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction.current import SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.journal import Attempt
@@ -41,6 +42,7 @@ from deltanb.transaction.steps import Winner
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltanb.log.history import History
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.schema.types import StructType
@@ -215,6 +217,23 @@ def _removals(reads: Reads, changes_data: bool) -> Iterator[RemoveFile]:
         for row in rows.to_pylist(maps_as_pydicts="lossy"):
             yield RemoveFile(path=row["path"], deletion_timestamp=0, data_change=changes_data,
                              partition_values=row["partition_values"])
+
+
+def recorder_of(log: LogReader) -> Recorder:
+    """A recorder of a log that may be damaged: then its newest version cannot be read, but older ones can."""
+    try:
+        return Recorder(log)
+    except (DeltaError, OSError):
+        return Recorder(log, num_files=0)
+
+
+def name_of(history: History) -> str:
+    """The table's name, or that of its folder if its newest version cannot be read."""
+    try:
+        return history.table
+    except (DeltaError, OSError):
+        assert history.log is not None
+        return units.name_of(history.log.path)
 
 
 def _name(log: LogReader, snapshot: Snapshot) -> str:

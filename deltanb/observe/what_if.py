@@ -26,7 +26,7 @@ from deltanb.errors import (
 )
 from deltanb.log.history import whole_number
 from deltanb.observe.finer_rules import FinerRules
-from deltanb.observe.recorded import Recorder
+from deltanb.observe.recorded import Recorder, name_of, recorder_of
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.schema import properties
 from deltanb.text import formatting as units
@@ -142,7 +142,8 @@ class Replay(Displayable):
     ``levels`` are the columns; None stands for the level that each commit was made under. ``without`` names
     the rules that were left out, ``total`` counts the commits examined, ``versions`` are the first and last
     of them. ``row_level`` and ``partition_by`` are what else was supposed. ``cut_off`` are the versions whose
-    commits met so many others that they were checked against the nearest ones alone.
+    commits met so many others that they were checked against the nearest ones alone, ``damaged`` those that
+    the history left out because they cannot be read.
     """
 
     table: str
@@ -155,6 +156,7 @@ class Replay(Displayable):
     row_level: str | None = None
     partition_by: tuple[str, ...] = ()
     cut_off: tuple[int, ...] = ()
+    damaged: tuple[int, ...] = ()
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -256,7 +258,7 @@ def replay(
     held, left_out = _rules(rules, without)
     is_plain = rules is None and not without and row_level is None and partition_by is None
     levels, columns = _levels(isolation, is_plain), _columns(partition_by, log)
-    recorder, journal = Recorder(log), attempts_of(log).attempts  # it brings the log up to date
+    recorder, journal = recorder_of(log), attempts_of(log).attempts  # it brings the log up to date
     committed = {attempt.txn_id: attempt for attempt in journal
                  if attempt.outcome == "committed" and attempt.is_whole}
     finer = FinerRules(recorder, _row_level(row_level), columns)
@@ -273,8 +275,8 @@ def replay(
              if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
     rows.sort(key=lambda row: (row.wanted, row.version is not None))
     bounds = (min(known, default=0), max(known, default=0))
-    replayed = Replay(history.table, levels, tuple(rows), len(history), left_out, log, bounds, row_level,
-                      columns, tuple(sorted(asked.cut_off)))
+    replayed = Replay(name_of(history), levels, tuple(rows), len(history), left_out, log, bounds, row_level,
+                      columns, tuple(sorted(asked.cut_off)), tuple(sorted(history.damaged)))
     _ = replayed.outcomes, replayed.by_interest  # counted now, so that looking at it takes no time
     return replayed
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from deltanb.commands.upkeep.vacuum import VacuumResult
     from deltanb.engines.spark.streaming import TableStream
     from deltanb.log.diff import TableDiff
-    from deltanb.log.history import History, HistoryEntry
+    from deltanb.log.history import Damaged, History, HistoryEntry
     from deltanb.log.skipping.explain import ScanExplanation
     from deltanb.log.snapshot import Snapshot
     from deltanb.log.verification import ChecksumVerification
@@ -245,14 +245,15 @@ class DeltaTable(Displayable, Askable, Aliases):
         return DeltaTable(self.log, self.log.snapshot_as_of(timestamp))
 
     @reads_log
-    def history(self, limit: int | None = None) -> History:
+    def history(self, limit: int | None = None, damaged: Damaged = "refuse") -> History:
         """The commits, newest first: who did what when.
 
-        A table pinned to a version shows no later ones.
+        A table pinned to a version shows no later ones. A damaged commit is an error; with ``damaged="skip"``
+        it is left out, and named in the history's ``damaged``.
         """
         if self._version is None:
-            return self.log.history(limit)
-        return self.log.history().up_to(self._version, limit)
+            return self.log.history(limit, damaged)
+        return self.log.history(damaged=damaged).up_to(self._version, limit)
 
     @reads_log
     def commit(self, version: int) -> HistoryEntry:

@@ -96,6 +96,12 @@ def test_limits_read_only_so_many_commits() -> None:
     with pytest.raises(InvalidTable, match=r"0003\.json of .*, line 1") as found:
         log.history()
     assert found.value.line == 1
+    left = log.history(damaged="skip")
+    assert [entry.version for entry in left] == [8, 7, 6, 5, 4, 2, 1, 0] and left.total == 9
+    assert {version: error.line for version, error in left.damaged.items()} == {3: 1}
+    assert list(left[:2].damaged) == list(left.up_to(5).damaged) == [3] and not left.up_to(2).damaged
+    with pytest.raises(InvalidArgument, match="damaged='ignore' is neither 'refuse' nor 'skip'"):
+        log.history(damaged="ignore")  # type: ignore[arg-type]
     for limit in (0, -1, True, 1.5):
         with pytest.raises(InvalidArgument, match="limit"):
             log.history(limit)  # type: ignore[arg-type]

@@ -164,6 +164,25 @@ def test_holes_unknown_actions_and_missing_commit_infos_leave_the_rest() -> None
     assert (1, 5) in {(one.winner.version, one.loser.version) for one in hole}
 
 
+@pytest.mark.parametrize("data", [b"garbage", b"[]\n", b'{"commitInfo":{"operation":"WR', b"\xff\xfe\n"])
+def test_a_damaged_commit_is_named_and_the_rest_is_answered(data: bytes) -> None:
+    """Wherever it lies: the log's newest version cannot be read then, and nobody asks for it."""
+    for version in range(1, 5):
+        table = raced(4)
+        table.damage(version, data)
+        history = table.log.history(damaged="skip")
+        met = meet(history)
+        assert {(one.winner.version, one.loser.version) for one in met} == {
+            (winner, loser) for loser in range(1, 5) for winner in range(1, loser)
+            if version not in (winner, loser)}
+        assert version in spots(met)["unreadable"] and "gone" not in spots(met)
+        (spot,) = [spot for spot in met.blind_spots if spot.kind == "unreadable"]
+        assert commit_name(version) in spot.evidence
+        replay = history.replay("Serializable")
+        assert replay.damaged == (version,) and f"damaged, and left out: v{version}" in str(replay)
+        assert str(history.conflicts()).startswith("Conflicts ")
+
+
 def test_a_limited_history_does_not_count_those_that_it_leaves_out() -> None:
     met = meet(raced(6).log.history(2))
     assert [(one.winner.version, one.loser.version) for one in met] == [(5, 6)]

@@ -19,6 +19,7 @@ from deltanb.text import formatting as units
 
 NO_BREAK = "\u00a0"
 MAX_UNBROKEN = 24  # characters of a writer's name that stay on one line
+MAX_DAMAGED = 5  # versions named
 FIRST_ROWS = 3  # versions that surely have room in the text form
 
 
@@ -37,6 +38,10 @@ def replay(replay: Any) -> View:
     lines: list[Inline] = []
     if replay.row_level or replay.partition_by:
         lines.append(["supposed: ", Span(", ".join(_suppositions(replay)), strong=True)])
+    if replay.damaged:
+        some = ", ".join(f"v{version}" for version in replay.damaged[:MAX_DAMAGED])
+        more = len(replay.damaged) - MAX_DAMAGED
+        lines.append(warn(f"damaged, and left out: {some}{f' and {more} more' if more > 0 else ''}"))
     if not replay.rows:
         lines.append("no commit raced another, so no rule could have ended one")
         return View("What if", replay.table, tuple(marks), tuple(lines))
