@@ -13,6 +13,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
+from deltanb.log.lines import parse_commit
 from deltanb.schema import properties
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, redacted
@@ -108,6 +110,18 @@ class Recorder:
             if len(self._commits) > MAX_COMMITS:
                 self._commits.popitem(last=False)
         return winner
+
+    def read_ahead(self, names: Mapping[int, str]) -> None:
+        """Read commits, by version and file name, that :meth:`commit` will be asked for; over a network,
+        several at a time. What cannot be read is left to it."""
+        missing = {version: name for version, name in names.items() if version not in self._commits}
+        with suppress(OSError):
+            bodies = self.log.commits.read_many(missing)
+            for (version, name), data in zip(missing.items(), bodies, strict=True):
+                if data is not None:
+                    with suppress(DeltaError):
+                        self._commits[version] = Winner(
+                            version, tuple(parse_commit(data, name, self.log.path)))
 
     def snapshot(self, version: int, with_files: bool) -> Snapshot:
         """The table at a version; without ``with_files``, its files are not right.

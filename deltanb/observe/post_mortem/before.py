@@ -15,7 +15,7 @@ from deltanb.errors import DeltaError
 from deltanb.log.history import History, HistoryEntry, between
 from deltanb.observe.meetings import Contender, meet, writer_of_entry
 from deltanb.observe.post_mortem.evidence import Job
-from deltanb.observe.post_mortem.judge import Judgement, reader_of
+from deltanb.observe.post_mortem.judge import Judgement
 from deltanb.observe.post_mortem.report import MetBefore
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ BY_COMMITS = "no meeting is recorded: these are the hours at which both commit"
 Side = Callable[[Contender], bool]
 
 
-def met_before(log: LogReader, job: Job, judged: Judgement, oldest: int) -> MetBefore | None:
+def met_before(log: LogReader, job: Job, judged: Judgement) -> MetBefore | None:
     """The meetings of the same two sides before the job failed; None if the job's side is not known.
 
     A side is a writer and an operation, as far as they are known of the job. Where none of their meetings is
@@ -41,7 +41,7 @@ def met_before(log: LogReader, job: Job, judged: Judgement, oldest: int) -> MetB
     if culprit is None or culprit not in judged.commits or (operation is None and writer is None):
         return None
     try:
-        entries = _entries(log, max(oldest, culprit - MAX_COMMITS + 1), culprit)
+        entries = _entries(log, judged, max(min(judged.names), culprit - MAX_COMMITS + 1), culprit)
         meetings = meet(History(entries, log))
     except (DeltaError, OSError) as error:
         job.remarks.append(f"how often the two met before is not known: {str(error).splitlines()[0]}")
@@ -70,15 +70,15 @@ def met_before(log: LogReader, job: Job, judged: Judgement, oldest: int) -> MetB
         dict(sorted(hours.items())), len(earlier), tuple(versions), note if hours or both else "")
 
 
-def _entries(log: LogReader, first: int, last: int) -> list[HistoryEntry]:
+def _entries(log: LogReader, judged: Judgement, first: int, last: int) -> list[HistoryEntry]:
     """The commits of a range, or those behind the last of them that cannot be read."""
     try:
         return between(log, first, last)
     except DeltaError:
-        recorder = reader_of(log)
+        judged.read_ahead(first, last)
         for version in range(last, first - 1, -1):
             try:
-                recorder.commit(version)
+                judged.recorder.commit(version)
             except DeltaError:
                 return between(log, version + 1, last)
         raise

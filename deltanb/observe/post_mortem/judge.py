@@ -26,12 +26,15 @@ from deltanb.transaction.reads import Reads, Scan, partition_key
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
+    from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.steps import Winner
 
 MAX_WINNERS = 1_000
 """Winners that are checked: more than any job meets, and some seconds of a log in a bucket."""
 MAX_SEARCHED = 1_000
 """Commits that are searched for the one that a text describes, the newest first."""
+AT_A_TIME = 50
+"""Commits that are read together in such a search: it ends with the first that fits."""
 MAX_GUESSED = 100
 """Commits that are tried one by one as the winner where neither it nor the version read is known."""
 
@@ -40,11 +43,13 @@ MAX_GUESSED = 100
 class Judgement:
     """The job as a transaction, its winners, and the one that ended it.
 
-    ``transaction`` is None where no version of the table can be read. ``reads`` says what it is taken to have
+    ``recorder`` has read the log, whose commits are the files ``names``. ``transaction`` is None where no
+    version of the table can be read. ``reads`` says what it is taken to have
     read, ``is_assumed`` that this is not known. ``culprit`` is the version of the winner at which it failed.
     """
 
-    newest: int
+    recorder: Recorder
+    names: Mapping[int, str]
     first: int = 0
     transaction: CurrentTransaction | None = None
     reads: str = ""
@@ -58,24 +63,36 @@ class Judgement:
     is_certain: bool = False
     candidates: list[int] = field(default_factory=list)
 
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
-def judge(log: LogReader, job: Job, newest: int, oldest: int) -> Judgement:
-    """Find the winner; ``newest`` and ``oldest`` are the versions between which the log has commits."""
-    return _Judge(log, job, newest, oldest).run()
+    def snapshot(self, version: int) -> Snapshot:
+        """The table at a version, read once.
+
+        Raises:
+            VersionNotFound: it cannot be read any more.
+        """
+        if version not in self.snapshots:
+            self.snapshots[version] = self.recorder.snapshot(version, with_files=True)
+        return self.snapshots[version]
+
+    def read_ahead(self, first: int, last: int) -> None:
+        """Read the commits of a range, several at a time where that is faster."""
+        self.recorder.read_ahead(
+            {version: self.names[version] for version in range(first, last + 1) if version in self.names})
 
 
-def reader_of(log: LogReader) -> Recorder:
-    """A reader of past transactions that does not need the newest version to be sound."""
-    return Recorder(log, num_files=0)
+def judge(log: LogReader, job: Job, names: Mapping[int, str]) -> Judgement:
+    """Find the winner; ``names`` are the files of the log's commits, by version."""
+    return _Judge(log, job, names).run()
 
 
 class _Judge:
     """One judgement under way."""
 
-    def __init__(self, log: LogReader, job: Job, newest: int, oldest: int) -> None:
-        self.log, self.job, self.newest, self.oldest = log, job, newest, oldest
-        self.recorder = reader_of(log)
-        self.result = Judgement(newest)
+    def __init__(self, log: LogReader, job: Job, names: Mapping[int, str]) -> None:
+        self.log, self.job, self.newest, self.oldest = log, job, max(names), min(names)
+        self.recorder = Recorder(log, num_files=0)  # which does not need the newest version to be sound
+        self.result = Judgement(self.recorder, names)
 
     def run(self) -> Judgement:
         """What the text says of the winner, then the version read, then the winners."""
@@ -130,7 +147,10 @@ class _Judge:
 
     def _backwards(self) -> Iterator[int]:
         first = max(self.oldest, self.newest - MAX_SEARCHED + 1)
-        yield from range(self.newest, first - 1, -1)
+        for last in range(self.newest, first - 1, -AT_A_TIME):
+            begin = max(first, last - AT_A_TIME + 1)
+            self.result.read_ahead(begin, last)
+            yield from range(last, begin - 1, -1)
 
     def _commit(self, version: int) -> Winner | None:
         """A commit, None where it cannot be read."""
@@ -188,6 +208,7 @@ class _Judge:
         versions = [read, max(read, self.oldest), self.newest]
         for version in dict.fromkeys(version for version in versions if version >= 0):
             try:
+                _ = result.snapshot(version)
                 recorded = self.recorder.supposed(info, version)
             except (DeltaError, OSError) as error:
                 job.remarks.append(
@@ -249,6 +270,7 @@ class _Judge:
             job.remarks.append(f"{units.count(left, 'later winner')} were not looked at")
             last -= left
         current, named = result.transaction, self._named()
+        result.read_ahead(first, last)
         for version in range(first, last + 1):
             winner = self._commit(version)
             if winner is None:
@@ -369,6 +391,7 @@ class _Judge:
         if not job.rules:
             return
         first = max(self.oldest, self.newest - MAX_GUESSED + 1, 1)
+        result.read_ahead(first, self.newest)
         for version in range(self.newest, first - 1, -1):
             winner = self._commit(version)
             if winner is None:

@@ -72,13 +72,14 @@ def post_mortem(
     """
     log, pinned = _log_of(path_or_table, storage_options)
     job = gather(log, error, read_version, started, predicate, operation, writer)
-    versions = [version for version, _ in log.commits.listed(0) if pinned is None or version <= pinned]
-    if not versions:
+    names = {version: status.name for version, status in log.commits.listed(0)
+             if pinned is None or version <= pinned}
+    if not names:
         raise no_table(log.store)
-    judged = judge(log, job, max(versions), min(versions))
-    met = meet(log, job, judged)
-    would_have_passed = remedies(log, job, judged, met)
-    before = met_before(log, job, judged, min(versions))
+    judged = judge(log, job, names)
+    met = meet(job, judged)
+    would_have_passed = remedies(job, judged, met)
+    before = met_before(log, job, judged)
     certainty, verdict = _verdict(job, judged)
     remarks = list(dict.fromkeys(safe(remark) for remark in job.remarks))
     if len(remarks) > MAX_REMARKS:

@@ -15,7 +15,7 @@ from deltanb.actions import AddFile
 from deltanb.errors import DeltaError
 from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job
-from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement, reader_of
+from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement
 from deltanb.observe.post_mortem.report import POSSIBLE, PROVED, Remedy, RowsMet
 from deltanb.observe.post_mortem.rows_met import FILE_RULES
 from deltanb.schema import properties
@@ -28,7 +28,6 @@ from deltanb.transaction.steps import Winner
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
 
 MAX_PARTITIONS = 10  # that a remedy names one by one
@@ -50,7 +49,6 @@ PartitionKey = tuple[tuple[str, str | None], ...]
 class Case:
     """What the changes are tried on: the job as a transaction, its winner, and the rows that met."""
 
-    log: LogReader
     job: Job
     judged: Judgement
     met: RowsMet
@@ -69,21 +67,21 @@ class Case:
 
     def passes_finer(self, row_level: str, partition_by: Sequence[str] = ()) -> tuple[bool, list[str]]:
         """Whether finer rules let the job pass, and why it may have passed where they do not."""
-        finer = FinerRules(reader_of(self.log), row_level, partition_by)
+        finer = FinerRules(self.judged.recorder, row_level, partition_by)
         passes = check(self.current, self.winner, finer.of(RULES)).error is None
         return passes, finer.doubts
 
     def snapshot(self) -> Snapshot:
         """The version that the job read."""
-        return self.log.snapshot_at(self.current.read_version)
+        return self.judged.snapshot(self.current.read_version)
 
 
-def remedies(log: LogReader, job: Job, judged: Judgement, met: RowsMet) -> tuple[Remedy, ...]:
+def remedies(job: Job, judged: Judgement, met: RowsMet) -> tuple[Remedy, ...]:
     """What would have let the job pass, proved ones first."""
     winner = None if judged.culprit is None else judged.commits.get(judged.culprit)
     if winner is None or judged.transaction is None or job.is_taken:
         return tuple(_retries(job))
-    case = Case(log, job, judged, met, judged.transaction, winner)
+    case = Case(job, judged, met, judged.transaction, winner)
     changes: list[Remedy] = list(_retries(job))
     for kind, tried in CHANGES.items():
         try:
@@ -252,14 +250,15 @@ def _vectors(case: Case) -> Iterator[Remedy]:
 
 def _another_time(case: Case) -> Iterator[Remedy]:
     """Beginning behind the winner, and what would have met it then."""
-    version, newest = case.winner.version, case.judged.newest
-    recorder = reader_of(case.log)
+    version, newest = case.winner.version, max(case.judged.names)
+    recorder = case.judged.recorder
     if case.job.conflict is not None and case.judged.is_assumed is False and not case.job.value("predicate"):
         info = case.current.commit_info
     else:
         info = case.job.commit_info()
     current = recorder.supposed(info, version).current.replace(isolation=case.current.isolation)
     last, met = min(newest, version + MAX_WINNERS), []
+    case.judged.read_ahead(version + 1, last)
     for later in range(version + 1, last + 1):
         try:
             if check(current, recorder.commit(later)).error is not None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltanb.log.diff import FileDiff
-    from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.sql.predicates import Condition
     from deltanb.transaction.steps import Winner
@@ -40,7 +39,7 @@ ROWS_MET = "ROW_LEVEL_CHANGES"
 """What Databricks adds to the condition of an error where it has compared rows."""
 
 
-def meet(log: LogReader, job: Job, judged: Judgement) -> RowsMet:
+def meet(job: Job, judged: Judgement) -> RowsMet:
     """Whether rows met; nothing that cannot be read is an error."""
     winner = None if judged.culprit is None else judged.commits.get(judged.culprit)
     if winner is None:
@@ -58,7 +57,7 @@ def meet(log: LogReader, job: Job, judged: Judgement) -> RowsMet:
     if actions and not any(action.data_change for action in actions):
         return replace(met, answer="no", by="the log", rows=0,
                        note="the winner changed the layout alone: its files are marked as no change of data")
-    return _Look(log, job, judged, winner, files, met).run()
+    return _Look(job, judged, winner, files, met).run()
 
 
 def _files(judged: Judgement, winner: Winner) -> list[AddFile | RemoveFile]:
@@ -75,15 +74,16 @@ def _plain(file: AddFile | RemoveFile) -> MetFile:
 class _Look:
     """One look at the rows."""
 
-    def __init__(self, log: LogReader, job: Job, judged: Judgement, winner: Winner,
+    def __init__(self, job: Job, judged: Judgement, winner: Winner,
                  files: Sequence[AddFile | RemoveFile], met: RowsMet) -> None:
-        self.log, self.job, self.judged, self.winner = log, job, judged, winner
+        self.job, self.judged, self.winner = job, judged, winner
         self.files, self.met = files, met
 
     def run(self) -> RowsMet:
         version = self.winner.version
         try:
-            after, before = self.log.snapshot_at(version), self.log.snapshot_at(version - 1)
+            before = self.judged.snapshot(version - 1)
+            after = self.judged.snapshot(version)
             condition, note = self._condition(after)
             if condition is None:
                 return self._without_condition(note)
