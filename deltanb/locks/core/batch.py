@@ -27,6 +27,7 @@ from deltanb.locks.core.modes import (
     named,
 )
 from deltanb.locks.core.refusals import Refusal
+from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Locker
 from deltanb.locks.core.waits import Waits, here, holders_of
 from deltanb.text.safe_text import shown
@@ -133,37 +134,30 @@ class Batches:
                 return None
             locker.thread = here.token
             put, entries, height = table.locks.setdefault, locker.entries, len(locker.entries)
-            lock: Any = None
             try:
-                for name in results:
-                    index_id, key = name
-                    if type(key) is not bytes or type(index_id) is not int or not 0 <= index_id <= MAX_ID:
-                        break
-                    lock = Lock()  # what Lock.new does; here each call counts
-                    lock.name = name
-                    lock.owner = owner
-                    lock.is_exclusive = is_exclusive
-                    lock.shared = sharers
-                    lock.owners = lock.readers = None
-                    if put(name, lock) is not lock:
-                        break
-                    entries.append(lock)
-                else:
-                    return results
-            except ValueError:  # not a pair
-                pass
-            except BaseException:  # a Ctrl-C: the lock may be there and not yet on the stack
-                known = None if lock is None else table.locks.get(lock.name)
-                if known is not None and known is lock and locker.last is not lock:
-                    entries.append(known)
-                self._lower_to(locker, height)
+                try:
+                    for name in results:
+                        index_id, key = name
+                        if type(key) is not bytes or type(index_id) is not int or not 0 <= index_id <= MAX_ID:
+                            break
+                        lock: Any = Lock()  # what Lock.new does; here each call counts
+                        lock.name = name
+                        lock.owner = owner
+                        lock.is_exclusive = is_exclusive
+                        lock.shared = sharers
+                        lock.owners = lock.readers = None
+                        if put(name, lock) is not lock:
+                            break
+                        entries.append(lock)
+                    else:
+                        return results
+                except ValueError:  # not a pair
+                    pass
+                table.give_back(locker, height)
+            except BaseException:  # a Ctrl-C: a lock may be there and not yet on the stack
+                mend(table, locker, height)
                 raise
-            self._lower_to(locker, height)
         return None
-
-    def _lower_to(self, locker: Locker, height: int) -> None:
-        for lock, to in locker.cut(height):
-            self._table.lower(locker, lock, to)
 
     def _lock_on(self, locker: Locker, requests: Requests, timeout: float, is_try: bool,
                  results: dict[Name, LockResult],
@@ -188,10 +182,8 @@ class Batches:
 
     def _give_back(self, locker: Locker, height: int, before: list[tuple[Name, int]]) -> None:
         with self._waits.mutex:
-            locker.cut(height)
-            for name, held in reversed(before):
-                if (lock := self._table.locks.get(name)) is not None:
-                    self._table.lower(locker, lock, held)
+            self._table.weaken(locker, [(lock, held) for name, held in reversed(before)
+                                        if (lock := self._table.locks.get(name)) is not None], height)
 
 
 def _named(name: Any) -> Name:

@@ -205,9 +205,31 @@ class Granule:
         lasting = NONE
         for locker, _ in self._holders():
             lasting = JOINED[lasting][self.lasting(locker)]
-        self.others = None
         self.first, self.mode = (keeper, lasting) if lasting else (None, NONE)
+        self.others = None  # last, so that an interrupt before it has lost nothing
         return bool(lasting)
+
+    # -- after an interrupt (``repair``) -------------------------------------------------------
+
+    def force(self, locker: Locker, mode: int) -> None:
+        """Have a transaction hold exactly this, whatever step towards it was the last."""
+        if self.others and self.first is not None:
+            self.others.pop(self.first, None)
+        self._hold(locker, mode)
+
+    def is_queued(self, waiter: Waiter) -> bool:
+        """Whether a request is in the queue."""
+        return waiter in self.waiters()
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """Take a request out of the queue, if it is there."""
+        if self.queue and waiter in self.queue:
+            self.queue.remove(waiter)
+
+    def resume(self, waiter: Waiter) -> bool:
+        """Go on with a request that has left the queue: it was granted."""
+        self.force(waiter.locker, waiter.requested)
+        return True
 
     # -- how it is done ------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ it, and nobody is woken in vain. What always holds between two calls:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from deltanb.locks.core.granules import CONVERT, JOIN, Granule
@@ -48,6 +49,7 @@ from deltanb.locks.core.modes import (
     UpgradeRule,
     base_of,
 )
+from deltanb.locks.core.repair import mend, withdraw
 from deltanb.locks.core.stack import NO_POSITIONS, NO_UPGRADES
 
 if TYPE_CHECKING:
@@ -236,8 +238,9 @@ class Lock:
                 if self.enter(waiter):
                     granted.append(waiter)
         elif readers and not self.is_exclusive and not self.shared:
+            waiter = readers.popleft()
             self.is_exclusive = True
-            granted.append(readers.popleft())
+            granted.append(waiter)
         return granted
 
     def result_of(self, waiter: Waiter) -> LockResult:
@@ -264,6 +267,39 @@ class Lock:
         self.readers = self.owners = None
         self.owner, self.shared = keeper if self.is_exclusive else None, ()
         return self.is_exclusive
+
+    # -- after an interrupt (``repair``) -------------------------------------------------------
+
+    def force(self, locker: Locker, mode: int) -> None:
+        """Have a transaction hold exactly this, whatever step towards it was the last."""
+        if self.owner is locker:
+            self.owner, self.is_exclusive = None, False
+        self._unshare(locker)
+        if mode == SHARED:
+            self._share(locker)
+        elif mode != NONE:
+            self.owner, self.is_exclusive = locker, mode == EXCLUSIVE
+
+    def is_queued(self, waiter: Waiter) -> bool:
+        """Whether a request is in a queue."""
+        return waiter in self.waiters()
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """Take a request out of its queue, if it is in one."""
+        for queue in (self.owners, self.readers):
+            if queue and waiter in queue:
+                queue.remove(waiter)
+
+    def resume(self, waiter: Waiter) -> bool:
+        """Go on with a request that has left a queue for its next step; False where it waits again."""
+        if waiter.step is READ:
+            self.force(waiter.locker, SHARED)
+            return True
+        self.force(waiter.locker, UPGRADABLE)
+        if waiter.requested == UPGRADABLE:
+            return True
+        waiter.step = ALONE
+        return self.enter(waiter)
 
     def _wait_to_read(self, waiter: Waiter) -> None:
         if self.readers is None:
@@ -366,49 +402,90 @@ class LockTable:
 
     def _take(self, waiter: Waiter) -> LockResult | Waiter:
         """Grant a request, or let it wait."""
-        if waiter.lock.enter(waiter):
-            return self._grant(waiter)
-        self.tickets += 1
-        waiter.locker.waiter = waiter
-        self.waiting[waiter] = None
+        try:
+            if waiter.lock.enter(waiter):
+                return self.granted(waiter)
+            self.tickets += 1
+            waiter.locker.waiter = waiter
+            self.waiting[waiter] = None
+        except BaseException:
+            withdraw(self, waiter, LockResult.INTERRUPTED)
+            raise
         return waiter
 
-    def _grant(self, waiter: Waiter) -> LockResult:
-        """Note on the stack what was granted, and tell who waits for it."""
+    def granted(self, waiter: Waiter, is_noted: bool = False) -> LockResult:
+        """Note on the stack what was granted, unless it is there, and tell who waits for it."""
         result = waiter.lock.result_of(waiter)
-        if result is LockResult.ACQUIRED:
-            waiter.locker.acquired(waiter.lock)
-        elif result is LockResult.UPGRADED:
-            waiter.locker.upgraded(waiter.lock, waiter.held)
-        self._end(waiter, result)
+        if not is_noted:
+            if result is LockResult.ACQUIRED:
+                waiter.locker.acquired(waiter.lock)
+            elif result is LockResult.UPGRADED:
+                waiter.locker.upgraded(waiter.lock, waiter.held)
+        self.end(waiter, result)
         return result
 
-    def _end(self, waiter: Waiter, result: LockResult) -> None:
-        waiter.result = result
-        if waiter.locker.waiter is waiter:
-            waiter.locker.waiter = None
-            del self.waiting[waiter]
-            if waiter.signal is not None:
-                waiter.signal.release()
+    def end(self, waiter: Waiter, result: LockResult) -> None:
+        """Tell who waits what came of it."""
+        try:
+            waiter.result = result
+            if waiter.locker.waiter is waiter:
+                waiter.locker.waiter = None
+                self.waiting.pop(waiter, None)
+                if waiter.signal is not None:
+                    waiter.signal.release()
+        except BaseException:
+            waiter.result = result
+            if waiter.locker.waiter is waiter:
+                waiter.locker.waiter = None
+            self.waiting.pop(waiter, None)
+            with suppress(RuntimeError):  # it was released
+                if waiter.signal is not None:
+                    waiter.signal.release()
+            raise
 
     def cancel(self, waiter: Waiter, result: LockResult) -> None:
         """End a wait without the lock."""
-        granted = waiter.lock.leave(waiter)
-        self._end(waiter, result)
-        for other in granted:
-            self._grant(other)
+        try:
+            granted = waiter.lock.leave(waiter)
+            self.end(waiter, result)
+            for other in granted:
+                self.granted(other)
+        except BaseException:
+            if waiter.result is None:
+                withdraw(self, waiter, result)
+            else:  # its thread may run already, and lock something else
+                mend(self)
+            raise
 
     def take_back(self, waiter: Waiter) -> None:
         """Undo a request that was granted, as its transaction's last: it holds what it held before."""
-        waiter.locker.cut(waiter.height)
-        self.lower(waiter.locker, waiter.lock, waiter.held)
+        self.weaken(waiter.locker, [(waiter.lock, waiter.held)], waiter.height)
+
+    def give_back(self, locker: Locker, height: int) -> None:
+        """Give back what a transaction has locked since its stack was so high, the last lock first."""
+        self.weaken(locker, locker.above(height), height)
+
+    def weaken(self, locker: Locker, targets: Sequence[tuple[AnyLock, int]], height: int) -> None:
+        """Make what a transaction holds of some locks weaker, or nothing, and its stack at most so high: all
+        of it, also where an interrupt comes in between."""
+        try:
+            locker.cut(height)
+            for lock, to in targets:
+                self.lower(locker, lock, to)
+        except BaseException:
+            mend(self, locker, height, targets)
+            raise
 
     def lower(self, locker: Locker, lock: AnyLock, to: int) -> None:
         """Make what a transaction holds weaker, or nothing; its stack is the caller's affair."""
-        for waiter in lock.lower(locker, to):
-            self._grant(waiter)
-        if to == NONE and lock.owner is None and not lock.shared:
-            self.locks.pop(lock.name, None)
+        try:
+            for waiter in lock.lower(locker, to):
+                self.granted(waiter)
+            if to == NONE and lock.owner is None and not lock.shared:
+                self.locks.pop(lock.name, None)
+        except BaseException:
+            mend(self, locker, targets=[(lock, to)])
+            raise
 
     def drop(self, locker: Locker, lock: Any) -> None:
         """Release a lock; quickly where nobody else knows of it."""
@@ -423,48 +500,67 @@ class LockTable:
         locks, entries = self.locks, locker.entries
         self.is_wide = self.is_wide or len(locks) > MANY
         is_quick = self.__class__ is LockTable  # else ``drop`` does more; its call is 11 % of a commit
-        for lock in reversed(entries):
-            if (is_quick and lock.owner is locker and not lock.shared
-                    and lock.owners is None and lock.readers is None):
-                lock.owner = None
-                del locks[lock.name]
-            elif lock.owner is locker or lock.shared:  # the lock of an upgrade comes twice
-                self.drop(locker, lock)
-        entries.clear()
-        if locker.upgrades or locker.joined:
-            locker.upgrades, locker.joined = NO_UPGRADES, NO_POSITIONS
-        locker.is_plain = True
-        locker.floor = 0
+        try:
+            for lock in reversed(entries):
+                if (is_quick and lock.owner is locker and not lock.shared
+                        and lock.owners is None and lock.readers is None):
+                    lock.owner = None
+                    del locks[lock.name]
+                elif lock.owner is locker or lock.shared:  # the lock of an upgrade comes twice
+                    self.drop(locker, lock)
+            entries.clear()
+            if locker.upgrades or locker.joined:
+                locker.upgrades, locker.joined = NO_UPGRADES, NO_POSITIONS
+            locker.is_plain = True
+            locker.floor = 0
+        except BaseException:
+            mend(self, locker, 0, [(lock, NONE) for lock in entries])
+            locker.floor = 0
+            raise
         if self.is_wide and not locks:
             self._narrow()
 
     def _narrow(self) -> None:
         """Free the memory of very many locks. What is put in meanwhile may be lost: the token tells."""
         quick, self.quick = self.quick, None
-        if not self.locks:
-            self.locks.clear()
-            self.is_wide = False
-        self.quick = None if quick is None else object()
+        try:
+            if not self.locks:
+                self.locks.clear()
+                self.is_wide = False
+        finally:
+            self.quick = None if quick is None else object()
 
-    def keep(self, locker: Locker, lock: AnyLock, keeper: Locker) -> None:
-        """Hand what must last of a lock over to a keeper, and release the rest."""
-        mode = lock.lasting(locker)
-        if mode == NONE:
-            self.lower(locker, lock, NONE)
-            return
-        granted = lock.hand_over(locker, keeper, mode)
-        keeper.acquired(lock)
-        for waiter in granted:
-            self._grant(waiter)
+    def keep(self, locker: Locker, keeper: Locker) -> None:
+        """Hand what must last of a transaction's locks over to a keeper, and release the rest."""
+        modes = {lock: lock.lasting(locker) for lock, _ in locker.above(0)}
+        try:
+            for lock, mode in modes.items():
+                if mode == NONE:
+                    self.lower(locker, lock, NONE)
+                    continue
+                granted = lock.hand_over(locker, keeper, mode)
+                keeper.acquired(lock)
+                for waiter in granted:
+                    self.granted(waiter)
+            locker.cut(0)
+        except BaseException:
+            keeper.cut(0)
+            for lock, mode in modes.items():
+                lock.force(locker, NONE)
+                if mode != NONE:
+                    lock.force(keeper, mode)
+                    keeper.acquired(lock)
+            mend(self, locker, 0)
+            raise
 
     def close(self, keeper: Locker) -> None:
         """Interrupt all who wait; what must last goes to a keeper for good, what else is held is dropped."""
         self.quick = None
         for waiter in list(self.waiting):
-            self._end(waiter, LockResult.INTERRUPTED)
+            self.end(waiter, LockResult.INTERRUPTED)
         for name, lock in list(self.locks.items()):
             if not lock.close(keeper):
-                del self.locks[name]
+                self.locks.pop(name, None)
 
     def check(self, locker: Locker, name: Name) -> LockResult:
         """What a transaction holds."""

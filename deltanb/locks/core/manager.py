@@ -8,8 +8,8 @@ What it does not know: who gets a lock (``core``), how a thread waits (``waits``
 All state of the core, and of every transaction as far as locks go, is changed under the mutex, but for what
 is decided at a glance (below); nothing foreign runs under it, no ``repr`` and no callback. A thread that
 waits has a signal of its own, set once, by whoever decides its request, so nobody looks twice and no wake-up
-is lost. ``Locker.call`` is written without the mutex: only the thread that set it clears it, and who reads
-either value is right to act on it.
+is lost. Under the mutex a Ctrl-C leaves a change finished or undone (``repair``). ``Locker.call`` is written
+without it: only the thread that set it clears it, and who reads either value is right to act on it.
 
 What :meth:`LockManager.lock` decides at a glance, without the mutex:
 
@@ -51,6 +51,7 @@ from deltanb.locks.core.modes import (
     word,
 )
 from deltanb.locks.core.refusals import Refusal, Timeout, seconds
+from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Call, Keeper, Locker
 from deltanb.locks.core.states import LockState, states_of
 from deltanb.locks.core.waits import Park, Waits, here, holders_of, park
@@ -239,7 +240,12 @@ class LockManager(Displayable):
             with self._mutex:
                 if not self._is_closed:
                     self._is_closed = self._waits.is_closed = True
-                    self._table.close(self.new_locker())
+                    keeper = self.new_locker()
+                    try:
+                        self._table.close(keeper)
+                    except BaseException:  # nobody comes to finish it
+                        self._table.close(keeper)
+                        raise
 
     # -- locks ---------------------------------------------------------------------------------
 
@@ -321,7 +327,7 @@ class LockManager(Displayable):
                 if isinstance(answer, LockResult):
                     return locker.note(answer)
                 ended = answer
-        except KeyboardInterrupt:
+        except BaseException:
             self._waits.abandon(locker, before)
             raise
         return ended.answer(index_id, key, requested, is_try)
@@ -374,7 +380,7 @@ class LockManager(Displayable):
         with self._mutex:
             self.check_in(locker)
             assert height >= locker.floor, "what a scope around this one has locked is not given back"
-            self._lower_to(locker, height)
+            self._table.give_back(locker, height)
 
     def name_index(self, index_id: int, name: str, columns: Sequence[str] = ()) -> IndexId:
         """Remember what an index is called: messages and views show that, not the number.
@@ -413,19 +419,19 @@ class LockManager(Displayable):
             table, entries = self._table, locker.entries
             if (to == NONE and locker.is_plain and locker.call is None and table.quick is not None
                     and len(entries) > locker.floor and not entries[-1].is_exclusive):
-                table.drop(locker, entries.pop())  # what follows refuses nothing here; saves 8 % of a lock
+                try:
+                    table.drop(locker, entries.pop())  # what follows refuses nothing; saves 8 % of a lock
+                except BaseException:
+                    mend(table, locker)
+                    raise
                 return
             self.check_in(locker)
             bottom = locker.to_unlock("unlock" if to == NONE else "unlock_to_shared")
             if to != NONE:
-                for at in range(len(entries) - 1, bottom - 1, -1):
-                    lock = entries[at]
-                    back = locker.upgrades.get(at, NONE)
-                    self._table.lower(locker, lock, lock.as_shared(locker, back))
-            elif locker.is_plain:
-                table.drop(locker, entries.pop())
+                table.weaken(locker, [(lock, lock.as_shared(locker, back))
+                                      for lock, back in locker.above(bottom)], len(entries))
             else:
-                self._lower_to(locker, bottom)
+                table.give_back(locker, bottom)
 
     def combine(self, locker: Locker) -> None:
         """Put the last lock or group into one group with what is below it.
@@ -442,18 +448,12 @@ class LockManager(Displayable):
         with self._mutex:
             lock, top = locker.entries[-1], len(locker.entries) - 1
             assert lock.name == name, "only the last lock can be given back"
-            if to == NONE or top in locker.upgrades:
-                locker.cut(top)
-            self._table.lower(locker, lock, to)
+            self._table.weaken(locker, [(lock, to)], top if to == NONE or top in locker.upgrades else top + 1)
 
     def release(self, locker: Locker, height: int) -> None:
         """Give back all locks from a height of the stack on, the last one first."""
         with self._mutex:
-            self._lower_to(locker, height)
-
-    def _lower_to(self, locker: Locker, height: int) -> None:
-        for lock, to in locker.cut(height):
-            self._table.lower(locker, lock, to)
+            self._table.give_back(locker, height)
 
     def held(self, locker: Locker, name: Name) -> int:
         """The mode in which a transaction holds a lock."""
@@ -567,9 +567,13 @@ class LockManager(Displayable):
             keeper = self.new_locker(Keeper)
             keeper.id, keeper.attachment, keeper.thread = locker.id, attachment, here.token
             pending = Pending(txn, locker.id, keeper, changes, callback, self._deadlines())
-            self._put_off.put(pending)
-            for lock, _ in locker.cut(0):
-                self._table.keep(locker, lock, keeper)
+            try:
+                self._put_off.put(pending)
+                self._table.keep(locker, keeper)
+            except BaseException:
+                if self._put_off.has(changes):
+                    self._table.keep(locker, keeper)
+                raise
         self.end(locker)
         pending.announce()
 

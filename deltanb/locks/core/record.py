@@ -217,9 +217,10 @@ class RecordedTable(LockTable):
         self._recorder.tell(keeper.id, "closed")
         super().close(keeper)
 
-    def _end(self, waiter: Waiter, result: LockResult) -> None:
+    def end(self, waiter: Waiter, result: LockResult) -> None:
+        """As the table's."""
         has_waited = waiter.locker.waiter is waiter
-        super()._end(waiter, result)
+        super().end(waiter, result)
         if has_waited:
             what = ENDINGS.get(result, "granted")
             held = waiter.lock.held_by(waiter.locker)

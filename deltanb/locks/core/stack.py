@@ -66,9 +66,9 @@ class Locker:
 
     def acquired(self, lock: AnyLock) -> None:
         """A lock was granted that was not held before."""
-        self.entries.append(lock)
         if lock.__class__ is Granule:
             self.is_plain = False
+        self.entries.append(lock)
 
     def upgraded(self, lock: AnyLock, held: int) -> None:
         """A lock has become exclusive, or a granule stronger than it was."""
@@ -78,10 +78,10 @@ class Locker:
             back = UPGRADABLE
             if len(entries) > self.floor and entries[-1] is lock:
                 return  # immediately
+        self.is_plain = False
         if not self.upgrades:
             self.upgrades = {}
         self.upgrades[len(entries)] = back
-        self.is_plain = False
         entries.append(lock)
 
     def note(self, result: LockResult) -> LockResult:
@@ -91,23 +91,25 @@ class Locker:
 
     # -- scopes --------------------------------------------------------------------------------
 
-    def cut(self, height: int) -> list[tuple[AnyLock, int]]:
-        """Take the entries from a height on off the stack.
+    def above(self, height: int) -> list[tuple[AnyLock, int]]:
+        """The entries from a height of the stack on.
 
         Returns:
-            They, the last one first, each with what is still held of its lock: an upgrade leaves it
+            They, the last one first, each with what is held of its lock without it: an upgrade leaves it
             upgradable, that of a granule leaves what was held before.
         """
         upgrades = self.upgrades
-        taken = [(self.entries[at], upgrades.get(at, NONE))
-                 for at in range(len(self.entries) - 1, height - 1, -1)]
+        return [(self.entries[at], upgrades.get(at, NONE))
+                for at in range(len(self.entries) - 1, height - 1, -1)]
+
+    def cut(self, height: int) -> None:
+        """Take the entries from a height on off the stack."""
         del self.entries[height:]
-        if upgrades:
-            self.upgrades = {at: to for at, to in upgrades.items() if at < height} or NO_UPGRADES
+        if self.upgrades:
+            self.upgrades = {at: to for at, to in self.upgrades.items() if at < height} or NO_UPGRADES
         if self.joined:
             self.joined = {at for at in self.joined if at < height} or NO_POSITIONS
         self.is_plain = self.is_plain or not height
-        return taken
 
     @property
     def last(self) -> AnyLock | None:
@@ -169,10 +171,10 @@ class Locker:
             raise IllegalStateError(
                 f"unlock_combine cannot combine an acquire with an upgrade: {names[0]} is {kinds[0]}, "
                 f"{names[1]} is {kinds[1]}; combine locks before they are upgraded")
+        self.is_plain = False
         if not self.joined:
             self.joined = set()
         self.joined.add(bottom)
-        self.is_plain = False
 
     def _bottom(self, at: int) -> int:
         while at in self.joined:

@@ -17,6 +17,7 @@ from deltanb.locks.core.deadlock import Cycle, DeadlockItem
 from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter
 from deltanb.locks.core.modes import MODE_NAMES, LockResult
 from deltanb.locks.core.refusals import Refusal
+from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Keeper, Locker
 
 Park = Callable[[Waiter, "float | None"], bool]
@@ -77,8 +78,9 @@ class Waits:
         if refusal is not None:
             self._table.cancel(waiter, refusal.result)
             return refusal
-        waiter.signal = threading.Lock()
-        waiter.signal.acquire()
+        signal = threading.Lock()
+        signal.acquire()
+        waiter.signal = signal
         waiter.call, waiter.locker.call = waiter.locker.call, waiter.locker.thread
         return waiter
 
@@ -106,12 +108,15 @@ class Waits:
         return refusal or waiter.result
 
     def abandon(self, locker: Locker, before: object) -> None:
-        """Leave no request behind after a Ctrl-C that came just before the wait, or just after it."""
+        """Leave no request behind after a Ctrl-C in a call, and no lock that is not on the stack."""
         with self.mutex:
+            if locker.thread is not here.token:  # it came before this call began; another one may go on
+                return
+            if locker.waiter is not None:
+                self._table.cancel(locker.waiter, INTERRUPTED)
             if locker.call is here.token:
-                if locker.waiter is not None:
-                    self._table.cancel(locker.waiter, INTERRUPTED)
                 locker.call = before
+            mend(self._table, locker)
 
     def _deadlock(self, waiter: Waiter, timeout: float) -> Refusal | None:
         """The deadlock that a wait would be part of, if it began now."""

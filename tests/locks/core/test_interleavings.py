@@ -55,8 +55,7 @@ class World:
             self.granted(self.model[key].cancel(self.requests.pop(at)))
             self.at[at] = len(script)  # all it does now is end
         elif self.at[at] == len(script):
-            for lock, to in locker.cut(0):
-                self.table.lower(locker, lock, to)
+            self.table.give_back(locker, 0)
             for lock in self.model.values():
                 self.granted(lock.weaken(at, NONE))
             self.at[at] += 1
