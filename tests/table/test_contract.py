@@ -274,6 +274,22 @@ def test_a_checkup_is_of_what_is_committed(kind: type[Any], name: str, home: Hom
     assert (home.itself.checkup().kinds == ("small-files",)) and (staged.kinds == ()) is not is_plain
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, "blame") for kind in MAKERS if "blame" in declared(kind)])
+def test_a_blame_and_a_bisection_are_of_what_is_committed(kind: type[Any], name: str, home: Home) -> None:
+    """A statement has no version before its commit, so nothing can be blamed on it."""
+    home.table.append(MORE)
+    before = home.itself.version
+    blame = home.table.blame(columns="v")
+    assert {row["id"]: row["_version"] for row in blame.to_arrow().to_pylist()} == {
+        number: max(0, number - 2) for number in range(1, 3 + before)}
+    bisection = dn.bisect(home.table, "id < 3")
+    assert (bisection.end, bisection.first_bad) == (before, 1 if before else None)
+    home.end()
+    assert dn.bisect(home.itself, "id < 3").first_bad == 1
+    assert home.itself.blame().to_arrow().num_rows == 3
+
+
 REFUSED = {
     Does.COMMITS_ALONE: "commits by itself, so it cannot be a part of a transaction on table",
     Does.COPIES: "commits by itself, so it cannot be a part of a transaction on table",

@@ -192,7 +192,7 @@ class _Bisect:
         return meetings
 
     def _notes(self, has_commit: bool) -> list[str]:
-        notes = [*self.places.notes, *self.watch.written]
+        notes = [*self.places.notes, *self.watch.notes()]
         answered = [number for number, trial in self.trials.items() if trial.holds is not None]
         before = [number for number in self.trials if answered and number < min(answered)]
         behind = [number for number in self.trials if answered and number > max(answered)]

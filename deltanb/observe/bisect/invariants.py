@@ -130,7 +130,8 @@ class Watch:
     def __init__(self, places: Places) -> None:
         self.places = places
         self.written: dict[str, None] = {}
-        """What was written, in words; an ordered set."""
+        """What this process wrote, in words; an ordered set."""
+        self._others: dict[str, int] = {}
         self._is_costly = any(is_remote(log.store) for log in places.logs.values())
         self._newest = self._state()
 
@@ -144,7 +145,17 @@ class Watch:
             what = self._own(name, before, version)
             if what:
                 self.written[f"asked at {place}, the invariant wrote {what}; it may only read"] = None
+            else:
+                self._others[name] = version
         self._newest = newest
+
+    def notes(self) -> list[str]:
+        """What was written meanwhile: by the invariant, or by somebody who is not known here."""
+        others = [
+            f"{name} went on to {'v' if name in self.places.logs else 'transaction '}{newest} while it was "
+            "asked: by other writers, or by the invariant through another program"
+            for name, newest in self._others.items()]
+        return [*self.written, *others]
 
     def _state(self) -> dict[str, int]:
         state = {name: _newest(log, self._is_costly) for name, log in self.places.logs.items()}

@@ -102,7 +102,7 @@ class Commit:
         if self.operation == BACKFILL or self.is_layout:
             return False
         tags = self.info.tags if isinstance(self.info.tags, Mapping) else {}
-        return not self.removed or str(tags.get(PRESERVED)).lower() == "true"
+        return not self.removed or self.replaces_all or str(tags.get(PRESERVED)).lower() == "true"
 
 
 def _whole_predicate(parameters: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,9 @@ class Row:
     values: dict[str, Any]
     written: int
     changed: dict[str, int]
+
+    def copy(self) -> Row:
+        return deepcopy(self)
 
 
 @dataclass
@@ -82,12 +85,12 @@ class History:
                          "text": self.random.choice(["x", "y", None])})
         return rows
 
-    def run(self, steps: int, names: list[str] | None = None) -> None:
-        for _ in range(steps):
-            name = self.random.choice(names or list(STEPS))
-            self.done.append(name)
+    def run(self, count: int, steps: Sequence[Callable[[History], None]] = ()) -> None:
+        for _ in range(count):
+            step = self.random.choice(steps or list(STEPS.values()))
+            self.done.append(step.__name__)
             before = self.table.version
-            STEPS[name](self)
+            step(self)
             for version in range(before + 1, self.table.version + 1):
                 self.model.commit(version)
 

@@ -1,0 +1,138 @@
+"""Random histories that Delta Spark writes: each row is blamed as in a model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from tests.observe.blame.histories import TABLES, History
+from tests.observe.blame.test_histories import METHODS, of
+from tests.peers.delta_spark import DeltaSpark, table
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 30))]
+
+
+class Peer:
+    """A table of Delta Spark with the names of ours."""
+
+    def __init__(self, peer: DeltaSpark, path: Path) -> None:
+        self.peer, self.path, self.name = peer, path, table(path)
+
+    @property
+    def version(self) -> int:
+        return int(dn.open(self.path).version)
+
+    def sql(self, text: str) -> None:
+        self.peer.sql(text.format(t=self.name))
+
+
+def literal(row: dict[str, Any]) -> str:
+    text = "CAST(NULL AS STRING)" if row["text"] is None else f"'{row['text']}'"
+    return f"({row['id']}L, '{row['part']}', {row['n']}L, {text})"
+
+
+def values(rows: list[dict[str, Any]]) -> str:
+    return "VALUES " + ", ".join(map(literal, rows))
+
+
+def append(history: History) -> None:
+    rows, version = history.new_rows(2), history.next
+    history.table.sql(f"INSERT INTO {{t}} {values(rows)}")
+    for row in rows:
+        history.model.insert(row, version)
+
+
+def update(history: History) -> None:
+    n, before = history.random.randrange(4), history.next
+    history.table.sql(f"UPDATE {{t}} SET n = n + 1, text = 'z' WHERE n = {n} AND part = 'a'")
+    for row in history.model.rows:
+        if row.values["n"] == n and row.values["part"] == "a":
+            history.model.update(row, {"n": n + 1, "text": "z"}, before)
+
+
+def delete(history: History) -> None:
+    n = history.random.randrange(4)
+    history.table.sql(f"DELETE FROM {{t}} WHERE n = {n}")
+    history.model.rows = [row for row in history.model.rows if row.values["n"] != n]
+
+
+def merge(history: History) -> None:
+    version, known = history.next, [row.values["id"] for row in history.model.rows]
+    rows = history.new_rows(1) + [
+        {"id": number, "part": "b", "n": 100 + version, "text": "merged"}
+        for number in history.random.sample(known, min(2, len(known)))]
+    history.table.sql(
+        f"MERGE INTO {{t}} t USING (SELECT * FROM {values(rows)} AS s(id, part, n, text)) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET n = s.n, text = s.text WHEN NOT MATCHED THEN INSERT *")
+    for row in rows:
+        match = [one for one in history.model.rows if one.values["id"] == row["id"]]
+        for one in match:
+            history.model.update(one, {"n": row["n"], "text": row["text"]}, version)
+        if not match:
+            history.model.insert(row, version)
+
+
+def overwrite(history: History) -> None:
+    rows, version = history.new_rows(3), history.next
+    history.table.sql(f"INSERT OVERWRITE {{t}} {values(rows)}")
+    history.model.rows = []
+    for row in rows:
+        history.model.insert(row, version)
+
+
+def replace_where(history: History) -> None:
+    rows, version = [{**row, "n": 2} for row in history.new_rows(2)], history.next
+    history.table.sql(f"INSERT INTO {{t}} REPLACE WHERE n = 2 {values(rows)}")
+    history.model.rows = [row for row in history.model.rows if row.values["n"] != 2]
+    for row in rows:
+        history.model.insert(row, version)
+
+
+def optimize(history: History) -> None:
+    history.table.sql("OPTIMIZE {t}" + history.random.choice(["", " ZORDER BY (n)"]))
+
+
+def purge(history: History) -> None:
+    history.table.sql("REORG TABLE {t} APPLY (PURGE)")
+
+
+def restore(history: History) -> None:
+    version = history.random.randrange(history.table.version + 1)
+    history.table.sql(f"RESTORE TABLE {{t}} TO VERSION AS OF {version}")
+    history.model.rows = [row.copy() for row in history.model.before[version]]
+
+
+STEPS: list[Callable[[History], None]] = [
+    append, update, delete, merge, overwrite, replace_where, optimize, purge, restore]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_of_delta_spark_are_blamed_on_the_commit_that_last_wrote_them(
+    kind: str, seed: int, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    history = History(Peer(delta_spark, tmp_path / "t"), seed)
+    rows: Any = history.new_rows(5)
+    properties = ", ".join(f"'{name}' = '{str(value).lower()}'" for name, value in {
+        "delta.checkpointInterval": "4", **TABLES[kind]}.items())
+    by = "PARTITIONED BY (part)" if seed % 2 else ""
+    history.table.sql(f"CREATE TABLE {{t}} (id BIGINT, part STRING, n BIGINT, text STRING) USING delta {by} "
+                      f"TBLPROPERTIES ({properties})")
+    history.model.commit(0)
+    history.table.sql(f"INSERT INTO {{t}} {values(rows)}")
+    for row in rows:
+        history.model.insert(row, 1)
+    history.model.commit(1)
+    history.run(9, STEPS)
+    blame = dn.open(history.table.path).blame(columns=["n", "text"], keys="id")
+    about = f"{history.done}, {blame.doubts}"
+    assert of(blame, "_version") == history.model.blame(), about
+    for name in ("n", "text"):
+        assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    if kind in METHODS or "replace_where" not in history.done:  # of which it does not say whether ids stay
+        assert blame.method == METHODS.get(kind, "row ids") or not len(blame), about

@@ -1,0 +1,123 @@
+"""Random histories that delta-rs writes: each row is blamed as in a model of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+
+import deltanb as dn
+from tests.observe.blame.histories import History, columns
+from tests.observe.blame.test_histories import of
+
+TABLES = {"plain": {}, "feed": {"delta.enableChangeDataFeed": "true"}}
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 100))]
+
+
+class Peer:
+    """A table of delta-rs with the names of ours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def handle(self) -> deltalake.DeltaTable:
+        return deltalake.DeltaTable(self.path)
+
+    @property
+    def version(self) -> int:
+        return int(self.handle.version())
+
+
+def append(history: History) -> None:
+    rows, version = history.new_rows(2), history.next
+    deltalake.write_deltalake(history.table.path, columns(rows), mode="append")
+    for row in rows:
+        history.model.insert(row, version)
+
+
+def update(history: History) -> None:
+    n, version = history.random.randrange(4), history.next
+    history.table.handle.update({"n": "n + 1", "text": "'z'"}, predicate=f"n = {n} AND part = 'a'")
+    for row in history.model.rows:
+        if row.values["n"] == n and row.values["part"] == "a":
+            history.model.update(row, {"n": n + 1, "text": "z"}, version)
+
+
+def delete(history: History) -> None:
+    n = history.random.randrange(4)
+    history.table.handle.delete(f"n = {n}")
+    history.model.rows = [row for row in history.model.rows if row.values["n"] != n]
+
+
+def merge(history: History) -> None:
+    version, known = history.next, [row.values["id"] for row in history.model.rows]
+    rows = history.new_rows(1) + [
+        {"id": number, "part": "b", "n": 100 + version, "text": "merged"}
+        for number in history.random.sample(known, min(2, len(known)))]
+    (history.table.handle.merge(columns(rows), "t.id = s.id", source_alias="s", target_alias="t")
+     .when_matched_update({"n": "s.n", "text": "s.text"}).when_not_matched_insert_all().execute())
+    for row in rows:
+        match = [one for one in history.model.rows if one.values["id"] == row["id"]]
+        for one in match:
+            history.model.update(one, {"n": row["n"], "text": row["text"]}, version)
+        if not match:
+            history.model.insert(row, version)
+
+
+def overwrite(history: History) -> None:
+    rows, version = history.new_rows(4), history.next
+    deltalake.write_deltalake(history.table.path, columns(rows), mode="overwrite")
+    history.model.rows = []
+    for row in rows:
+        history.model.insert(row, version)
+
+
+def replace_where(history: History) -> None:
+    rows, version = [{**row, "n": 2} for row in history.new_rows(2)], history.next
+    deltalake.write_deltalake(history.table.path, columns(rows), mode="overwrite", predicate="n = 2")
+    history.model.rows = [row for row in history.model.rows if row.values["n"] != 2]
+    for row in rows:
+        history.model.insert(row, version)
+
+
+def optimize(history: History) -> None:
+    table = history.table.handle
+    table.optimize.z_order(["n"]) if history.random.random() < 0.5 else table.optimize.compact()
+
+
+def restore(history: History) -> None:
+    if not history.table.version:
+        return  # it restores earlier versions alone
+    version = history.random.randrange(history.table.version)
+    history.table.handle.restore(version)
+    history.model.rows = [row.copy() for row in history.model.before[version]]
+
+
+STEPS: list[Callable[[History], None]] = [
+    append, update, delete, merge, overwrite, replace_where, optimize, restore]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_of_delta_rs_are_blamed_on_the_commit_that_last_wrote_them(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    history = History(Peer(tmp_path / "t"), seed)
+    rows: Any = history.new_rows(5)
+    deltalake.write_deltalake(history.table.path, columns(rows), configuration=TABLES[kind],
+                              partition_by=["part"] if seed % 2 else None)
+    for row in rows:
+        history.model.insert(row, 0)
+    history.model.commit(0)
+    history.run(10, STEPS)
+    blame = dn.open(history.table.path).blame(columns=["n", "text"], keys="id")
+    about = f"{history.done}, {blame.doubts}"
+    assert of(blame, "_version") == history.model.blame(), about
+    for name in ("n", "text"):
+        assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    assert blame.method == {"plain": "versions", "feed": "feed"}[kind] or not len(blame)
+    assert set(blame.to_arrow()["_writer"].to_pylist()) <= {"delta-rs"}
