@@ -173,7 +173,8 @@ def blame_of(
         ids = [located.rows[field.name].fill_null(UNKNOWN).to_numpy() for field in tracked]
         blame_by_ids(commits, snapshot, located, answers, ids)
     if answers.open.any():
-        Walk(commits, snapshot, [key_of(file.path) for file in files], located, answers, key).run()
+        Walk(commits, snapshot, [key_of(file.path) for file in files], located, answers, key,
+             scan.predicate).run()
     elif not len(answers) and not tracked:
         answers.use("versions")
     rows = located.rows.select(range(located.rows.num_columns - len(tracked)))

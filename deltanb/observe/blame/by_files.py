@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from deltanb.actions import AddFile
     from deltanb.engines.arrow.data_file import Scan
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.predicates import Predicate
 
-MAX_COMPARED = 2_000_000
+MAX_COMPARED = 10_000_000
 """Rows read to tell copies from new rows, of all commits together: some seconds, and some hundred bytes of
 memory each. Rows that would need more stay open, and that is said."""
-MAX_BYTES = 512 << 20
+MAX_BYTES = 2 << 30
 """Bytes of removed files that are read for it: not every removal says how many rows its file has."""
 _UPDATES = ("UPDATE", "MERGE", "")
 """Operations by which a new row may be what another one became."""
@@ -57,8 +58,10 @@ class Walk:
 
     def __init__(
         self, commits: Commits, snapshot: Snapshot, paths: Sequence[str], located: Located, answers: Answers,
-        keys: Keys,
+        keys: Keys, condition: Predicate | None = None,
     ) -> None:
+        self.condition = condition
+        """What all rows satisfy, as of the version where the walk begins."""
         self.commits, self.snapshot, self.answers, self.keys = commits, snapshot, answers, keys
         self.names = tuple(answers.columns)
         self.position = located.position.copy()
@@ -225,15 +228,17 @@ class Walk:
         rows = np.concatenate(list(mine.values()))
         try:
             scan = plan(self.commits.snapshot(commit.version))
+            of_removed = self._narrowed(commit, scan)
             gone = removed_parts(self.commits, commit)
-            self.num_compared += len(rows) + sum(_num_rows(part) for part in gone)
-            self.size_compared += sum(part.file.size for part in gone if part.only is None)
+            if of_removed is scan:
+                self.num_compared += len(rows) + sum(_num_rows(part) for part in gone)
+                self.size_compared += sum(part.file.size for part in gone if part.only is None)
             if self.num_compared > MAX_COMPARED or self.size_compared > MAX_BYTES:
                 self._lose(rows, f"v{commit.version} or an earlier one wrote them: more than {BOUND} would "
                                  "have to be compared; narrow them by where")
                 return None
             fresh = _read_rows(scan, [(commit.added[key], self.position[some]) for key, some in mine.items()])
-            return _Both(rows, fresh, read(scan, gone), [key_of(part.file.path) for part in gone],
+            return _Both(rows, fresh, read(of_removed, gone), [key_of(part.file.path) for part in gone],
                          np.array([part.only is None for part in gone], bool))
         except DataFileNotFound:
             self._lose(rows, f"v{commit.version} or an earlier one wrote them: the files that it rewrote are "
@@ -242,6 +247,17 @@ class Walk:
             reason = units.clean(str(error).split("\n", 1)[0])
             self._lose(rows, f"v{commit.version} or an earlier one wrote them: {reason}")
         return None
+
+    def _narrowed(self, commit: Commit, scan: Scan) -> Scan:
+        """What is read of removed files: copies of rows satisfy the condition as the rows do, as long as they
+        are in columns of the same names. What rows were before they were changed need not."""
+        if self.condition is None or self.names:
+            return scan
+        at = self.commits.snapshot(commit.version)
+        names = {path[0] for path in self.condition.column_paths}
+        same = {new.name for old, new in paired_fields(at.schema, self.snapshot.schema)
+                if old is not None and new is not None and (old.name, old.type) == (new.name, new.type)}
+        return plan(at, None, self.condition.sql) if names <= same else scan
 
     def _go_back(self, both: _Both, some: np.ndarray, places: np.ndarray) -> None:
         """Some of the rows lay elsewhere before: at places among the rows that were removed."""

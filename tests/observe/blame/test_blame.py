@@ -267,6 +267,7 @@ def test_more_rows_than_are_compared_stay_open(tmp_path: Path, monkeypatch: pyte
     blame = table.blame()
     assert versions(blame) == {1: None, 2: None, 3: None, 4: 2}
     assert "would have to be compared; narrow them by where" in blame.doubts[0].reason
+    assert versions(table.blame("id < 3")) == {1: 0, 2: 1}, "of fewer rows fewer are read"
 
 
 @pytest.mark.parametrize(("arguments", "error", "words"), [

@@ -33,6 +33,9 @@ def test_every_row_is_blamed_on_the_commit_that_last_wrote_it(
     assert of(blame, "_version") == history.model.blame(), about
     for name in ("n", "text"):
         assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    some = history.table.blame("n > 1")
+    assert of(some, "_version") == Counter(
+        {row: count for row, count in history.model.blame().items() if dict(row[0])["n"] > 1}), about
     assert blame.method == METHODS.get(kind, "row ids") or not len(blame)
     assert blame.num_unknown == 0 and all(blame.is_certain.to_pylist())
 
