@@ -27,6 +27,7 @@ from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import options
 from deltanb.schema import properties
+from deltanb.schema.properties import DAY_MS
 from deltanb.schema.protocol import check_writable, supports
 from deltanb.store.base import delete_many
 from deltanb.store.local import is_temporary
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from deltanb.store.base import FileStatus, LogStore
 
 logger = get_logger(__name__)
-
-DAY_MS = 86_400_000
-"""Retention ends at midnight UTC, so that clean-ups of one day delete the same files."""
 
 _VERSIONED = re.compile(
     r"_delta_log/(?P<version>\d{20})\.(?:(?P<commit>json)|(?P<crc>crc)|\d{20}\.compacted\.json)"
@@ -106,7 +104,7 @@ def _cutoff(snapshot: Snapshot) -> int:
 
 
 def _midnight(milliseconds: int) -> int:
-    """The UTC midnight at or before a time."""
+    """The UTC midnight at or before a time: clean-ups of one day delete the same files."""
     return milliseconds - milliseconds % DAY_MS
 
 

@@ -28,13 +28,12 @@ from deltanb.log.checkpoint.names import SIDECAR_FOLDER, classic_name, complete_
 from deltanb.log.checkpoint.read import open_checkpoint
 from deltanb.log.replay import CODED_SCHEMA, FILES_SCHEMA, TOMBSTONES_SCHEMA
 from deltanb.options import set_options
+from deltanb.schema.properties import DAY_MS
 from deltanb.store.local import LocalStore
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.delta_log import DeltaLog
 from tests.examples import few
 from tests.helpers import lines_of
-
-DAY_MS = 86_400_000
 
 V2_PROTOCOL = {
     "minReaderVersion": 3,

@@ -25,10 +25,10 @@ from deltanb.log.reader import LogReader
 from deltanb.log.snapshot import Snapshot
 from deltanb.options import set_options
 from deltanb.parquet.splice import row_groups
+from deltanb.schema.properties import DAY_MS
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from tests.helpers import note_decoded_columns
 
-DAY_MS = 86_400_000
 GROUP = 4
 V2 = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["v2Checkpoint"],
       "writerFeatures": ["v2Checkpoint"]}
