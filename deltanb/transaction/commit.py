@@ -27,11 +27,11 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.text.safe_text import get_logger
+from deltanb.transaction.backoff import pause
 from deltanb.transaction.conflict_rules import check
 from deltanb.transaction.conflicts import unchecked_conflict
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.steps import (
-    Backoff,
     Checked,
     Committed,
     Failed,
@@ -176,7 +176,7 @@ def _attempts(
             run.silent += 1
             if run.silent >= MAX_UNKNOWN_PUTS:
                 raise _unknown(run, reply, answer) from _cause(reply, answer)
-            yield from _pause(run, backoff)
+            yield from pause(run, backoff)
             continue
         if run.may_be(winner):
             committed = run.land()
@@ -193,22 +193,13 @@ def _attempts(
             committed = run.land()
             yield run.at(Recognised(run.version, run.attempt))
             return committed
-        yield from _pause(run, backoff)
+        yield from pause(run, backoff)
 
 
 def _ends(reply: object) -> bool:
     """Whether a reply is an error that a retry cannot cure."""
     return isinstance(reply, DeltaError) or (
         isinstance(reply, BaseException) and not isinstance(reply, OSError))
-
-
-def _pause(run: Run, backoff: Callable[[int], float] | None) -> Generator[Step, Any, None]:
-    attempt = run.attempt + run.silent
-    seconds = backoff(attempt) if backoff is not None else 0.0
-    if seconds > 0:
-        reply = yield run.at(Backoff(attempt, seconds))
-        if isinstance(reply, BaseException):
-            raise reply
 
 
 def rebase_steps(
