@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from deltanb.concurrency import background
 from deltanb.errors import DeltaError
 from deltanb.options import BESIDE, journal_place, options, random_id
 from deltanb.store.base import FileStatus, LogStore, delete_many, is_remote
@@ -46,16 +48,12 @@ MAX_AGE_MS = 30 * 24 * 3_600_000  # a file that is older goes
 MAX_FILE = 16_384  # bytes; one that is larger is none of ours
 PRUNE_EVERY = 50
 """Files that a process writes for a table between two looks at how many there are."""
+MAX_WAITING = 100  # files that wait in the background; of losers beyond it none is written
 MAX_TEXTS, MAX_TEXT = 8, 300  # conditions that are kept of an attempt, characters of each
 MAX_RACES = 50  # races lost on the way, the last ones
 
 _NAME = re.compile(r"\d{13}-[0-9a-f-]{36}\.json")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
-
-_written: dict[str, int] = {}
-"""How many files this process has written, by place."""
-_warned: set[str] = set()
-_lock = threading.Lock()
 
 
 class _Race(msgspec.Struct, rename="camel"):
@@ -108,7 +106,8 @@ class Attempts:
 def keep(log: LogReader, table_id: str, attempt: Attempt) -> None:
     """Write down an attempt that lost, where the option ``journal`` asks for it; never raises.
 
-    What cannot be written is a warning, once for each place.
+    What cannot be written is a warning, once for each place. Where a network is waited for, it is written in
+    the background, for which :func:`deltanb.flush` waits.
     """
     place: Any = None
     try:
@@ -117,23 +116,30 @@ def keep(log: LogReader, table_id: str, attempt: Attempt) -> None:
             return
         store, prefix = _at(log, place, table_id)
         name = f"{prefix}{max(0, attempt.time or 0):013}-{random_id()}.json"
-        store.put_if_absent(name, _encoded(table_id, attempt))
-        key = f"{store.root} {prefix}"
-        with _lock:
-            count = _written[key] = _written.get(key, 0) + 1
-        if (count - 1) % PRUNE_EVERY == 0:
-            _prune(store, prefix)
+        data, shown = _encoded(table_id, attempt), f"{log.path} {place}"
+        if not is_remote(store):
+            _write(store, prefix, name, data, shown)
+        elif _process.take_turn():
+            background.soon(("journal", name), f"The journal of {log.path}",
+                            lambda: _write_in_turn(store, prefix, name, data, shown))
     except Exception as error:  # whoever lost a race learns of that, and not of this
-        _warn(f"{log.path} {place}", error)
+        _process.warn(f"{log.path} {place}", error)
 
 
-def _warn(place: str, error: Exception) -> None:
-    with _lock:
-        if place in _warned:
-            return
-        _warned.add(place)
-    logger.warning("The journal of failed commits cannot be kept at %s: %s: %s",
-                   place, type(error).__name__, error)
+def _write(store: LogStore, prefix: str, name: str, data: bytes, shown: str) -> None:
+    try:
+        store.put_if_absent(name, data)
+        if (_process.count(f"{store.root} {prefix}") - 1) % PRUNE_EVERY == 0:
+            _prune(store, prefix)
+    except Exception as error:
+        _process.warn(shown, error)
+
+
+def _write_in_turn(*what: Any) -> None:
+    try:
+        _write(*what)
+    finally:
+        _process.end_turn()
 
 
 def _at(log: LogReader, place: str, table_id: str) -> tuple[LogStore, str]:
@@ -257,3 +263,52 @@ def _decoded(data: bytes | Exception, table_id: str) -> Attempt | None:
         lost=tuple(LostRace(one.version, one.operation, one.writer) for one in file.lost),
         reads=tuple(file.reads), read_whole_table=file.read_whole_table, is_whole=False,
         stream=file.stream, is_elsewhere=True)
+
+
+# -- the process -----------------------------------------------------------------------------------
+
+
+class _Process:
+    """What this process has written for each place, how much waits, and of what it has warned."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew, as a forked process does: nobody there gives the lock back."""
+        self._lock = threading.Lock()
+        self._written: dict[str, int] = {}
+        self._warned: set[str] = set()
+        self._waiting = 0
+
+    def count(self, place: str) -> int:
+        """One more file was written there; how many these are."""
+        with self._lock:
+            number = self._written[place] = self._written.get(place, 0) + 1
+            return number
+
+    def take_turn(self) -> bool:
+        """Whether one more file may wait for a bucket that does not answer."""
+        with self._lock:
+            is_free = self._waiting < MAX_WAITING
+            self._waiting += is_free
+            return is_free
+
+    def end_turn(self) -> None:
+        """One file less waits."""
+        with self._lock:
+            self._waiting -= 1
+
+    def warn(self, place: str, error: Exception) -> None:
+        """Warn of a place where nothing can be written, once."""
+        with self._lock:
+            if place in self._warned:
+                return
+            self._warned.add(place)
+        logger.warning("The journal of failed commits cannot be kept at %s: %s: %s",
+                       place, type(error).__name__, error)
+
+
+_process = _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.clear)

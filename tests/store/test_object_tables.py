@@ -582,6 +582,7 @@ def test_a_journal_beside_a_table_in_a_bucket_is_read_many_at_a_time(
                 txn.delete("id = 1")
                 table.delete("id = 1")
                 table.append({"id": [1], "p": ["a"]})
+        assert dn.flush()
         again = opened_anew(table, s3_server)
         history = again.history()
         with s3_server.counted(LATENCY) as requests:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,45 @@ def test_a_journal_that_cannot_be_read_is_a_blind_spot_and_the_rest_is_answered(
     assert FOLDER in spot.missing
 
 
+class Far(MemoryStore):
+    """A store that a network is before; its journal's files wait for a sign."""
+
+    is_remote = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go = threading.Event()
+
+    def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
+        if name.startswith(FOLDER):
+            assert self.may_go.wait(PATIENCE)
+        return super().put_if_absent(name, data, make_folders=make_folders)
+
+
+def test_nobody_waits_for_a_journal_in_a_bucket_and_few_files_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_journal, "MAX_WAITING", 3)
+    table = table_of(store := Far())
+    with set_options(journal=BESIDE):
+        for _ in range(5):
+            lose(table)
+        assert files(store) == []
+        store.may_go.set()
+        assert dn.flush(PATIENCE)
+        assert len(files(store)) == 3
+        lose(table)
+        assert dn.flush(PATIENCE) and len(files(store)) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no process")
+def test_a_forked_process_begins_anew_though_the_lock_was_taken() -> None:
+    with kept_journal._process._lock:
+        if (child := os.fork()) == 0:  # pragma: no cover
+            os._exit(0 if kept_journal._process.take_turn() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_a_folder_that_is_a_file_costs_a_warning_and_no_commit(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -231,7 +271,7 @@ def test_files_beyond_a_bound_go_the_oldest_first(
     bound: str, value: int, left: int, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setattr(kept_journal, bound, value)
-    monkeypatch.setattr(kept_journal, "PRUNE_EVERY", 1)
+    monkeypatch.setattr(kept_journal, "PRUNE_EVERY", 1)  # each time
     with set_options(clock=StepClock()):
         table = table_of()
         ids = [lose(table).txn_id for _ in range(6)]
