@@ -85,15 +85,15 @@ def clean_up(log: LogReader, retention: int | None = None) -> list[str]:
     return expired
 
 
-def expired_files(log: LogReader, snapshot: Snapshot) -> list[str]:
-    """The commits, checksums, compactions and checkpoints that :func:`clean_up` would delete as expired.
+def expired_files(log: LogReader, snapshot: Snapshot, names: list[str]) -> list[str]:
+    """The commits, checksums, compactions and checkpoints among the log's files that :func:`clean_up` would
+    delete as expired.
 
     Raises:
         InvalidArgument: a retention that is no interval.
     """
     if not properties.get(snapshot.properties, "delta.enableExpiredLogCleanup"):
         return []
-    names = log.store.list_names(LOG_FOLDER)
     base = _base(log, names, _cutoff(snapshot), snapshot)
     return [] if base is None else _expired(names, base)
 

@@ -60,10 +60,10 @@ def test_ranges_lie_in_their_order_whatever_the_type(name: str, tmp_path: Path) 
     if name != "long string":  # cut off: their bounds are one
         assert layout.depth == 1 and layout.files["min"].to_pylist() == values[::2]
     assert layout.files["rows"].to_pylist() == [2, 2, 2]
-    found = table.layout("c", where)
-    assert found.opened == table.explain(where).opened
-    assert found.opened_bytes == table.explain(where).opened_bytes == sum(
-        row["bytes"] for row in found.files.to_pylist() if row["opened"])
+    scanned = table.layout("c", where)
+    assert scanned.opened == table.explain(where).opened
+    assert scanned.opened_bytes == table.explain(where).opened_bytes == sum(
+        row["bytes"] for row in scanned.files.to_pylist() if row["opened"])
 
 
 def spans(where: str, path: Path) -> tuple[tuple[float, float], ...]:

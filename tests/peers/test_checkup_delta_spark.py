@@ -64,7 +64,7 @@ def test_a_command_saves_what_it_was_to_save(plant: Plant, delta_spark: DeltaSpa
 
 @pytest.mark.parametrize("plant", CASES)
 def test_a_near_miss_is_no_finding(plant: Plant, delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    path = made(plant, Spark(delta_spark), tmp_path, is_found=False)
+    path = made(plant, Spark(delta_spark), tmp_path, has_it=False)
     with dn.set_options(clock=plant.clock):
         report = checkup(path)
     assert plant.kind not in report.kinds, report.findings

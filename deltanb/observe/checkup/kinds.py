@@ -138,7 +138,8 @@ SMALL_FILES = _kind(
 FILE_SKEW = _kind(
     "file-skew", "files",
     "some files are far larger than the others are to be: whoever reads them waits for one task",
-    f"a file has {TIMES_TARGET} times the size that files are to have", _OPTIMIZE,
+    f"a file has {TIMES_TARGET} times the size that files are to have",
+    {case: command for case, command in _OPTIMIZE.items() if "ordered" in case or "full" in case},
     "files_above files_to_rewrite largest_bytes target_bytes bytes", "bytes")
 PARTITION_SKEW = _kind(
     "partition-skew", "files",
@@ -167,8 +168,8 @@ CLUSTERING = _kind(
 STATISTICS = _kind(
     "statistics-missing", "rows",
     "conditions of the history's DELETE, UPDATE, MERGE and replaceWhere are on columns of which files have "
-    "no bounds: these files cannot be skipped",
-    f"{LEAST_SHARE} % of the files have no bounds of such a column",
+    "no statistics: these files cannot be skipped",
+    f"{LEAST_SHARE} % of the files have no statistics of such a column",
     {"": "table.analyze({columns})",
      "unindexed": "table.set_properties({{'delta.dataSkippingStatsColumns': {names}}}); "
                   "table.analyze({columns})"},

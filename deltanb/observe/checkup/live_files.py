@@ -20,7 +20,7 @@ from deltanb.errors import DeltaError, InvalidTable
 from deltanb.log.arrays import numbers
 from deltanb.log.skipping import partitions
 from deltanb.log.skipping.prune import read_stats
-from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds, stats_of
+from deltanb.log.skipping.stats import NUM_RECORDS, Kind, Stat, has_bounds, stats_of
 from deltanb.schema.types import StructType, arrow_type
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
 Path = tuple[str, ...]
+_KINDS: tuple[Kind, ...] = ("min", "max", "null_count")
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,6 @@ class Ranks:
     high: Any
     is_known: Any
     is_null: Any
-
-    @property
-    def is_missing(self) -> Any:
-        """Of which files the log does not say what values they have."""
-        return ~(self.is_known | self.is_null)
 
 
 @dataclass(frozen=True)
@@ -122,6 +118,12 @@ class LiveFiles:
             both = pa.concat_arrays([_sortable(low), _sortable(high)])
             ranked = numbers(pc.rank(both, tiebreaker="dense")).astype(np.int64)
         return Ranks(ranked[:len(self)], ranked[len(self):], is_known, self.is_null(path))
+
+    def has_no_statistics(self, path: Path) -> Any:
+        """Of which files a column has neither bounds nor a count of NULLs: their writer left it out. A bound
+        alone may be absent for its values, as where there is NaN."""
+        parts = (self.stats[Stat(kind, path).name] for kind in _KINDS)
+        return np.logical_and.reduce([~numbers(pc.is_valid(part)) for part in parts])
 
     def is_null(self, path: Path) -> Any:
         """Of which files all rows are NULL in a column."""

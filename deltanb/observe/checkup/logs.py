@@ -44,7 +44,7 @@ def check_checkpoint(state: TableState) -> Iterator[Finding]:
 def check_log(state: TableState) -> Iterator[Finding]:
     """Expired files of the log."""
     retention = state.setting("delta.logRetentionDuration")
-    expired = cleanup.expired_files(state.snapshot.log, state.snapshot)
+    expired = cleanup.expired_files(state.snapshot.log, state.snapshot, list(state.log_files))
     if len(expired) < kinds.LEAST_LOG_FILES:
         return
     size = sum(state.log_files[name].size for name in expired if name in state.log_files)

@@ -7,6 +7,7 @@ What it does not know: how rows are changed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from deltanb.observe.checkup import kinds
@@ -19,6 +20,7 @@ from deltanb.text import formatting as units
 
 VECTORS = "delta.enableDeletionVectors"
 CHANGING = frozenset({"DELETE", "UPDATE", "MERGE"})
+_SWITCHED_ON = re.compile(re.escape(VECTORS) + r'\W+true\b', re.IGNORECASE)
 COMMIT_BYTES = 1 << 11
 """Bytes of a commit that sets a property, about."""
 
@@ -49,8 +51,7 @@ def _since_layout(state: TableState) -> Iterator[Record]:
     for record in state.records.records:
         if record.operation == "OPTIMIZE" and ordered_by(record):
             return
-        text = json.dumps(record.parameters, default=str).lower()
-        if VECTORS.lower() in text and "true" in text:
+        if _SWITCHED_ON.search(json.dumps(record.parameters, default=str)):
             return
         yield record
 

@@ -30,9 +30,9 @@ LINE_BYTES = 1 << 10
 
 
 def check_statistics(state: TableState) -> Iterator[Finding]:
-    """Files without bounds of the columns of conditions."""
+    """Files without statistics of the columns of conditions."""
     files = state.files
-    missing = {path: files.ranks(path).is_missing for path in state.condition_columns}
+    missing = {path: files.has_no_statistics(path) for path in state.condition_columns}
     missing = {path: mask for path, mask in missing.items()
                if mask.any() and mask.sum() * WHOLE >= kinds.LEAST_SHARE * len(files)}
     if not missing:
@@ -43,7 +43,8 @@ def check_statistics(state: TableState) -> Iterator[Finding]:
     commits = max(state.conditions.commits[path] for path in missing)
     unindexed = [path for path in missing if not _is_indexed(state, path)]
     yield kinds.STATISTICS(
-        f"no bounds of {', '.join(names)} in {units.number(lacking)} of {units.count(len(files), 'file')}; "
+        f"no statistics of {', '.join(names)} in {units.number(lacking)} of "
+        f"{units.count(len(files), 'file')}; "
         f"{units.count(commits, 'commit')} had conditions on them",
         {"columns": list(names), "files": len(files), "files_without": lacking, "commits": commits,
          "bytes": size},

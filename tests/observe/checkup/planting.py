@@ -110,6 +110,8 @@ class Plant:
     """
 
     kind: str
+    case: str
+    """The case of the command that the finding has."""
     make: Callable[[Writer, Path, bool], None]
     saved: Callable[[Path, Finding, Checkup], Mapping[str, float]]
     writers: tuple[str, ...]
@@ -134,12 +136,12 @@ ALL = ("ours", "delta-rs", "spark")
 
 
 def plant(
-    kind: str, saved: Callable[[Path, Finding, Checkup], Mapping[str, float]],
+    kind: str, saved: Callable[[Path, Finding, Checkup], Mapping[str, float]], case: str = "",
     writers: tuple[str, ...] = ALL, tolerance: float = 0.0, later: bool = False,
 ) -> Callable[[Any], Any]:
     """Declare a plant."""
     def declared(make: Any) -> Any:
-        PLANTS.append(Plant(kind, make, saved, writers, tolerance, later))
+        PLANTS.append(Plant(kind, case, make, saved, writers, tolerance, later))
         return make
     return declared
 
@@ -181,7 +183,8 @@ def by_statistics(path: Path, finding: Finding, after: Checkup) -> Mapping[str, 
     """The files without bounds of a column that no other has either now have them."""
     table = dn.open(path)
     known = [json.loads(text)["minValues"].keys() for text in table.snapshot.files["stats"].to_pylist()]
-    return {"files": sum(set(finding.figures["columns"]) <= names for names in known)}
+    before = finding.figures["files"] - finding.figures["files_without"]
+    return {"files": sum(set(finding.figures["columns"]) <= names for names in known) - before}
 
 
 def by_opening(path: Path, finding: Finding, after: Checkup) -> Mapping[str, float]:
@@ -204,91 +207,177 @@ def by_another(path: Path, finding: Finding, after: Checkup) -> Mapping[str, flo
     return {"rows": finding.saves["rows"] - int(metrics["numCopiedRows"])}
 
 
+def by_pruning(path: Path, finding: Finding, after: Checkup) -> Mapping[str, float]:
+    """The rows of the files that a change of one row of the column no longer opens: at least those saved."""
+    table = dn.open(path)
+    value = table.to_arrow(columns=["v"], limit=1)["v"][0].as_py()
+    scan = table.explain(f"v = '{value}'")
+    rows_opened = table.count() * scan.opened_bytes / table.snapshot.size_in_bytes / scan.opened
+    copied = finding.figures["rows_copied"] / finding.figures["commits"]
+    return {"rows": min(copied - rows_opened, finding.saves["rows"])}
+
+
 # -- the plants -------------------------------------------------------------------------------------------
 
 
 @plant("small-files", by_commit)
-def many_inserts(writer: Writer, path: Path, is_found: bool) -> None:
+def many_inserts(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, [], {})
-    for number in range(11 if is_found else 10):
+    for number in range(11 if has_it else 10):
         writer.insert(path, number * ROWS, (number + 1) * ROWS)
 
 
 @plant("small-files", by_commit)
-def small_files_of_partitions(writer: Writer, path: Path, is_found: bool) -> None:
+def small_files_of_partitions(writer: Writer, path: Path, has_it: bool) -> None:
     """OPTIMIZE makes one file of each partition."""
     writer.create(path, ["p"], {"delta.targetFileSize": "1000000"})
     for number in range(12):
-        partition = "ab"[number % 2] if is_found else "abc"[number % 3]
+        partition = "ab"[number % 2] if has_it else "abc"[number % 3]
         writer.insert(path, number * ROWS, (number + 1) * ROWS, partition)
 
 
-@plant("small-files", by_commit, ("ours",))
-def clustered(writer: Writer, path: Path, is_found: bool) -> None:
+@plant("small-files", by_commit, writers=("ours",))
+def clustered(writer: Writer, path: Path, has_it: bool) -> None:
     dn.create(path, rows(0, ROWS)).cluster_by("id")
-    for number in range(1, 11 if is_found else 10):
+    for number in range(1, 11 if has_it else 10):
         writer.insert(path, number * ROWS, (number + 1) * ROWS)
 
 
-@plant("file-skew", by_largest, tolerance=0.3)
-def one_large_file(writer: Writer, path: Path, is_found: bool) -> None:
+@plant("small-files", by_commit, "ordered", ("ours", "spark"))
+def inserts_of_neighbours_behind_zorder(writer: Writer, path: Path, has_it: bool) -> None:
+    writer.create(path, [], {})
+    writer.insert(path, 0, ROWS)
+    writer.zorder(path, "id")
+    for number in range(1, 11 if has_it else 10):
+        writer.insert(path, number * ROWS, (number + 1) * ROWS)
+
+
+@plant("small-files", by_commit, "full", ("ours",))
+def small_files_that_are_clustered(writer: Writer, path: Path, has_it: bool) -> None:
+    """They were of the size that files were to have when they were clustered."""
+    table = dn.create(path, rows(0, 5_000))
+    table.cluster_by("id")
+    size = table.snapshot.size_in_bytes
+    table.optimize(target_size=size // (20 if has_it else 8))
+
+
+@plant("file-skew", by_largest, "full", ("ours",), tolerance=0.3)
+def one_large_file_that_is_clustered(writer: Writer, path: Path, has_it: bool) -> None:
+    table = dn.create(path, rows(0, 8_000))
+    table.cluster_by("id")
+    table.optimize()
+    (size,) = table.snapshot.files["size"].to_pylist()
+    table.set_properties({"delta.targetFileSize": str(size // (5 if has_it else 3))})
+
+
+@plant("file-skew", by_largest, "ordered", tolerance=0.3)
+def one_large_file(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, [], {})
     writer.insert(path, 0, 8_000)
     size = max(dn.open(path).snapshot.files["size"].to_pylist())
-    writer.configure(path, {"delta.targetFileSize": str(size // (5 if is_found else 3))})
+    writer.configure(path, {"delta.targetFileSize": str(size // (5 if has_it else 3))})
 
 
 @plant("partition-skew", by_largest, tolerance=0.3)
-def one_large_partition(writer: Writer, path: Path, is_found: bool) -> None:
+def one_large_partition(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, ["p"], {})
     for p in "bcde":
         writer.insert(path, 0, 10, p)
-    writer.insert(path, 1_000, 9_000 if is_found else 1_020, "a")
+    writer.insert(path, 1_000, 9_000 if has_it else 1_020, "a")
     size = max(dn.open(path).snapshot.files["size"].to_pylist())
-    writer.configure(path, {"delta.targetFileSize": str(size // 5 if is_found else size)})
+    writer.configure(path, {"delta.targetFileSize": str(size // 5 if has_it else size)})
 
 
-@plant("vectors-due", by_commit, ("ours", "spark"), tolerance=0.25)
-def rows_deleted_by_vectors(writer: Writer, path: Path, is_found: bool) -> None:
+@plant("vectors-due", by_commit, writers=("ours", "spark"), tolerance=0.25)
+def rows_deleted_by_vectors(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, [], {"delta.enableDeletionVectors": "true"})
     writer.insert(path, 0, 1_000)
     writer.insert(path, 1_000, 2_000)
-    writer.delete(path, "id < 400" if is_found else "id < 49")
+    writer.delete(path, "id < 400" if has_it else "id < 49")
 
 
-@plant("clustering-decay", by_look_up, ("ours", "spark"), tolerance=0.2)
-def inserts_behind_zorder(writer: Writer, path: Path, is_found: bool) -> None:
+@plant("clustering-decay", by_look_up, "ordered", ("ours", "spark"), tolerance=0.2)
+def inserts_behind_zorder(writer: Writer, path: Path, has_it: bool) -> None:
     """Files that each reach over the whole range come after an OPTIMIZE that ordered them."""
     writer.create(path, [], {})
     for number in range(2):
         writer.insert(path, number * 1_000, (number + 1) * 1_000)
     writer.zorder(path, "v")
-    for number in range(2, 8 if is_found else 4):
+    for number in range(2, 8 if has_it else 4):
         writer.insert(path, number * 1_000, (number + 1) * 1_000)
 
 
-@plant("clustering-decay", by_look_up, ("ours",), tolerance=0.2)
-def inserts_behind_clustering(writer: Writer, path: Path, is_found: bool) -> None:
+@plant("clustering-decay", by_look_up, "full", ("ours",), tolerance=0.2)
+def each_insert_clustered_alone(writer: Writer, path: Path, has_it: bool) -> None:
+    """Each OPTIMIZE clusters what is new, and leaves the files that were clustered before; none says so."""
+    table = dn.create(path, rows(0, 1_000))
+    table.cluster_by("v")
+    table.set_properties({"delta.targetFileSize": "40000"})
+    table.optimize()
+    for number in range(1, 7 if has_it else 3):
+        writer.insert(path, number * 1_000, (number + 1) * 1_000)
+        table.optimize()
+    for commit in (path / "_delta_log").glob("*.json"):
+        lines = commit.read_text().splitlines(keepends=True)
+        commit.write_text("".join(line for line in lines if '"operation":"OPTIMIZE"' not in line))
+
+
+@plant("clustering-decay", by_look_up, writers=("ours",), tolerance=0.2)
+def inserts_behind_clustering(writer: Writer, path: Path, has_it: bool) -> None:
     table = dn.create(path, rows(0, 1_000))
     table.cluster_by("v")
     table.optimize()
-    for number in range(1, 8 if is_found else 3):
+    for number in range(1, 8 if has_it else 3):
         writer.insert(path, number * 1_000, (number + 1) * 1_000)
 
 
 @plant("statistics-missing", by_statistics)
-def conditions_on_what_has_no_statistics(writer: Writer, path: Path, is_found: bool) -> None:
+def files_of_a_time_without_statistics(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, [], {"delta.dataSkippingNumIndexedCols": "1"})
     for number in range(3):
         writer.insert(path, number * ROWS, (number + 1) * ROWS)
-    writer.delete(path, f"v = '{rows(5, 6)['v'][0]}'" if is_found else "id = 5")
+    writer.configure(path, {"delta.dataSkippingNumIndexedCols": "32"})
+    writer.delete(path, f"v = '{rows(5, 6)['v'][0]}'" if has_it else "id = 5")
+
+
+@plant("statistics-missing", by_statistics, "unindexed")
+def conditions_on_what_has_no_statistics(writer: Writer, path: Path, has_it: bool) -> None:
+    writer.create(path, [], {"delta.dataSkippingNumIndexedCols": "1"})
+    for number in range(3):
+        writer.insert(path, number * ROWS, (number + 1) * ROWS)
+    writer.delete(path, f"v = '{rows(5, 6)['v'][0]}'" if has_it else "id = 5")
 
 
 @plant("rewrites", by_another, tolerance=0.01)
-def one_row_of_a_large_file(writer: Writer, path: Path, is_found: bool) -> None:
+def one_row_of_a_large_file(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, [], {"delta.enableDeletionVectors": "false"})
-    writer.insert(path, 0, 1_100 if is_found else 900)
+    writer.insert(path, 0, 1_100 if has_it else 900)
     writer.delete(path, "id = 5")
+
+
+def _copies(path: Path, has_it: bool) -> None:
+    """A DELETE of somebody who rewrites files where the table has vectors."""
+    metrics = {"numCopiedRows": "4000" if has_it else "9", "numDeletedRows": "1", "numAddedBytes": "90000"}
+    commit = json.dumps({"commitInfo": {
+        "operation": "DELETE", "operationParameters": {"predicate": '["v = \'none\'"]'},
+        "operationMetrics": metrics, "readVersion": 3}})
+    (path / "_delta_log" / f"{dn.open(path).version + 1:020d}.json").write_text(commit + "\n")
+
+
+@plant("rewrites", by_pruning, "clustered", ("ours",), tolerance=0.1)
+def rows_copied_despite_vectors(writer: Writer, path: Path, has_it: bool) -> None:
+    writer.create(path, [], {"delta.enableDeletionVectors": "true", "delta.targetFileSize": "20000"})
+    for number in range(3):
+        writer.insert(path, number * 1_000, (number + 1) * 1_000)
+    _copies(path, has_it)
+
+
+@plant("rewrites", by_pruning, "ordered", ("ours",), tolerance=0.1)
+def rows_copied_despite_vectors_in_partitions(writer: Writer, path: Path, has_it: bool) -> None:
+    writer.create(path, ["p"], {"delta.enableDeletionVectors": "true", "delta.targetFileSize": "20000"})
+    for number in range(4):
+        writer.insert(path, number * 1_000, (number + 1) * 1_000, "ab"[number % 2])
+    _copies(path, has_it)
 
 
 def _commits(writer: Writer, path: Path, number: int, interval: int) -> None:
@@ -298,34 +387,34 @@ def _commits(writer: Writer, path: Path, number: int, interval: int) -> None:
 
 
 @plant("checkpoint-age", by_opening)
-def checkpoints_lost(writer: Writer, path: Path, is_found: bool) -> None:
-    _commits(writer, path, 10 if is_found else 9, 5)
+def checkpoints_lost(writer: Writer, path: Path, has_it: bool) -> None:
+    _commits(writer, path, 10 if has_it else 9, 5)
     for file in (*(path / "_delta_log").glob("*checkpoint*"), path / "_delta_log" / "_last_checkpoint"):
         file.unlink(missing_ok=True)
 
 
 @plant("log-age", by_listing, later=True)
-def old_commits(writer: Writer, path: Path, is_found: bool) -> None:
+def old_commits(writer: Writer, path: Path, has_it: bool) -> None:
     """The log is as old as it is looked at later; or all commits behind the first four are of today."""
-    _commits(writer, path, 15, 12 if is_found else 4)
-    for file in (path / "_delta_log").glob("*") if not is_found else ():
+    _commits(writer, path, 15, 12 if has_it else 4)
+    for file in (path / "_delta_log").glob("*") if not has_it else ():
         if file.name[:20].isdigit() and int(file.name[:20]) > 4:
             os.utime(file, (2**32, 2**32))
 
 
 @plant("tombstones", by_vacuum, later=True)
-def an_overwrite_long_ago(writer: Writer, path: Path, is_found: bool) -> None:
+def an_overwrite_long_ago(writer: Writer, path: Path, has_it: bool) -> None:
     retentions = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
-    writer.create(path, [], {} if is_found else dict.fromkeys(retentions, "interval 60 days"))
+    writer.create(path, [], {} if has_it else dict.fromkeys(retentions, "interval 60 days"))
     writer.insert(path, 0, ROWS)
     writer.overwrite(path, ROWS, 2 * ROWS)
 
 
 @plant("orphans", by_vacuum, later=True)
-def a_write_that_failed(writer: Writer, path: Path, is_found: bool) -> None:
+def a_write_that_failed(writer: Writer, path: Path, has_it: bool) -> None:
     writer.create(path, ["p"], {})
     writer.insert(path, 0, ROWS)
     (path / "p=a" / "part-00000-lost.c000.snappy.parquet").write_bytes(b"PAR1" * 100)
     (path / "_hidden.parquet").write_bytes(b"PAR1")
-    if not is_found:
+    if not has_it:
         os.utime(path / "p=a" / "part-00000-lost.c000.snappy.parquet", (2**32, 2**32))
