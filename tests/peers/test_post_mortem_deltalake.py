@@ -95,7 +95,9 @@ def failed(
     failure.win(deltalake.DeltaTable(path))
     with pytest.raises(deltalake.exceptions.DeltaError) as ended:
         failure.lose(stale)
-    return failure, path, "".join(traceback.format_exception(ended.value))
+    text = "".join(traceback.format_exception(ended.value))
+    assert dn.post_mortem(path, ended.value).verdict == dn.post_mortem(path, text).verdict
+    return failure, path, text
 
 
 def test_its_text_is_known(failed: tuple[Failure, Path, str]) -> None:

@@ -16,15 +16,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import CommitInfo
-from deltanb.errors import InvalidArgument, require
+from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate, require
 from deltanb.log.history import to_milliseconds
 from deltanb.observe.post_mortem.error_text import Understood, understand
 from deltanb.observe.post_mortem.report import SOURCES, Fact, Source
+from deltanb.observe.recorded import parameters_of, recorded_condition
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.journal import Attempt, journal_of
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
+    from deltanb.schema.types import StructType
+    from deltanb.sql.predicates import Condition
 
 SPELLINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "APPEND": ("WRITE", {"mode": "Append"}), "INSERT": ("WRITE", {"mode": "Append"}),
@@ -88,7 +91,8 @@ class Job:
         name, parameters = _operation(self.value("operation"))
         predicate = self.value("predicate")
         if predicate is not None:
-            parameters = {**parameters, "predicate": [predicate]}
+            texts = conjuncts_of_merge(predicate) if name == "MERGE" else [predicate]
+            parameters = {**parameters, "predicate": texts}
             if name == "WRITE":
                 parameters["mode"] = "Overwrite"
         is_append = name == "WRITE" and parameters.get("mode") == "Append"
@@ -96,6 +100,46 @@ class Job:
         return CommitInfo(
             operation=name, operation_parameters=parameters, user_name=self.value("writer"),
             is_blind_append=True if is_append and not has_read else None)
+
+
+    def condition(self, schema: StructType) -> tuple[Condition | None, str]:
+        """The job's condition over a table's columns, as far as it is understood, and what of it is not."""
+        from deltanb.sql.predicates import Condition
+
+        text = self.value("predicate")
+        if text is None:
+            return None, "the job's condition is not known; with it (predicate=…), rows can be compared"
+        known = recorded_condition(parameters_of(self.commit_info()), schema)
+        rest = (*known.left_out, *known.unknown)
+        if not known.parts:
+            return None, f"the job's condition is not understood: {' AND '.join(rest)}"
+        reason = UnsupportedPredicate(f"not understood: {' AND '.join(rest)}") if rest else None
+        return Condition(text, known.parts, rest, reason), reason.message if reason is not None else ""
+
+
+TARGETS = frozenset({"t", "tgt", "trg", "target", "dest", "destination", "existing", "old"})
+"""Aliases by which people call the target of a MERGE; columns of others may be the source's."""
+
+
+def conjuncts_of_merge(condition: str) -> list[str]:
+    """The parts that AND joins in the condition of a MERGE, without the target's alias.
+
+    >>> conjuncts_of_merge("t.id = s.id AND t.day = 'mon'")
+    ['id = s.id', "day = 'mon'"]
+    """
+    from sqlglot import exp
+
+    from deltanb.sql.syntax import conjuncts, syntax
+
+    try:
+        parts = conjuncts(syntax(condition))
+    except (DeltaError, ValueError, RecursionError):
+        return [condition]
+    for part in parts:
+        for column in part.find_all(exp.Column):
+            if column.table.lower() in TARGETS and not column.db:
+                column.set("table", None)
+    return [part.sql(dialect="spark") for part in parts]
 
 
 def _operation(name: Any) -> tuple[str | None, dict[str, Any]]:

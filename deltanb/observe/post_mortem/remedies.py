@@ -114,14 +114,11 @@ def _isolation(case: Case) -> Iterator[Remedy]:
 
 def _partition_predicate(case: Case) -> Iterator[Remedy]:
     """Naming the partitions in which, by statistics, all rows are that the condition names."""
-    from deltanb.sql.predicates import parse_condition
-
-    text = case.job.value("predicate")
-    if text is None or not case.current.partition_columns or case.judged.rule not in FILE_RULES:
+    if not case.current.partition_columns or case.judged.rule not in FILE_RULES:
         return
     snapshot = case.snapshot()
-    condition = parse_condition(text, snapshot.schema)
-    if condition.left_out or not condition.parts or condition.is_partition_only(snapshot.partition_columns):
+    condition, _ = case.job.condition(snapshot.schema)
+    if condition is None or condition.is_partition_only(snapshot.partition_columns):
         return
     needed = _partitions(snapshot.files_for_scan(*condition.parts, columns=["path", "partition_values"]))
     if needed is None or not needed or len(needed) > MAX_PARTITIONS or needed & _met_partitions(case):
@@ -214,12 +211,9 @@ def _row_level(case: Case) -> Iterator[Remedy]:
 
 def _partitioning(case: Case) -> Iterator[Remedy]:
     """Partitioning a table that is not by a column of the condition that tells the two apart."""
-    from deltanb.sql.predicates import parse_condition
-
-    text = case.job.value("predicate")
-    if text is None or case.judged.rule not in FILE_RULES or case.current.partition_columns:
+    condition, _ = case.job.condition(case.current.schema)
+    if condition is None or case.judged.rule not in FILE_RULES or case.current.partition_columns:
         return
-    condition = parse_condition(text, case.current.schema)
     columns = sorted({path[0] for part in condition.parts for path in part.column_paths})
     for column in columns[:MAX_COLUMNS_TRIED]:
         passes, _ = case.passes_finer("off", (column,))

@@ -96,22 +96,14 @@ class _Look:
         """The job's condition, and what of it is not understood."""
         from deltanb.sql.predicates import parse_condition
 
-        text, current = self.job.value("predicate"), self.judged.transaction
-        if text is None:
-            reads = () if current is None else current.reads.scans
-            has_all = current is not None and current.reads.whole_table
-            is_whole = has_all or any(scan == Scan() for scan in reads)
-            if is_whole and not self.judged.is_assumed:
-                return parse_condition("TRUE", at.schema), ""
-            return None, "the job's condition is not known; with it (predicate=…), rows can be compared"
-        try:
-            condition = parse_condition(text, at.schema)
-        except DeltaError as error:
-            return None, f"the job's condition is not understood: {str(error).splitlines()[0]}"
-        if not condition.parts:
-            return None, f"the job's condition is not understood: {condition.reason}"
-        left = " AND ".join(condition.left_out)
-        return condition, f"not counted: {left}" if left else ""
+        current = self.judged.transaction
+        if self.job.value("predicate") is not None:
+            return self.job.condition(at.schema)
+        reads = () if current is None else current.reads.scans
+        has_all = current is not None and current.reads.whole_table
+        if (has_all or any(scan == Scan() for scan in reads)) and not self.judged.is_assumed:
+            return parse_condition("TRUE", at.schema), ""
+        return self.job.condition(at.schema)
 
     def _without_condition(self, note: str) -> RowsMet:
         if self.job.understood.facts.get("subclass") == ROWS_MET:

@@ -250,6 +250,22 @@ def test_a_predicate_that_is_understood_in_part_is_no_proof(failed: tuple[Path, 
     assert pm.rows_met.answer in ("possible", "unknown") and "soundex" in pm.rows_met.note
 
 
+@pytest.mark.parametrize("condition", [
+    "t.id = s.id AND t.day = 'tue'", "(t.id = s.id) AND (target.day = 'tue' AND s.x > 1)",
+    "id = s.id and day = 'tue'",
+])
+def test_the_condition_of_a_merge_counts_as_far_as_it_is_about_the_target(
+    failed: tuple[Path, str], condition: str
+) -> None:
+    path, _ = failed
+    pm = dn.post_mortem(path, read_version=1, operation="MERGE", predicate=condition)
+    assert pm.rule is None and "none of the rules fails" in pm.verdict  # all that landed is in mon
+    pm = dn.post_mortem(path, read_version=1, operation="MERGE", predicate=condition.replace("tue", "mon"))
+    assert pm.winner is not None and (pm.winner.version, pm.rule, pm.certainty) == (2, "append", "possible")
+    assert pm.rows_met.answer == "possible" and "id = s.id" in pm.rows_met.note
+    assert "the job is taken to have read day = 'mon'" in remarks(pm)
+
+
 ZONES: list[tuple[Callable[[dt.datetime], Any], bool]] = [
     (lambda at: at, False),
     (lambda at: at.replace(tzinfo=None), True),
