@@ -72,24 +72,24 @@ def text_of(expression: Any, schema: StructType | pa.Schema) -> str:
     "x > 1 AND x <= CAST('Infinity' AS DOUBLE)"
     """
     columns = schema if isinstance(schema, pa.Schema) else schema.to_arrow()
-    said = with_cut(str(expression), str(expression))
-    tokens = _Tokens(expression, said)
-    found = _Reader(tokens, columns, said).node()
-    _check_bound(expression, columns, said)
-    if not t.is_boolean(found.type):
-        raise InvalidPredicate(f"the pyarrow expression {said} is no condition: it is {found.type}",
-                               predicate=said)
-    return found.text
+    shown = with_cut(str(expression), str(expression))
+    tokens = _Tokens(expression, shown)
+    condition = _Reader(tokens, columns, shown).node()
+    _check_bound(expression, columns, shown)
+    if not t.is_boolean(condition.type):
+        raise InvalidPredicate(f"the pyarrow expression {shown} is no condition: it is {condition.type}",
+                               predicate=shown)
+    return condition.text
 
 
-def _check_bound(expression: Any, columns: pa.Schema, said: str) -> None:
+def _check_bound(expression: Any, columns: pa.Schema, shown: str) -> None:
     row = pa.table([pa.nulls(1, field.type) for field in columns], names=columns.names)
     try:
         row.filter(expression)  # some of what Arrow refuses it refuses of a row alone
     except (pa.ArrowException, TypeError) as error:
         raise InvalidPredicate(
-            f"the pyarrow expression {said} is no condition on this table: {str(error).splitlines()[0]}",
-            predicate=said) from None
+            f"the pyarrow expression {shown} is no condition on this table: {str(error).splitlines()[0]}",
+            predicate=shown) from None
 
 
 # -- the tree --------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def _check_bound(expression: Any, columns: pa.Schema, said: str) -> None:
 class _Tokens:
     """The nodes of an expression in their order: (kind, text), as pickle has them."""
 
-    def __init__(self, expression: Any, said: str) -> None:
+    def __init__(self, expression: Any, shown: str) -> None:
         try:
             (data, *_) = expression.__reduce__()[1]
             with pa.ipc.open_file(data) as file:
@@ -106,8 +106,8 @@ class _Tokens:
             self._pairs = iter(_metadata(self.values.schema))
         except (pa.ArrowException, ValueError, TypeError, AttributeError) as error:
             raise UnsupportedPredicate(
-                f"the pyarrow expression {said} cannot be read ({error}); name its columns with "
-                "pyarrow.compute.field(name), or write SQL", predicate=said) from None
+                f"the pyarrow expression {shown} cannot be read ({error}); name its columns with "
+                "pyarrow.compute.field(name), or write SQL", predicate=shown) from None
 
     def next(self) -> tuple[str, str]:
         """The next of them; ``("end", "")`` behind the last."""
@@ -131,16 +131,16 @@ def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 
     def number() -> int:
         nonlocal at
-        (found,) = struct.unpack("=i", ctypes.string_at(at, 4))
+        (integer,) = struct.unpack("=i", ctypes.string_at(at, 4))
         at += 4
-        return int(found)
+        return int(integer)
 
     def text() -> str:
         nonlocal at
         size = number()
-        found = ctypes.string_at(at, size)
+        characters = ctypes.string_at(at, size)
         at += size
-        return found.decode()
+        return characters.decode()
 
     for _ in range(number()):
         yield text(), text()
@@ -149,8 +149,8 @@ def _metadata(schema: pa.Schema) -> Iterator[tuple[str, str]]:
 class _Reader:
     """From nodes to SQL."""
 
-    def __init__(self, tokens: _Tokens, columns: pa.Schema, said: str) -> None:
-        self.tokens, self.columns, self.said = tokens, columns, said
+    def __init__(self, tokens: _Tokens, columns: pa.Schema, shown: str) -> None:
+        self.tokens, self.columns, self.shown = tokens, columns, shown
 
     def node(self) -> _Sql:
         """The next node, with all below it."""
@@ -184,16 +184,16 @@ class _Reader:
         return rule(self, name, arguments, options)
 
     def _field(self, path: Sequence[str]) -> _Sql:
-        found: Any = self.columns
+        kind: Any = self.columns
         for name in path:
-            has_fields = isinstance(found, pa.Schema) or t.is_struct(found)
-            if not has_fields or name not in [field.name for field in found]:
+            has_fields = isinstance(kind, pa.Schema) or t.is_struct(kind)
+            if not has_fields or name not in [field.name for field in kind]:
                 hint, _ = did_you_mean(".".join(path), list(self.columns.names))
                 raise InvalidPredicate(
-                    f"there is no column {'.'.join(path)!r} for the pyarrow expression {self.said}{hint}",
-                    predicate=self.said, column=".".join(path))
-            found = found.field(name).type
-        return _Sql(".".join(map(name_of, path)), found)
+                    f"there is no column {'.'.join(path)!r} for the pyarrow expression {self.shown}{hint}",
+                    predicate=self.shown, column=".".join(path))
+            kind = kind.field(name).type
+        return _Sql(".".join(map(name_of, path)), kind)
 
     def _literal(self, value: pa.Scalar) -> _Sql:
         text = self._text(value)
@@ -204,16 +204,16 @@ class _Reader:
         if t.is_time(kind) or t.is_duration(kind) or t.is_interval(kind) or t.is_nested(kind):
             raise self.unsupported(f"a literal of type {kind}")
         try:
-            found = value.as_py()
-            return text_literal(found) if isinstance(found, str) else literal(found)
+            constant = value.as_py()
+            return text_literal(constant) if isinstance(constant, str) else literal(constant)
         except (DeltaError, pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise self.unsupported(f"the literal {value} ({error})") from None
 
     def unsupported(self, what: str) -> UnsupportedPredicate:
         """The refusal of a part, by its name."""
         return UnsupportedPredicate(
-            f"{what} in the pyarrow expression {self.said} has no counterpart here; write the condition as "
-            "SQL", predicate=self.said)
+            f"{what} in the pyarrow expression {self.shown} has no counterpart here; write the condition as "
+            "SQL", predicate=self.shown)
 
 
 def name_of(name: str) -> str:
@@ -266,16 +266,16 @@ def _may_be_nan(side: _Sql) -> bool:
 
 def _no_nan(side: _Sql, other: _Sql) -> str:
     """That a side is not NaN; it is not FALSE where the other side is NULL, for then the comparison is."""
-    found = f"{side.operand} <= {_INFINITY}"
-    return found if other.is_number else f"({found} OR {other.operand} IS NULL)"
+    is_below = f"{side.operand} <= {_INFINITY}"
+    return is_below if other.is_number else f"({is_below} OR {other.operand} IS NULL)"
 
 
 def _is_null(reader: _Reader, name: str, arguments: list[_Sql], options: dict[str, Any]) -> _Sql:
     (one,) = arguments
-    found = f"{one.operand} IS NULL"
+    is_null = f"{one.operand} IS NULL"
     if options and options["nan_is_null"].as_py() and t.is_floating(one.type):
-        return _Sql(f"{found} OR {one.operand} = {_NAN}", _BOOL, _OR)
-    return _Sql(found, _BOOL, _COMPARED)
+        return _Sql(f"{is_null} OR {one.operand} = {_NAN}", _BOOL, _OR)
+    return _Sql(is_null, _BOOL, _COMPARED)
 
 
 def _after(words: str) -> _Rule:
@@ -340,15 +340,15 @@ def _function(called: str, result: pa.DataType | None = None) -> _Rule:
 
 def _cast(reader: _Reader, name: str, arguments: list[_Sql], options: dict[str, Any]) -> _Sql:
     (one,) = arguments
-    wanted = options["to_type"].type
+    target = options["to_type"].type
     names = {pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT",
              pa.float64(): "DOUBLE"}
     is_wider = (t.is_integer(one.type) or t.is_floating(one.type)) and (
-        wanted == pa.float64() or (t.is_signed_integer(one.type) and t.is_signed_integer(wanted)
-                                   and wanted.bit_width >= one.type.bit_width))
-    if wanted not in names or not is_wider:
-        raise reader.unsupported(f"a cast from {one.type} to {wanted}")
-    return _Sql(f"CAST({one.text} AS {names[wanted]})", wanted)
+        target == pa.float64() or (t.is_signed_integer(one.type) and t.is_signed_integer(target)
+                                   and target.bit_width >= one.type.bit_width))
+    if target not in names or not is_wider:
+        raise reader.unsupported(f"a cast from {one.type} to {target}")
+    return _Sql(f"CAST({one.text} AS {names[target]})", target)
 
 
 _RULES: dict[str, _Rule] = {

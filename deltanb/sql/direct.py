@@ -47,19 +47,19 @@ def run(node: Expression, column: Columns) -> Any:
 
 def verdicts(node: Expression, column: Columns, count: int) -> Any:
     """As :func:`run`, one value for each of ``count`` rows."""
-    found = run(node, column)
-    return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
+    verdict = run(node, column)
+    return pa.repeat(verdict, count) if isinstance(verdict, pa.Scalar) else verdict
 
 
 def _in(node: Call, args: list[Any]) -> Any:
     members, operand = node.extra, args[0]
-    found = pc.is_in(operand, value_set=members.array)
+    is_member = pc.is_in(operand, value_set=members.array)
     if members.has_nan:
-        found = pc.or_(found, pc.coalesce(pc.is_nan(operand), arrow_scalar(False, pa.bool_())))
+        is_member = pc.or_(is_member, pc.coalesce(pc.is_nan(operand), arrow_scalar(False, pa.bool_())))
     null = arrow_scalar(None, pa.bool_())
     if members.has_null:
-        found = pc.or_kleene(found, null)
-    return pc.if_else(pc.is_valid(operand), found, null)
+        is_member = pc.or_kleene(is_member, null)
+    return pc.if_else(pc.is_valid(operand), is_member, null)
 
 
 def _reduced(function: Any) -> Callable[[Call, list[Any]], Any]:

@@ -271,18 +271,18 @@ def _null_safe_equal(node: Call, run: Compile) -> pc.Expression:
 
 def _is_member(node: Call, operand: pc.Expression) -> pc.Expression:
     """Whether the operand is one of the constants; FALSE where it is NULL."""
-    found = operand.isin(node.extra.array)
-    return found | pc.is_nan(operand) if node.extra.has_nan else found
+    is_member = operand.isin(node.extra.array)
+    return is_member | pc.is_nan(operand) if node.extra.has_nan else is_member
 
 
 def _in(node: Call, run: Compile) -> pc.Expression:
     operand = run(node.args[0])
-    found = _is_member(node, operand)
+    is_member = _is_member(node, operand)
     if node.extra.has_null:
-        return found | _null(pa.bool_())
+        return is_member | _null(pa.bool_())
     if t.is_floating(node.args[0].type):
-        return pc.if_else(operand.is_valid(), found, _null(pa.bool_()))
-    return found | (operand != operand)  # NULL for a NULL operand
+        return pc.if_else(operand.is_valid(), is_member, _null(pa.bool_()))
+    return is_member | (operand != operand)  # NULL for a NULL operand
 
 
 def _regex(node: Call, run: Compile) -> pc.Expression:
@@ -339,16 +339,16 @@ def _arithmetic(function: Any) -> Callable[[Call, Compile], pc.Expression]:
             return function(*args)
         bound = INTEGER_BOUNDS[kind]
         if kind != pa.int64():
-            found = function(*(arg.cast(pa.int64()) for arg in args))
-            fits = (found >= -bound) & (found < bound)
-            return pc.if_else(fits, found, _null(pa.int64())).cast(kind)
-        found = function(*args)
-        return pc.if_else(_fits_long(node.op, args, found), found, _null(kind))
+            result = function(*(arg.cast(pa.int64()) for arg in args))
+            fits = (result >= -bound) & (result < bound)
+            return pc.if_else(fits, result, _null(pa.int64())).cast(kind)
+        result = function(*args)
+        return pc.if_else(_fits_long(node.op, args, result), result, _null(kind))
 
     return handler
 
 
-def _fits_long(op: str, args: list[pc.Expression], found: pc.Expression) -> pc.Expression:
+def _fits_long(op: str, args: list[pc.Expression], result: pc.Expression) -> pc.Expression:
     """Whether 64-bit arithmetic gave the true result."""
     a, least = args[0], -INTEGER_BOUNDS[pa.int64()]
     if len(args) == 1:
@@ -356,8 +356,8 @@ def _fits_long(op: str, args: list[pc.Expression], found: pc.Expression) -> pc.E
     b = args[1]
     if op == "mul":
         plain = pc.if_else((a == 0) | (a == -1), 1, a)
-        return (a == 0) | ((a == -1) & (b != least)) | ((a == plain) & (pc.divide(found, plain) == b))
-    signs = pc.bit_wise_xor(a, b if op == "sub" else found), pc.bit_wise_xor(b if op == "add" else a, found)
+        return (a == 0) | ((a == -1) & (b != least)) | ((a == plain) & (pc.divide(result, plain) == b))
+    signs = pc.bit_wise_xor(a, b if op == "sub" else result), pc.bit_wise_xor(b if op == "add" else a, result)
     return pc.bit_wise_and(*signs) >= 0
 
 

@@ -56,10 +56,10 @@ def failure(node: Expression) -> Expression | None:
     if op == "case":
         return _case(args)
     if len(args) == 2 and op not in ("null_safe_eq", "array", "map", "in"):
-        found = _in_turn(args, lambda arg: boolean("not", boolean("is_null", arg)))
+        failing = _in_turn(args, lambda arg: boolean("not", boolean("is_null", arg)))
     else:
-        found = _any_of(map(failure, args))
-    return _any_of([found, _own(node)])
+        failing = _any_of(map(failure, args))
+    return _any_of([failing, _own(node)])
 
 
 def _own(node: Call) -> Expression | None:
@@ -82,31 +82,31 @@ def _own(node: Call) -> Expression | None:
 
 def _case(args: tuple[Expression, ...]) -> Expression | None:
     """Conditions and values by turns, then the default."""
-    found: list[Expression | None] = []
+    failing: list[Expression | None] = []
     before: list[Expression] = []
     for condition, value in zip(args[:-1:2], args[1::2], strict=True):
-        found += [_all_of(before, failure(condition)),
+        failing += [_all_of(before, failure(condition)),
                   _all_of([*before, boolean("is_true", condition)], failure(value))]
         before.append(_is_not_true(condition))
-    return _any_of([*found, _all_of(before, failure(args[-1]))])
+    return _any_of([*failing, _all_of(before, failure(args[-1]))])
 
 
 def _in_turn(args: Iterable[Expression], goes_on: Callable[[Expression], Expression]) -> Expression | None:
     """Each is looked at where those before it let Spark go on."""
-    found: list[Expression | None] = []
+    failing: list[Expression | None] = []
     before: list[Expression] = []
     for arg in args:
-        found.append(_all_of(before, failure(arg)))
+        failing.append(_all_of(before, failure(arg)))
         before.append(goes_on(arg))
-    return _any_of(found)
+    return _any_of(failing)
 
 
 def _all_of(before: list[Expression], fails: Expression | None) -> Expression | None:
     return None if fails is None else ex.joined("and", [*before, fails])
 
 
-def _any_of(found: Iterable[Expression | None]) -> Expression | None:
-    known = [one for one in found if one is not None]
+def _any_of(conditions: Iterable[Expression | None]) -> Expression | None:
+    known = [one for one in conditions if one is not None]
     return ex.joined("or", known) if known else None
 
 

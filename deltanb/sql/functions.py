@@ -168,8 +168,8 @@ def reads(arguments: str, handler: Callable[[Resolver, Any], Expression] | None 
 def _named(name: str, *arguments: str) -> Reader:
     """A function whose operands are the node's arguments, in this order."""
     def handler(resolver: Resolver, node: exp.Expression) -> Expression:
-        found = [node.args.get(argument) for argument in arguments]
-        nodes = [n for one in found for n in (one if isinstance(one, list) else [one])]
+        operands = [node.args.get(argument) for argument in arguments]
+        nodes = [n for one in operands for n in (one if isinstance(one, list) else [one])]
         return function(resolver, name, [n for n in nodes if n is not None], node)
 
     return frozenset(arguments), handler

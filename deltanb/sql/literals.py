@@ -22,8 +22,8 @@ TAKEN = "int, float, bool, None, date, datetime, Decimal or bytes"
 """The Python values that have a literal, in words; a text is SQL already."""
 
 
-def literal(value: Any, wanted: DataType | None = None) -> str:
-    """The SQL of a value for a column of the type ``wanted``.
+def literal(value: Any, target: DataType | None = None) -> str:
+    """The SQL of a value for a column of the type ``target``.
 
     A time without a zone is UTC's for a column of type timestamp, and one with a zone is told in UTC. Scalars
     of NumPy count as what they hold. What the column would cut off in silence is refused, as of data that is
@@ -38,8 +38,8 @@ def literal(value: Any, wanted: DataType | None = None) -> str:
     ("DATE '2026-03-02'", "TIMESTAMP '2026-03-02 09:30:00.000000Z'")
     """
     value = _plain(value)
-    if isinstance(wanted, PrimitiveType):
-        _check_whole(value, wanted)
+    if isinstance(target, PrimitiveType):
+        _check_whole(value, target)
     match value:
         case None:
             return "NULL"
@@ -54,7 +54,7 @@ def literal(value: Any, wanted: DataType | None = None) -> str:
         case bytes() | bytearray() | memoryview():
             return f"X'{bytes(value).hex()}'"
         case dt.datetime():
-            return _time(value, wanted)
+            return _time(value, target)
         case dt.date():
             return f"DATE '{value.isoformat()}'"
     return _refuse(value, f"a value is {TAKEN}, or a text, which is SQL")
@@ -73,25 +73,25 @@ def text_literal(text: str) -> str:
 def _plain(value: Any) -> Any:
     """What a scalar of NumPy or pandas holds; a time that is none (NaT) is NULL."""
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        found = value.item()
-        if hasattr(value, "dtype") and value.dtype.kind in "mM" and isinstance(found, int):
+        plain = value.item()
+        if hasattr(value, "dtype") and value.dtype.kind in "mM" and isinstance(plain, int):
             _refuse(value, "it counts nanoseconds; give a datetime")
-        return found
+        return plain
     if isinstance(value, dt.datetime):
         return None if value != value else value
     return value
 
 
-def _check_whole(value: Any, wanted: PrimitiveType) -> None:
-    if isinstance(value, dt.datetime) and wanted.name == "date" and value.time() != dt.time():
+def _check_whole(value: Any, target: PrimitiveType) -> None:
+    if isinstance(value, dt.datetime) and target.name == "date" and value.time() != dt.time():
         _refuse(value, "a column of type date keeps no time of day; give value.date()")
     if not isinstance(value, float | Decimal) or not math.isfinite(value):
         return
-    if wanted.name in INTEGERS and value != int(value):
-        _refuse(value, f"a column of type {wanted.name} keeps no fraction; give round(value)")
-    if wanted.is_decimal and isinstance(value, Decimal) and (
-            Fraction(value) * 10**wanted.scale).denominator != 1:
-        _refuse(value, f"a column of type {wanted.name} keeps {wanted.scale} digits of a fraction; round it")
+    if target.name in INTEGERS and value != int(value):
+        _refuse(value, f"a column of type {target.name} keeps no fraction; give round(value)")
+    if target.is_decimal and isinstance(value, Decimal) and (
+            Fraction(value) * 10**target.scale).denominator != 1:
+        _refuse(value, f"a column of type {target.name} keeps {target.scale} digits of a fraction; round it")
 
 
 def _float(value: float) -> str:
@@ -102,7 +102,7 @@ def _float(value: float) -> str:
         f"{'-' if value < 0 else ''}CAST('Infinity' AS DOUBLE)")
 
 
-def _time(value: dt.datetime, wanted: DataType | None) -> str:
+def _time(value: dt.datetime, target: DataType | None) -> str:
     if getattr(value, "nanosecond", 0):
         _refuse(value, "a table keeps microseconds")
     has_zone = value.utcoffset() is not None
@@ -111,7 +111,7 @@ def _time(value: dt.datetime, wanted: DataType | None) -> str:
     except OverflowError:
         return _refuse(value, "in UTC it is outside of the years 1 to 9999")
     text = utc.replace(tzinfo=None).isoformat(" ", "microseconds")
-    name = wanted.name if isinstance(wanted, PrimitiveType) else ""
+    name = target.name if isinstance(target, PrimitiveType) else ""
     if name == "timestamp" or (has_zone and name != "timestamp_ntz"):
         return f"TIMESTAMP '{text}Z'"
     return f"TIMESTAMP_NTZ '{text}'"

@@ -85,10 +85,10 @@ class Members:
         least = pc.coalesce(low, ordered[0])
         places = np.searchsorted(searched, _searchable(least))
         inside = places < len(ordered)
-        found = pc.less_equal(ordered.take(_array(np.minimum(places, len(ordered) - 1), pa.int64())), high)
+        reached = pc.less_equal(ordered.take(_array(np.minimum(places, len(ordered) - 1), pa.int64())), high)
         if t.is_floating(self.type):  # a bound may be NaN, which is the greatest
-            found = pc.or_kleene(found, pc.is_nan(high))
-        flags = pc.and_kleene(found, _array(inside, pa.uint8()).cast(pa.bool_()))
+            reached = pc.or_kleene(reached, pc.is_nan(high))
+        flags = pc.and_kleene(reached, _array(inside, pa.uint8()).cast(pa.bool_()))
         return pc.if_else(known, flags, arrow_scalar(None, pa.bool_()))
 
 
@@ -107,15 +107,15 @@ def folded(op: str, terms: Sequence[Expression]) -> list[Expression]:
     whole = {operand: group for operand, group in groups.items() if len(group) >= least}
     if not whole or any(map(failures.can_fail, terms)):
         return list(terms)
-    found: list[Expression] = []
+    remaining: list[Expression] = []
     for term in terms:
         asked = _asked(op, term)
         if asked is None or asked.args[0] not in groups or asked.args[0] not in whole:
-            found.append(term)
+            remaining.append(term)
         elif (group := groups[asked.args[0]]):
-            found.append(_one_of(op, group))
+            remaining.append(_one_of(op, group))
             groups[asked.args[0]] = []
-    return found
+    return remaining
 
 
 def _asked(op: str, term: Expression) -> Call | None:
@@ -141,8 +141,8 @@ def _one_of(op: str, group: Sequence[Call]) -> Expression:
             values += [*term.extra.values, *([None] if term.extra.has_null else [])]
         elif isinstance(term.args[1], Literal):
             values.append(term.args[1].value)
-    found = boolean("in", operand, extra=Members.of(values, operand.type))
-    return found if op == "or" else ex.negate(found)
+    is_member = boolean("in", operand, extra=Members.of(values, operand.type))
+    return is_member if op == "or" else ex.negate(is_member)
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:

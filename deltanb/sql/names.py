@@ -25,11 +25,11 @@ def split_name(name: str) -> list[str]:
     """
     from deltanb.sql.syntax import identifiers, syntax  # late: they load the SQL parser
 
-    found = identifiers(syntax(name))
-    if found is None:
+    parts = identifiers(syntax(name))
+    if parts is None:
         raise InvalidPredicate(f"{name!r} is not a name of a column; quote it with backticks",
                                predicate=name)
-    return [part.name for part in found]
+    return [part.name for part in parts]
 
 
 def resolve_column(sql: str, schema: StructType, parts: Sequence[str], place: str) -> ex.Column:
@@ -37,11 +37,11 @@ def resolve_column(sql: str, schema: StructType, parts: Sequence[str], place: st
     current: DataType = schema
     path: list[str] = []
     for part in parts:
-        found = current.get(part) if isinstance(current, StructType) else None
-        if found is None:
+        field = current.get(part) if isinstance(current, StructType) else None
+        if field is None:
             raise _unknown_column(sql, schema, parts, place)
-        path.append(found.name)
-        current = found.type
+        path.append(field.name)
+        current = field.type
     name = ".".join(path)
     try:
         return ex.Column(tuple(path), arrow_type(current, name))

@@ -90,10 +90,10 @@ def field(resolver: Resolver, operand: Expression, name: str, node: exp.Expressi
         resolver.invalid(f"no field {name!r} in {sql_of(node)}; the fields are "
                          f"{', '.join(f.name for f in inside)}")
     index = names.index(name.lower())
-    found = inside.field(index).type
+    field_type = inside.field(index).type
     if t.is_list(kind):
-        return Call("fields", (operand, Literal(index, INT)), _list_of(found))
-    return Call("field", (operand,), found, index)
+        return Call("fields", (operand, Literal(index, INT)), _list_of(field_type))
+    return Call("field", (operand,), field_type, index)
 
 
 # ---------------------------------------------------------------------------- rules
@@ -130,15 +130,15 @@ def _contains(
     kind = _expect(resolver, t.is_list(array.type), "array", array, "array_contains")
     if t.is_null(value.type):
         resolver.invalid("array_contains does not look for NULL")
-    found = kind.value_type
-    common = co.common_type(found, value.type)
-    numbers = co.is_number(found) and co.is_number(value.type)
-    if common is None or not (numbers or t.is_null(found) or co.same_shape(found, value.type)):
-        resolver.invalid(f"an array of {co.spark_name(found)} does not contain {co.spark_name(value.type)}; "
-                         "add a CAST")
-    if not co.is_ordered(found):
-        resolver.invalid(f"{co.spark_name(found)} cannot be compared")
-    if common != found and not co.same_shape(found, value.type):
+    element = kind.value_type
+    common = co.common_type(element, value.type)
+    numbers = co.is_number(element) and co.is_number(value.type)
+    if common is None or not (numbers or t.is_null(element) or co.same_shape(element, value.type)):
+        resolver.invalid(f"an array of {co.spark_name(element)} does not contain "
+                         f"{co.spark_name(value.type)}; add a CAST")
+    if not co.is_ordered(element):
+        resolver.invalid(f"{co.spark_name(element)} cannot be compared")
+    if common != element and not co.same_shape(element, value.type):
         array, value = resolver.cast(array, _list_of(common)), resolver.cast(value, common)
     return boolean("contains_element", array, value)
 
@@ -165,10 +165,10 @@ def _indexed(op: str, array: Expression, index: Expression) -> Expression:
 
 
 def _expect(
-    resolver: Resolver, is_right: bool, wanted: str, operand: Expression, name: str
+    resolver: Resolver, is_right: bool, kind: str, operand: Expression, name: str
 ) -> pa.DataType:
     if not is_right:
-        resolver.invalid(f"{name} takes an {wanted}, not {co.spark_name(operand.type)}")
+        resolver.invalid(f"{name} takes an {kind}, not {co.spark_name(operand.type)}")
     return operand.type
 
 

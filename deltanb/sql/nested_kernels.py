@@ -37,10 +37,10 @@ def entry(mapping: pa.Array, key: pa.Array) -> pa.Array:
     """The value of a key; NULL where the map lacks it."""
     hits = np.flatnonzero(_hits(mapping.keys, mapping, key))
     places: Any = np.zeros(len(mapping), np.int64)
-    found: Any = np.zeros(len(mapping), bool)
+    has_key: Any = np.zeros(len(mapping), bool)
     rows = np.searchsorted(_offsets(mapping), hits, side="right") - 1
-    places[rows], found[rows] = hits, True
-    return mapping.items.take(pa.array(places, mask=~found | _nulls(mapping) | _nulls(key)))
+    places[rows], has_key[rows] = hits, True
+    return mapping.items.take(pa.array(places, mask=~has_key | _nulls(mapping) | _nulls(key)))
 
 
 def contains(array: pa.Array, value: pa.Array) -> pa.Array:
@@ -79,21 +79,21 @@ def array_of(*items: pa.Array) -> pa.Array:
 def map_of(*entries: pa.Array) -> pa.Array:
     """One map a row, of keys and values by turns; NULL where :func:`is_no_map`."""
     count, rows = len(entries) // 2, len(entries[0])
-    found = map_type(entries[0].type, entries[1].type)
+    result_type = map_type(entries[0].type, entries[1].type)
     bad = np.asarray(is_no_map(*entries).to_numpy(zero_copy_only=False), bool)
     order = np.arange(rows * count).reshape(count, rows).T[~bad].ravel()
     flat_keys, flat_values = (pa.concat_arrays(list(entries[i::2])).take(pa.array(order)) for i in (0, 1))
     ends = np.concatenate([[0], np.cumsum(np.where(bad, 0, count))])
     offsets = pa.array(ends, pa.int32(), mask=np.append(bad, False))
-    return pa.MapArray.from_arrays(offsets, flat_keys, flat_values).cast(found)
+    return pa.MapArray.from_arrays(offsets, flat_keys, flat_values).cast(result_type)
 
 
 def is_no_map(*entries: pa.Array) -> pa.Array:
     """Whether a key is NULL or there twice."""
     columns = [_keys_of(key) for key in entries[::2]]
-    found = [any(key[0] == 0 for key in row) or len(set(row)) < len(row)
+    flags = [any(key[0] == 0 for key in row) or len(set(row)) < len(row)
              for row in zip(*columns, strict=True)]
-    return pa.array(found, pa.bool_())
+    return pa.array(flags, pa.bool_())
 
 
 def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
@@ -103,9 +103,9 @@ def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
 
 def order(left: pa.Array, right: pa.Array) -> pa.Array:
     """-1, 0 or 1 as the left is less, equal or greater; within, NULL equals NULL and is less than all."""
-    found = [(one > other) - (one < other)
+    signs = [(one > other) - (one < other)
              for one, other in zip(_keys_of(left), _keys_of(right), strict=True)]
-    return pa.array(found, pa.int8(), mask=_nulls(left) | _nulls(right))
+    return pa.array(signs, pa.int8(), mask=_nulls(left) | _nulls(right))
 
 
 # ---------------------------------------------------------------------------- helpers
@@ -137,21 +137,21 @@ def _taken(array: pa.Array, index: pa.Array, places: Any) -> pa.Array:
     return array.values.take(pa.array(np.where(outside, 0, _offsets(array)[:-1] + places), mask=outside))
 
 
-def _hits(inner: pa.Array, nested: pa.Array, wanted: pa.Array) -> Any:
+def _hits(inner: pa.Array, nested: pa.Array, sought: pa.Array) -> Any:
     """For each element, also those outside of the slice, whether it equals what its row wants."""
     offsets = _offsets(nested)
     start, stop = int(offsets[0]), int(offsets[-1])
     rows: Any = np.repeat(np.arange(len(nested)), np.diff(offsets))
-    found: Any = np.zeros(len(inner), bool)
-    one, other = inner.slice(start, stop - start), wanted.take(pa.array(rows, pa.int64()))
+    hits: Any = np.zeros(len(inner), bool)
+    one, other = inner.slice(start, stop - start), sought.take(pa.array(rows, pa.int64()))
     if t.is_nested(one.type):
         same = pc.equal(order(one, other), pa.scalar(0, pa.int8()))
     else:
         same = pc.equal(one, other)
         if t.is_floating(one.type):
             same = pc.or_(same, pc.and_(pc.is_nan(one), pc.is_nan(other)))
-    found[start:stop] = same.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    hits[start:stop] = same.fill_null(False).to_numpy(zero_copy_only=False)
+    return hits
 
 
 def _any(flags: Any, nested: pa.Array) -> Any:
@@ -161,9 +161,9 @@ def _any(flags: Any, nested: pa.Array) -> Any:
     return counts[offsets[1:]] > counts[offsets[:-1]]
 
 
-def _list(nested: pa.Array, inner: pa.Array, found: pa.DataType) -> pa.Array:
+def _list(nested: pa.Array, inner: pa.Array, list_type: pa.DataType) -> pa.Array:
     offsets = pa.array(_offsets(nested).copy(), pa.int32())  # Arrow takes no mask beside a slice
-    return pa.ListArray.from_arrays(offsets, inner, type=found, mask=nested.is_null())
+    return pa.ListArray.from_arrays(offsets, inner, type=list_type, mask=nested.is_null())
 
 
 def _keys_of(array: pa.Array) -> list[Any]:

@@ -84,25 +84,25 @@ def _literal(value: Any) -> str | None:
     (form, inner), = value.items()
     if form not in ("Dyn", "Scalar") or not isinstance(inner, Mapping) or len(inner) != 1:
         return None
-    (kind, found), = inner.items()
+    (kind, constant), = inner.items()
     try:
-        return _sql(kind, found)
+        return _sql(kind, constant)
     except (DeltaError, ArithmeticError, ValueError, TypeError):
         return None
 
 
-def _sql(kind: str, found: Any) -> str | None:
-    match kind, found:
-        case _, int() if kind in _INTEGERS and not isinstance(found, bool):
-            return literal(found)
+def _sql(kind: str, constant: Any) -> str | None:
+    match kind, constant:
+        case _, int() if kind in _INTEGERS and not isinstance(constant, bool):
+            return literal(constant)
         case "Float" | "Float64", int() | float():
-            return literal(float(found))
+            return literal(float(constant))
         case "String", str():
-            return text_literal(found)
+            return text_literal(constant)
         case "Boolean", bool():
-            return literal(found)
+            return literal(constant)
         case "Date", int():
-            return literal((_EPOCH + dt.timedelta(days=found)).date())
+            return literal((_EPOCH + dt.timedelta(days=constant)).date())
         case "Decimal", [int(unscaled), int(), int(scale)]:
             return literal(Decimal(unscaled).scaleb(-scale))
         case "Datetime" | "DatetimeOwned", [int(count), "Microseconds", zone]:

@@ -54,11 +54,11 @@ class Resolver(Operands):
 
     def whole(self, tree: exp.Expression, *, is_condition: bool) -> Expression:
         """The tree's expression, once every node below it was read and every argument accounted for."""
-        found = self.condition(tree) if is_condition else self.value(tree)
+        expression = self.condition(tree) if is_condition else self.value(tree)
         for node in tree.walk():
             if id(node) not in self._read:
                 self.unsupported(node)
-        return found
+        return expression
 
     def read(self, node: exp.Expression) -> Reader:
         """The reader of a node, which has no argument that the reader does not know."""
@@ -75,12 +75,12 @@ class Resolver(Operands):
 
     def condition(self, node: exp.Expression) -> Expression:
         """A node that must be TRUE, FALSE or NULL."""
-        found = self.value(node)
-        if t.is_null(found.type):
+        operand = self.value(node)
+        if t.is_null(operand.type):
             return Literal(None, BOOL)
-        if not t.is_boolean(found.type):
-            self.invalid(f"{sql_of(node)} is {co.spark_name(found.type)}, not a condition")
-        return found
+        if not t.is_boolean(operand.type):
+            self.invalid(f"{sql_of(node)} is {co.spark_name(operand.type)}, not a condition")
+        return operand
 
     def value(self, node: exp.Expression) -> Expression:
         """Any node."""
@@ -93,13 +93,13 @@ class Resolver(Operands):
 
     def common(self, items: Sequence[Expression], node: exp.Expression) -> list[Expression]:
         """All items in one type."""
-        found: pa.DataType = pa.null()
+        common: pa.DataType = pa.null()
         for item in items:
-            joined = co.common_type(found, item.type)
+            joined = co.common_type(common, item.type)
             if joined is None:
                 self.invalid(f"the types in {sql_of(node)} do not fit together")
-            found = joined
-        return [self.cast(item, found) for item in items]
+            common = joined
+        return [self.cast(item, common) for item in items]
 
     def arithmetic(self, node: exp.Binary) -> Expression:
         """``+ - * / % div`` on numbers, in Spark's result types."""
@@ -211,11 +211,11 @@ class Resolver(Operands):
             self.unsupported(node, "LIKE with a pattern that is not a constant")
         if pattern.value is None:
             return Literal(None, BOOL)
-        wanted = pattern.value
+        text = pattern.value
         if isinstance(node, exp.ILike):  # Spark compares in lower case, whatever the escape is
-            operand, wanted = Call("lower", (operand,), STRING), wanted.lower()
-        found = like(operand, self.pattern_parts(wanted, escape, node))
-        return negate(found) if node.args.get("negate") else found
+            operand, text = Call("lower", (operand,), STRING), text.lower()
+        matches = like(operand, self.pattern_parts(text, escape, node))
+        return negate(matches) if node.args.get("negate") else matches
 
     def pattern_parts(self, pattern: str, escape: str, node: exp.Expression) -> list[str]:
         """Characters as they are; the wildcards with a NUL before them."""
@@ -264,10 +264,10 @@ class Resolver(Operands):
         place = "" if start is None else f" at position {start + 1}"
         names = [part.name for part in parts]
         depth = _struct_depth(self.schema, names)
-        found: Expression = resolve_column(self.sql, self.schema, names[:depth], place)
+        expression: Expression = resolve_column(self.sql, self.schema, names[:depth], place)
         for name in names[depth:]:
-            found = nested.field(self, found, name, node)
-        return found
+            expression = nested.field(self, expression, name, node)
+        return expression
 
     def literal(self, node: exp.Literal) -> Expression:
         """A text or a number in Spark's literal types."""

@@ -91,15 +91,15 @@ def inspect(
     tree = syntax(sql)
     try:
         _of_one_row(sql, tree, functions)
-        found = Resolver(sql, schema).whole(tree, is_condition=False)
+        expression = Resolver(sql, schema).whole(tree, is_condition=False)
     except UnsupportedPredicate:
         return Inspected(frozenset(_columns(sql, tree, schema)), _type_of(sql, tree))
     except RecursionError:
         raise too_deep(sql) from None
     from deltanb.sql import expressions as ex
 
-    read = frozenset(node.path for node in ex.walk(found) if isinstance(node, ex.Column))
-    return Inspected(read, found.type)
+    read = frozenset(node.path for node in ex.walk(expression) if isinstance(node, ex.Column))
+    return Inspected(read, expression.type)
 
 
 def refuse_changing(sql: str) -> None:

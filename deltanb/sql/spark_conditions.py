@@ -65,10 +65,10 @@ def read(text: str, columns: Sequence[str] = ()) -> str:
     "((a > 1) AND (NOT (b IN ('x', 'it\\\\'s'))))"
     """
     reader = _Reader(text, columns)
-    found = reader.node()
+    sql = reader.node()
     if reader.at != len(text):
         reader.refuse()
-    return found
+    return sql
 
 
 class _Reader:
@@ -98,8 +98,8 @@ class _Reader:
             if re.match(rf"{word}(?=[,)]|$| AS )", self.text[self.at:]) and not self.clashing:
                 self.at += len(word)
                 return sql
-        if (found := self._take(_NAME)) is not None and self._is_column(found[0]):
-            parts = re.findall(_PART, found[0])
+        if (column := self._take(_NAME)) is not None and self._is_column(column[0]):
+            parts = re.findall(_PART, column[0])
             return ".".join(part if part.startswith("`") else name_of(part) for part in parts)
         return self.refuse()
 
@@ -132,10 +132,10 @@ class _Reader:
         return _refuse(self.text, f"the function {name}")
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def _takes(self, text: str) -> bool:
         if not self.text.startswith(text, self.at):

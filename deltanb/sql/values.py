@@ -69,17 +69,17 @@ class Value:
             return pa.repeat(co.arrow_scalar(self.expression.value, self.target), rows.num_rows)
         raw, stored = self.compiled
         try:
-            found = project(rows, {"raw": raw, "stored": stored})
+            columns = project(rows, {"raw": raw, "stored": stored})
         except pa.ArrowInvalid as error:
             raise SchemaMismatch(
                 f"{self.sql!r} for column {column!r} cannot be computed: {error}; nothing was written. "
                 "Compute in a wider type, such as CAST(… AS DECIMAL(38,0))",
                 differences=[f"~ {column}: {error}"], column=column) from None
-        lost = pc.and_(pc.is_null(found["stored"]), pc.is_valid(found["raw"]))
+        lost = pc.and_(pc.is_null(columns["stored"]), pc.is_valid(columns["raw"]))
         if pc.any(lost).as_py():
-            value = found["raw"][pc.index(lost, True).as_py()].as_py()
+            value = columns["raw"][pc.index(lost, True).as_py()].as_py()
             raise does_not_fit(column, value, co.spark_name(self.target), self.sql)
-        return pa.concat_arrays(found["stored"].chunks) if found["stored"].num_chunks else \
+        return pa.concat_arrays(columns["stored"].chunks) if columns["stored"].num_chunks else \
             pa.nulls(0, self.target)
 
 
@@ -103,17 +103,17 @@ def project(rows: pa.Table, columns: dict[str, pc.Expression]) -> pa.Table:
     return plan.to_table(use_threads=False)
 
 
-def assignable(found: pa.DataType, target: pa.DataType) -> bool:
+def assignable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether Spark's ANSI store assignment lets a value of one type into a column of another."""
-    if found == target or t.is_null(found):
+    if source == target or t.is_null(source):
         return True
-    if t.is_nested(found) or t.is_nested(target):
+    if t.is_nested(source) or t.is_nested(target):
         return False
     if co.is_number(target):
-        return co.is_number(found)
+        return co.is_number(source)
     if t.is_temporal(target):
-        return bool(t.is_temporal(found))
-    return co.is_text(target) and not t.is_binary(found)
+        return bool(t.is_temporal(source))
+    return co.is_text(target) and not t.is_binary(source)
 
 
 def strict(expression: ex.Expression) -> ex.Expression:
@@ -142,17 +142,17 @@ def strict(expression: ex.Expression) -> ex.Expression:
     return ex.Call(op, args, expression.type, expression.extra)
 
 
-def _is_total(found: pa.DataType, target: pa.DataType) -> bool:
+def _is_total(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast gives every value that is not NULL one of the target's."""
-    if not (co.is_number(found) and co.is_number(target)):
-        return not co.is_text(found) or co.is_text(target) or bool(t.is_binary(target))
+    if not (co.is_number(source) and co.is_number(target)):
+        return not co.is_text(source) or co.is_text(target) or bool(t.is_binary(target))
     if t.is_floating(target):
         return True
-    if t.is_floating(found):
+    if t.is_floating(source):
         return False
     if t.is_integer(target):
-        return bool(t.is_integer(found)) and co.INTEGER_BOUNDS[found] <= co.INTEGER_BOUNDS[target]
-    exact = co.as_decimal(found)
+        return bool(t.is_integer(source)) and co.INTEGER_BOUNDS[source] <= co.INTEGER_BOUNDS[target]
+    exact = co.as_decimal(source)
     return (exact.scale <= target.scale
             and exact.precision - exact.scale <= target.precision - target.scale)
 
