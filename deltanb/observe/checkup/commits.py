@@ -60,6 +60,8 @@ class Record:
     metrics: Mapping[str, int]
     added_bytes: int | None
     """Bytes of the files that it adds, by its metrics or its actions; None where neither was read."""
+    time: int = 0
+    """When it was committed, in ms since 1970: by its file, or by itself where that is later."""
     change_files: tuple[str, ...] = ()
     """The change data files that it names."""
 
@@ -154,9 +156,9 @@ def read(log: LogReader, newest: int | None = None) -> Records:
     """
     last = log.commits.newest() if newest is None else newest
     result = Records(first=max(0, last - MAX_COMMITS + 1))
-    listed = {version: status.name for version, status in log.commits.listed(result.first) if version <= last}
+    listed = {version: status for version, status in log.commits.listed(result.first) if version <= last}
     result.first = min(listed, default=result.first)
-    names = dict(sorted(listed.items(), reverse=True))
+    names = {version: listed[version].name for version in sorted(listed, reverse=True)}
     holes = set(range(result.first, last + 1)) - names.keys()
     spots = _Spots()
     with progress("check: commits", len(names)) as seen:
@@ -164,7 +166,7 @@ def read(log: LogReader, newest: int | None = None) -> Records:
             if data is None:
                 holes.add(version)
             else:
-                record = _record(version, name, data, spots)
+                record = _record(version, name, data, listed[version].modification_time, spots)
                 result.records += [] if record is None else [record]
             seen()
     if result.first > 0:
@@ -192,7 +194,7 @@ class _Spots:
                 for kind, versions in self.versions.items()]
 
 
-def _record(version: int, name: str, data: bytes, spots: _Spots) -> Record | None:
+def _record(version: int, name: str, data: bytes, modified: int, spots: _Spots) -> Record | None:
     try:
         lines = decode_actions(data) if len(data) <= MAX_PARSED else []
         info = CommitInfo.from_value(commit_info_of(data, version))
@@ -211,7 +213,9 @@ def _record(version: int, name: str, data: bytes, spots: _Spots) -> Record | Non
     added = next((metrics[name] for name in _ADDED_BYTES if name in metrics), None)
     if added is None and lines:
         added = sum(line.add.size or 0 for line in lines if line.add is not None)
-    record = Record(version, operation, parameters_of(info), metrics, added, change_files)
+    stamp = info.in_commit_timestamp
+    time = max(modified, stamp) if isinstance(stamp, int) else modified
+    record = Record(version, operation, parameters_of(info), metrics, added, time, change_files)
     if operation in ("DELETE", "UPDATE", "MERGE") and record.rows_changed is None:
         spots.note("metrics-missing", [version])
     return record

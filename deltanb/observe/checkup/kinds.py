@@ -226,6 +226,7 @@ BLIND_SPOTS = {
     "history": "earlier commits were not looked at",
     "condition": "these conditions are not understood, or only with their sources: their columns were taken "
                  "by name",
+    "columns": "conditions are on more columns than are looked at: those of the fewest commits were left out",
     "optimized-version": "the version of the last OPTIMIZE cannot be read any more: its depth is estimated",
     "listing": "the store was not listed, or not to its end: of what is there, the rest was not looked at",
     "property": "a table property is no value of its kind: the default was taken",

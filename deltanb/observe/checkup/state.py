@@ -16,7 +16,7 @@ from deltanb.commands.define.clustering import logical_columns
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.observe.checkup import kinds
-from deltanb.observe.checkup.commits import Conditions, Records, ordered_by
+from deltanb.observe.checkup.commits import MAX_SHOWN, Conditions, Records, ordered_by
 from deltanb.observe.checkup.live_files import LiveFiles, Path, leaves, readable_schema
 from deltanb.observe.checkup.report import BlindSpot
 from deltanb.options import options
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from deltanb.schema.types import StructType
     from deltanb.store.base import FileStatus
 
+MAX_COLUMNS = 32
+"""Columns of conditions whose statistics are read, those of most commits: as many as writers describe."""
 TUNED = "delta.tuneFileSizesForRewrites"
 MAX_ORDERED = 4
 """Columns to order by that are advised: the most that clustering takes."""
@@ -109,7 +111,11 @@ class TableState:
         """The columns of the history's conditions that can have bounds, those of most commits first."""
         known = self._known([path for path, _ in self.conditions.commits.most_common()])
         partitions = {name.lower() for name in self.snapshot.partition_columns}
-        return [path for path in known if path[0].lower() not in partitions]
+        columns = [path for path in known if path[0].lower() not in partitions]
+        if len(columns) > MAX_COLUMNS:
+            left_out = ", ".join(map(".".join, columns[MAX_COLUMNS:][:MAX_SHOWN]))
+            self.blind_spots.append(kinds.blind_spot("columns", (), left_out))
+        return columns[:MAX_COLUMNS]
 
     @property
     def worth_ordering_by(self) -> list[Path]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 100_000
 """Files that are listed of a bucket unless all are asked for: a hundred requests, one after the other."""
+_NOT_PLAIN = r"%|^[/.]|//|/\.|/$|:/"
+"""Paths that are no names as they are: encoded, absolute, or not normal (``store/paths``)."""
 AT_ONCE = 10_000
 """Files of a listing that are compared at a time."""
 
@@ -118,12 +120,14 @@ class _Names:
         self.inside = Inside(snapshot.log.store)
         self._live = snapshot.select_files(["path", "deletion_vector"])
         paths = self._live["path"]
-        self._is_plain = pc.invert(pc.match_substring_regex(paths, r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:|\\."))
+        self._is_plain = pc.invert(pc.match_substring_regex(paths, _NOT_PLAIN))
         self._plain = pa.chunked_array(paths.filter(self._is_plain).chunks, pa.string()).combine_chunks()
         self._tombstones = snapshot.tombstones
-        self._changes = {key for record in state.records.records for path in record.change_files
-                         for key in self.inside.keys_of(path)}
-        self._knows_changes = state.records.first == 0
+        self._changes = {key: record.time > cutoff for record in state.records.records
+                         for path in record.change_files for key in self.inside.keys_of(path)}
+        """Of change files that commits name: whether a retained version needs them."""
+        oldest = min((record.time for record in state.records.records), default=0)
+        self._knows_changes = state.records.first == 0 or oldest <= cutoff
         self._keys: tuple[set[str], set[str], set[str]] | None = None
 
     def not_plainly_live(self, statuses: list[FileStatus]) -> list[FileStatus]:
@@ -139,14 +143,14 @@ class _Names:
             self._keys = self._all_keys()
         needed, expired, recent = self._keys
         key = self.inside.key(status.name)
-        if key in needed or key in recent or key in self._changes:
+        if key in needed or key in recent or self._changes.get(key):
             return ""
         if key in expired:
             return "removed"
         is_change = status.name.startswith(f"{CHANGE_FOLDER}/")
         if status.modification_time > self.cutoff or (is_change and not self._knows_changes):
             return ""
-        return "unnamed"
+        return "removed" if key in self._changes else "unnamed"
 
     def _all_keys(self) -> tuple[set[str], set[str], set[str]]:
         """What is live but by other names and by vectors, what was removed past the retention, and since."""

@@ -165,6 +165,13 @@ def test_an_optimize_whose_version_is_gone(broken: Broken) -> None:
     assert spot(report, "history")
 
 
+def test_conditions_on_very_many_columns(broken: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deltanb.observe.checkup.state.MAX_COLUMNS", 1)
+    for predicate in ("[\"id = 1\"]", "[\"p = 'a' AND id = 1\"]"):
+        broken.append(operation="DELETE", operationParameters={"predicate": predicate})
+    assert spot(checkup(broken.path), "columns").missing == "p"
+
+
 def test_the_listing_is_left_out_where_it_is_not_asked_for(broken: Broken) -> None:
     assert spot(checkup(broken.path, list_files=False), "listing").missing == ""
 
