@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -447,14 +447,16 @@ def _modified(log: LogReader, version: int) -> int:
     return status.modification_time if status is not None else -1
 
 
-def commit_times(log: LogReader, first: int, last: int) -> dict[int, int]:
-    """Commit times (epoch ms) of the versions from ``first`` to ``last`` that are in the log.
+def commit_times(
+    log: LogReader, first: int, last: int, only: Collection[int] | None = None
+) -> dict[int, int]:
+    """Commit times (epoch ms) of the versions from ``first`` to ``last``, or some, that are in the log.
 
     Raises:
         TableNotFound: there is no table.
     """
     switched_on = _enablement(_existing(log))
-    times = {v: at for v, at in _file_times(log).items() if first <= v <= last}
+    times = {v: at for v, at in _file_times(log).items() if first <= v <= last and v in (only or (v,))}
     for version in times:
         if switched_on is not None and version >= switched_on[0]:
             times[version] = _in_commit(_read_info(log, version), times[version])

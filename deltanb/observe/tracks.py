@@ -266,13 +266,22 @@ def predicate_of(parameters: Any) -> str:
     >>> predicate_of({"predicate": "[]"}), predicate_of(None)
     ('', '')
     """
+    return _condition(conditions_of(parameters))
+
+
+def conditions_of(parameters: Any) -> list[str]:
+    """The parts of the condition in an operation's parameters, whole, without the ids of Spark's columns.
+
+    >>> conditions_of({"predicate": '["(month#12 = 6)"]'}), conditions_of({})
+    (['(month = 6)'], [])
+    """
     predicate = units.parsed(parameters.get("predicate")) if isinstance(parameters, Mapping) else None
     texts = predicate if isinstance(predicate, list) else [predicate]
-    return _condition(str(text) for text in texts if text not in (None, "", True))
+    return [_SPARK_ID.sub("", str(text)) for text in texts if text not in (None, "", True)]
 
 
 def _condition(texts: Iterable[str]) -> str:
-    parts = [_unbracketed(_SPARK_ID.sub("", text)) for text in texts]
+    parts = [_unbracketed(text) for text in texts]
     return units.fit(units.clean(" AND ".join(parts)), MAX_PREDICATE)
 
 

@@ -352,9 +352,9 @@ class CatalogPlaces(Places):
         high = newest if end is None else self._seq(end)
         _check_order(low, high)
         self.ids = self._ids()
-        wanted = set(self.ids.values())
+        moved = set(self.ids.values())
         known = [entry for entry in entries if entry.seq <= high
-                 and (self.tables is None or not wanted.isdisjoint(entry.changes))]
+                 and (self.tables is None or not moved.isdisjoint(entry.changes))]
         self.entries = self._from_all_exist(known)
         before = [number for number, entry in enumerate(self.entries) if entry.seq <= low]
         self.entries = self.entries[before[-1] if before else 0:]

@@ -133,14 +133,14 @@ class Blame(Displayable):
 
     def _columns_of(self, versions: np.ndarray) -> dict[str, pa.Array]:
         known, places = np.unique(versions, return_inverse=True)
-        said: dict[str, list[Any]] = {name: [] for name in FIELDS}
+        values_of: dict[str, list[Any]] = {name: [] for name in FIELDS}
         for version in known.tolist():
             one = self._commits.get(version, Blamed(version, None, None, None))
             micros = None if one.timestamp is None else one.timestamp * 1000
             values = (None if version == UNKNOWN else version, one.operation, one.writer, micros)
             for name, value in zip(FIELDS, values, strict=True):
-                said[name].append(value)
-        return {name: pa.array(said[name], kind).take(pa.array(places)) for name, kind in FIELDS.items()}
+                values_of[name].append(value)
+        return {name: pa.array(values_of[name], kind).take(pa.array(places)) for name, kind in FIELDS.items()}
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """:meth:`to_arrow` as a pandas DataFrame; options are those of Arrow's ``to_pandas``."""
@@ -195,10 +195,10 @@ def _check_names(snapshot: Snapshot, names: Sequence[str]) -> None:
 def _files(snapshot: Snapshot, predicate: Any) -> Iterator[AddFile]:
     from deltanb.actions import AddFile, DeletionVector
 
-    wanted = ("path", "partition_values", "size", "deletion_vector", "base_row_id",
+    needed = ("path", "partition_values", "size", "deletion_vector", "base_row_id",
               "default_row_commit_version")
     predicates = () if predicate is None else (predicate,)
-    for row in snapshot.files_for_scan(*predicates, columns=wanted).to_pylist():
+    for row in snapshot.files_for_scan(*predicates, columns=needed).to_pylist():
         vector = row.pop("deletion_vector")
         yield AddFile(**{**row, "partition_values": dict(row["partition_values"] or ())},
                       modification_time=0, data_change=True,
@@ -218,7 +218,7 @@ def _blamed(commits: Commits, answers: Answers) -> Iterator[tuple[int, Blamed]]:
     versions = {int(v) for each in (answers.rows, *answers.columns.values()) for v in np.unique(each)}
     versions.discard(UNKNOWN)
     try:
-        times = history.commit_times(commits.log, min(versions), max(versions)) if versions else {}
+        times = history.commit_times(commits.log, min(versions), max(versions), versions) if versions else {}
     except (DeltaError, OSError):
         times = {}
     for version in versions:

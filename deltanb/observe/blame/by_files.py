@@ -86,6 +86,7 @@ class Walk:
         version = self.snapshot.version
         earliest = min(self.commits.log.commits.names(), default=0)
         while version >= earliest and self.by_file:
+            self.commits.read_before(version)
             commit = self.commits.at(version)
             if commit is None:
                 self._hole(version)

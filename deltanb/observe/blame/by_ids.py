@@ -72,17 +72,17 @@ class _Columns:
                 waiting[here] = False
                 continue
             old, places, old_versions = before
-            fresh, kept = here[places < 0], here[places >= 0]
+            fresh, older = here[places < 0], here[places >= 0]
             self.answers.changed(rows[fresh], version)
             waiting[fresh] = False
-            found = places[places >= 0]
+            before_them = places[places >= 0]
             for name in self.names:
-                differs = changed_values(old.take(found), values.take(kept), name)
-                self.answers.changed(rows[kept[differs]], version, [name])
-            values = _with(values, kept, old.take(found))
-            versions[kept] = old_versions[found]
-            is_open = self.answers.is_open(rows[kept])
-            waiting[kept] = is_open & (versions[kept] >= 0) & (versions[kept] < version)
+                differs = changed_values(old.take(before_them), values.take(older), name)
+                self.answers.changed(rows[older[differs]], version, [name])
+            values = _with(values, older, old.take(before_them))
+            versions[older] = old_versions[before_them]
+            is_open = self.answers.is_open(rows[older])
+            waiting[older] = is_open & (versions[older] >= 0) & (versions[older] < version)
 
     def _before(
         self, version: int, ids: np.ndarray, rows: np.ndarray

@@ -6,16 +6,18 @@ What it does not know: rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Action, AddCDCFile, AddFile, CommitInfo, RemoveFile, decode_path
 from deltanb.errors import DeltaError
-from deltanb.log.history import HistoryEntry, whole_number
+from deltanb.log.commits import commit_name
+from deltanb.log.lines import parse_commit
 from deltanb.log.replay import canonical_path
-from deltanb.observe.tracks import predicate_of
+from deltanb.observe.tracks import conditions_of
+from deltanb.store.base import is_remote
 from deltanb.text import formatting as units
 from deltanb.transaction.operations import BACKFILL, PRESERVED, REPLACE_TABLE
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
 
+AHEAD = 64  # commits of a bucket that are read at a time: a walk mostly needs some hundred, or few
 REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "CONVERT"}
 """Operations of which every row that a version has behind them was written by them."""
 
@@ -77,23 +80,17 @@ class Commit:
         return bool(files) and all(file.data_change is False for file in files)
 
     @property
-    def restored(self) -> int | None:
-        """The version whose files are the table's again, of a RESTORE that names it."""
-        return whole_number(self.parameters.get("version")) if self.operation == "RESTORE" else None
-
-    @property
     def replaces_all(self) -> bool:
         """Whether all rows behind it are its own."""
         is_overwrite = self.operation == "WRITE" and str(self.parameters.get("mode")).lower() == "overwrite"
-        return self.operation in REPLACES_ALL or (is_overwrite and not predicate_of(self.parameters))
+        return self.operation in REPLACES_ALL or (is_overwrite and not conditions_of(self.parameters))
 
     @property
     def condition(self) -> str | None:
         """SQL for the rows that it wrote or deleted, of those that were there: all others are copies.
         ``TRUE`` for all; None where the operation does not say."""
         if self.operation in ("UPDATE", "DELETE") or (self.operation == "WRITE" and self.removed):
-            text = _whole_predicate(self.parameters)
-            return "TRUE" if text == "" else text
+            return " AND ".join(f"({part})" for part in conditions_of(self.parameters)) or "TRUE"
         return None
 
     @property
@@ -105,16 +102,6 @@ class Commit:
         return not self.removed or self.replaces_all or str(tags.get(PRESERVED)).lower() == "true"
 
 
-def _whole_predicate(parameters: Mapping[str, Any]) -> str | None:
-    """The condition as SQL, uncut; empty for none."""
-    from deltanb.observe.recorded import _SPARK_ID
-
-    value = units.parsed(parameters.get("predicate"))
-    texts = value if isinstance(value, list) else [value]
-    parts = [_SPARK_ID.sub("", str(text)) for text in texts if text not in (None, "", True)]
-    return " AND ".join(f"({part})" for part in parts)
-
-
 class Commits:
     """The commits of a log, each read once."""
 
@@ -122,19 +109,32 @@ class Commits:
         self.log = log
         self._known: dict[int, Commit | None] = {}
         self._snapshots: dict[int, Snapshot] = {}
-        self._entries: dict[int, HistoryEntry] = {}
         self.unreadable: dict[int, str] = {}
         """Commits that are gone or damaged, and why."""
 
     def at(self, version: int) -> Commit | None:
         """A commit; None if it is gone or damaged."""
         if version not in self._known:
-            try:
-                self._known[version] = Commit(version, tuple(self.log.read_commit(version)))
-            except (DeltaError, OSError) as error:
-                self._known[version] = None
-                self.unreadable[version] = units.clean(str(error).split("\n", 1)[0])
+            self._know(version, lambda: self.log.read_commit(version))
         return self._known[version]
+
+    def read_before(self, version: int) -> None:
+        """Read a commit and some before it at a time, where each would wait for a network."""
+        if version in self._known or not is_remote(self.log.store):
+            return
+        numbers = [number for number in range(version, max(-1, version - AHEAD), -1)
+                   if number not in self._known]
+        names = {number: commit_name(number) for number in numbers}
+        for (number, name), data in zip(names.items(), self.log.commits.read_many(names), strict=True):
+            if data is not None:
+                self._know(number, partial(parse_commit, data, name, self.log.path))
+
+    def _know(self, version: int, read: Callable[[], Iterable[Action]]) -> None:
+        try:
+            self._known[version] = Commit(version, tuple(read()))
+        except (DeltaError, OSError) as error:
+            self._known[version] = None
+            self.unreadable[version] = units.clean(str(error).split("\n", 1)[0])
 
     def snapshot(self, version: int) -> Snapshot:
         """The table at a version.

@@ -69,10 +69,10 @@ def test_whatever_the_answers_the_ends_of_the_range_are_right(answers: list[bool
 def test_in_order_it_is_the_first_bad_and_every_flip(answers: list[bool | None]) -> None:
     search = Search(len(answers), lambda place: answers[place])
     search.in_order()
-    told = [(place, answer) for place, answer in enumerate(answers) if answer is not None]
-    assert search.bad == next((place for place, answer in told if not answer), None)
+    answered = [(place, answer) for place, answer in enumerate(answers) if answer is not None]
+    assert search.bad == next((place for place, answer in answered if not answer), None)
     expected, before = [], True
-    for place, answer in told:
+    for place, answer in answered:
         if answer is not before:
             expected.append((place, answer))
             before = answer

@@ -44,20 +44,20 @@ def test_rows_come_with_the_version_operation_writer_and_time_of_their_commit(
     with set_options(user_name="ben"):
         table.update({"n": "21"}, where="id = 2")
     blame = table.blame()
-    found = blame.to_arrow()
-    assert found.column_names == ["id", "n", "_version", "_operation", "_writer", "_timestamp"]
-    assert [found.schema.field(f"_{name}").type for name in FIELDS] == list(FIELDS.values())
-    assert sorted(found.select(["id", "n", "_version", "_operation", "_writer"]).to_pylist(),
+    rows = blame.to_arrow()
+    assert rows.column_names == ["id", "n", "_version", "_operation", "_writer", "_timestamp"]
+    assert [rows.schema.field(f"_{name}").type for name in FIELDS] == list(FIELDS.values())
+    assert sorted(rows.select(["id", "n", "_version", "_operation", "_writer"]).to_pylist(),
                   key=lambda row: row["id"]) == [
         {"id": 1, "n": 10, "_version": 0, "_operation": "CREATE TABLE AS SELECT", "_writer": "ann"},
         {"id": 2, "n": 21, "_version": 1, "_operation": "UPDATE", "_writer": "ben"},
         {"id": 3, "n": 30, "_version": 0, "_operation": "CREATE TABLE AS SELECT", "_writer": "ann"}]
-    times = {row["_version"]: row["_timestamp"].timestamp() * 1000 for row in found.to_pylist()}
+    times = {row["_version"]: row["_timestamp"].timestamp() * 1000 for row in rows.to_pylist()}
     assert times == {entry.version: pytest.approx(entry.timestamp) for entry in table.history()}
     wrote = [(one.version, one.num_rows, one.writer) for one in blame.commits]
     assert wrote == [(1, 1, "ben"), (0, 2, "ann")]
     assert (blame.version, blame.num_unknown, blame.doubts, len(blame)) == (1, 0, (), 3)
-    assert pa.table(blame).equals(found) and blame.to_pandas().shape == (3, 6)
+    assert pa.table(blame).equals(rows) and blame.to_pandas().shape == (3, 6)
 
 
 @KINDS
