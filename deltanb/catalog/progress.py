@@ -35,7 +35,7 @@ from deltanb.transaction.group import (
     Refused,
     Stage,
 )
-from deltanb.transaction.runs import Run, running
+from deltanb.transaction.runs import WorkRun, running
 from deltanb.transaction.steps import Checked, Failed, Lost, Prepared, ReadWinner, Rebased, Step
 
 __all__ = ["PHASES", "Cell", "GroupAttempt", "GroupCommit", "GroupRow", "after", "begun"]
@@ -116,7 +116,7 @@ class GroupAttempt:
     read_seq: int
     writer: str | None
     reason: str | None
-    run: Run | None = None
+    run: WorkRun | None = None
 
     @classmethod
     def of(cls, grid: GroupCommit, read_seq: int, writer: str | None) -> GroupAttempt:

@@ -103,7 +103,7 @@ class MergeEngine(Protocol):
     def key_values(self) -> list[Any]:
         """For each key of the condition its values in the source, or their bounds; None if not known."""
 
-    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
+    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> JoinedRows:
         """Join the files' rows with the source; ``seen`` may be called after each file that is read."""
 
     def write(
@@ -169,7 +169,7 @@ class FileRows(Protocol):
 
 
 @dataclass
-class Found:
+class JoinedRows:
     """What the join of a merge gave: the files that change, and how many rows each clause takes.
 
     ``several`` is whether a row of the target met more than one of the source. ``counts`` are rows by

@@ -436,7 +436,7 @@ class FileSet:
     def parts(self, columns: Sequence[str] = ()) -> tuple[Part, ...]:
         """The layers with the live files of each; computed at the first call.
 
-        ``wanted`` are columns that will be read next: a checkpoint then reads them in one go.
+        ``columns`` are those that will be read next: a checkpoint then reads them in one go.
         """
         with self._lock:
             if self._parts is None:

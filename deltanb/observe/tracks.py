@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
     from deltanb.transaction.hook_failures import HookFailure
     from deltanb.transaction.journal import Attempt
-    from deltanb.transaction.runs import Run
+    from deltanb.transaction.runs import WorkRun
 
 KINDS = ("append", "rewrite", "delete", "optimize", "schema")
 UNKNOWN_WRITER = "unknown writer"
@@ -100,7 +100,7 @@ class Track:
     reason: str | None = None
     is_counted: bool = True
     predicate: str = ""
-    run: Run | None = None
+    run: WorkRun | None = None
     hook_failures: tuple[HookFailure, ...] = ()
     user: str | None = None
     """Who wrote it, where ``writer`` is the lane of a stream."""

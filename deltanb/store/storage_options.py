@@ -78,7 +78,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 _secrets: dict[str, dict[str, str]] = {}
 _tokens: dict[tuple[str, frozenset[tuple[str, str]]], str] = {}
-_kept_lock = threading.Lock()
+_secrets_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def lend(access: Access) -> str:
 
 def _lent_file(content: str) -> str:
     """A file of this content, the same one for the same, which this user alone can read."""
-    with _kept_lock:
+    with _secrets_lock:
         if content not in _lent:
             folder = tempfile.mkdtemp(prefix="deltanb-lent-")  # which nobody else can look into
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -188,7 +188,7 @@ def borrow(path: str) -> None:
         variables = json.load(file)
     os.environ.update(variables["environment"])
     if variables["token"]:
-        with _kept_lock:
+        with _secrets_lock:
             _secrets.setdefault(variables["token"], variables["secrets"])
 
 
@@ -281,7 +281,7 @@ def _keep(kind: str, hidden: dict[str, str]) -> str:
     """A token for secrets; the same one for the same secrets, drawn at random."""
     if not hidden:
         return ""
-    with _kept_lock:
+    with _secrets_lock:
         token = _tokens.setdefault((kind, frozenset(hidden.items())), secrets.token_hex(8))
         _secrets[token] = hidden
         return token

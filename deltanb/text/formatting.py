@@ -167,7 +167,7 @@ def did_you_mean(
     """What to say of a name that is not there, and the names that are closest to it, best first.
 
     Args:
-        wanted: the name, compared without case; one without dots also with the last part of those that have.
+        unknown: the name, compared without case; one without dots also with the last part of those that have.
         known: all that there are.
         what: these, in a word in the plural.
         least: how like the name they must be, from 0 to 1.

@@ -28,7 +28,7 @@ from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.ids import note_made
 from deltanb.transaction.operations import TAKES_FILES
 from deltanb.transaction.reads import Scan
-from deltanb.transaction.runs import Run, running
+from deltanb.transaction.runs import WorkRun, running
 from deltanb.transaction.steps import Lost
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Attempt:
     prepared: CurrentTransaction | None = None
     is_whole: bool = True
     stats: CommitStats | None = None
-    run: Run | None = None
+    run: WorkRun | None = None
     hook_failures: tuple[HookFailure, ...] = ()
     time: int | None = None
     rule: str | None = None

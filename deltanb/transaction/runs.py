@@ -1,6 +1,6 @@
 """Work that is repeated after a conflict, and the run of it that a commit belongs to.
 
-What lives here: :class:`Run`, and :data:`running`, the current run of this context.
+What lives here: :class:`WorkRun`, and :data:`running`, the current run of this context.
 What it does not know: who repeats work, and why.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["Run", "running"]
+__all__ = ["WorkRun", "running"]
 
 
 @dataclass(frozen=True)
-class Run:
+class WorkRun:
     """One run of some work: ``work`` is the same number for all runs of it in this process, ``number`` counts
     them from 1."""
 
@@ -21,5 +21,5 @@ class Run:
     number: int
 
 
-running: ContextVar[Run | None] = ContextVar("running", default=None)
+running: ContextVar[WorkRun | None] = ContextVar("running", default=None)
 """The run that commits of this context belong to; None where nobody would do them again."""

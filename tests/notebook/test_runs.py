@@ -18,7 +18,7 @@ from deltanb.notebook.drawing.timeline_lanes import Lanes
 from deltanb.observe.timeline import CommitTimeline, Track
 from deltanb.testing import MemoryStore
 from deltanb.transaction.journal import journal_of
-from deltanb.transaction.runs import Run, running
+from deltanb.transaction.runs import WorkRun, running
 from tests.notebook.looks import assert_consistent
 
 HTML = "text/html"
@@ -156,11 +156,11 @@ def test_a_thin_line_leads_from_each_attempt_to_the_next(table: dn.DeltaTable) -
 
 def test_runs_are_tied_in_their_own_lane_alone() -> None:
     tracks = [Track(1, 0, "WRITE", "zoe", "append"),
-              Track(1, 0, "UPDATE", "ada", "rewrite", outcome="failed", run=Run(1, 1)),
-              Track(1, 0, "UPDATE", "ben", "rewrite", outcome="failed", run=Run(2, 1)),
-              Track(2, 1, "UPDATE", "ben", "rewrite", run=Run(2, 2)),
-              Track(3, 1, "UPDATE", "ada", "rewrite", run=Run(1, 2)),
-              Track(4, 3, "MERGE", "ada", "rewrite", run=Run(1, 2))]
+              Track(1, 0, "UPDATE", "ada", "rewrite", outcome="failed", run=WorkRun(1, 1)),
+              Track(1, 0, "UPDATE", "ben", "rewrite", outcome="failed", run=WorkRun(2, 1)),
+              Track(2, 1, "UPDATE", "ben", "rewrite", run=WorkRun(2, 2)),
+              Track(3, 1, "UPDATE", "ada", "rewrite", run=WorkRun(1, 2)),
+              Track(4, 3, "MERGE", "ada", "rewrite", run=WorkRun(1, 2))]
     scene = CommitTimeline(tracks, "t").scene
     found = {(one.writer, other.writer, other.version) for one, other in scene.again}
     assert found == {("ada", "ada", 3), ("ben", "ben", 2)}, "one attempt may hold several commits"

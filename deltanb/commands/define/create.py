@@ -22,7 +22,7 @@ from deltanb.commands.define.place import begun, check_place
 from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
 from deltanb.commands.session import through_session
 from deltanb.engines.arrow import inputs
-from deltanb.engines.arrow.prewritten import Written
+from deltanb.engines.arrow.prewritten import PrewrittenFiles
 from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
 from deltanb.log.file_options import FileOptions
 from deltanb.options import options
@@ -77,9 +77,9 @@ def create(
             'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=log.path)
     schema, data = schema_and_data(data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    metadata = data.target.metadata if isinstance(data, Written) and data.target is not None else \
+    metadata = data.target.metadata if isinstance(data, PrewrittenFiles) and data.target is not None else \
         metadata_of(schema, columns, properties or {}, name, description)
-    is_here = isinstance(data, Written)  # files that are in the folder already, which was looked at before
+    is_here = isinstance(data, PrewrittenFiles)  # in the folder already, which was looked at before
     is_new = txn.read_version < 0 and not is_here
     try:
         if is_new and not allow_files:

@@ -47,7 +47,7 @@ from deltanb.engines.arrow.patched import Changing, Patcher
 from deltanb.engines.arrow.read import SMALL_SCAN_BYTES
 from deltanb.engines.arrow.row_ids import renewed
 from deltanb.engines.arrow.touched import ahead, live_rows
-from deltanb.engines.contract import Found
+from deltanb.engines.contract import JoinedRows
 from deltanb.log.arrays import array_of, numbers
 from deltanb.schema.types import StructType, to_arrow
 from deltanb.sql import predicates
@@ -123,9 +123,9 @@ class ArrowMerge:
         """The files that may hold a key of the source."""
         return files.where(self._reach.of_files(files))
 
-    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
+    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> JoinedRows:
         """Look the files' keys up among those of the source."""
-        matches = Found()
+        matches = JoinedRows()
         keys = SourceKeys([array for key, values in zip(self.on.keys, self._key_values, strict=True)
                            for array in comparable(key, values)], self._able)
         search = Search(self.txn, self.names, self.on, self.clauses, self.conditions, self.source, keys,
@@ -142,7 +142,7 @@ class ArrowMerge:
             give_back()  # what the threads of the search have left, before files are written
         return matches
 
-    def _choose_inserts(self, search: Search, matches: Found) -> None:
+    def _choose_inserts(self, search: Search, matches: JoinedRows) -> None:
         missing = np.flatnonzero(~self.matched)
         chosen = search.chosen(
             NOT_MATCHED, lambda: sided(self.names, source=self.source.take(array_of(missing))), len(missing))
@@ -307,7 +307,7 @@ def _runnable(sql: str, schema: StructType) -> Predicate:
     return predicate
 
 
-def _count(matches: Found, clauses: Any) -> None:
+def _count(matches: JoinedRows, clauses: Any) -> None:
     for place, rows in enumerate(np.bincount(clauses).tolist()):
         if rows:
             matches.counts[place] = matches.counts.get(place, 0) + rows

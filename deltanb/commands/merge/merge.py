@@ -49,7 +49,7 @@ from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.assignments import texts
 from deltanb.engines.arrow.enforce import Enforcer, nullable
 from deltanb.engines.arrow.touched import live_count, rows_of, written_rows
-from deltanb.engines.contract import FileRows, Found, MergeEngine, TouchedFile
+from deltanb.engines.contract import FileRows, JoinedRows, MergeEngine, TouchedFile
 from deltanb.errors import (
     IllegalStateError,
     InvalidArgument,
@@ -438,7 +438,7 @@ class _Merge:
     def _places(self, *actions: str) -> list[int]:
         return [place for place, clause in enumerate(self.clauses) if clause.action in actions]
 
-    def _write(self, work: MergeEngine, matches: Found) -> FileChanges:
+    def _write(self, work: MergeEngine, matches: JoinedRows) -> FileChanges:
         """Write the files, and those of the change data feed from the new files.
 
         Inserted rows are written separately if the table computes values for them: defaults, identity values.
@@ -481,7 +481,7 @@ class _Merge:
         ])
         return changes
 
-    def _count(self, matches: Found, changes: FileChanges) -> None:
+    def _count(self, matches: JoinedRows, changes: FileChanges) -> None:
         """Count inserted rows by the written files if the engine did not count them, and check that the files
         hold the rows that were found.
 

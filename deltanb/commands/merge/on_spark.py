@@ -37,7 +37,7 @@ from deltanb.commands.merge.on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, 
 from deltanb.commands.merge.outcomes import plain_column, type_at
 from deltanb.engines.arrow.enforce import differences, mismatch, nullable, refuse_lacking
 from deltanb.engines.arrow.row_ids import columns_of
-from deltanb.engines.contract import Found
+from deltanb.engines.contract import JoinedRows
 from deltanb.engines.spark.checks import refused
 from deltanb.engines.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
 from deltanb.engines.spark.engine import SPARK
@@ -144,10 +144,10 @@ class SparkMerge:
         bounds = values.agg(F.min("x").alias("low"), F.max("x").alias("high")).toArrow()
         return tuple(bounds.column(side).cast(key.target.type)[0].as_py() for side in ("low", "high"))
 
-    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> Found:
+    def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> JoinedRows:
         """Join the files' rows with the source."""
         kinds = {clause.kind for clause in self.clauses}
-        matches = Found(inserts_are_counted=NOT_MATCHED not in kinds)
+        matches = JoinedRows(inserts_are_counted=NOT_MATCHED not in kinds)
         if kinds == {NOT_MATCHED}:
             self.with_matches = list(files)
         elif len(files):
@@ -155,7 +155,7 @@ class SparkMerge:
                 self._find(files, NOT_MATCHED_BY_SOURCE in kinds, matches)
         return matches
 
-    def _find(self, files: FileScan, by_source: bool, matches: Found) -> None:
+    def _find(self, files: FileScan, by_source: bool, matches: JoinedRows) -> None:
         target, places = self._target(files.table)
         joined = self._joined(target, "left" if by_source else "inner")
         per_row = joined.groupBy(PATH, ROW).agg(

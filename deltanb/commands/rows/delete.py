@@ -17,7 +17,7 @@ from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import (
     FileChanges,
     find,
-    take_out,
+    remove_rows,
 )
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.engines.arrow.touched import known_live_count, rows_of
@@ -120,7 +120,7 @@ def _whole_files(
 def _changed(
     txn: OptimisticTransaction, condition: Condition, touched: list[TouchedFile], engine: Engine
 ) -> FileChanges:
-    changes = take_out(txn, condition, touched, engine)
+    changes = remove_rows(txn, condition, touched, engine)
     if wants_changes(txn) and not all(file.is_whole for file in touched):
         changes.changes = write_changes(txn, [("delete", rows_of(txn, touched, "touched"))])
     return changes

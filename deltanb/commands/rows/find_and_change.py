@@ -105,7 +105,7 @@ def find(
 
 # --- rows that go ---------------------------------------------------------------------------------
 
-def take_out(
+def remove_rows(
     txn: OptimisticTransaction, condition: Condition, touched: Sequence[TouchedFile], engine: Engine
 ) -> FileChanges:
     """The touched rows leave their files: by deletion vectors, or the others are written again."""

@@ -35,7 +35,7 @@ from deltanb.commands.rows.write import (
 )
 from deltanb.engines.arrow.constraints import Check, Within
 from deltanb.engines.arrow.inputs import Source
-from deltanb.engines.arrow.prewritten import Target, Written
+from deltanb.engines.arrow.prewritten import PrewrittenFiles, Target
 from deltanb.engines.arrow.write import TableWriter, delete_files
 from deltanb.errors import (
     CommitOutcomeUnknown,
@@ -196,10 +196,10 @@ def discard(log: DeltaLog, files: Sequence[AddFile]) -> None:
 
 def _or_discarded(
     log: DeltaLog, schema: pa.Schema, target: Target, files: Sequence[AddFile],
-    commit: Callable[[Written], CommandResult],
+    commit: Callable[[PrewrittenFiles], CommandResult],
 ) -> CommandResult:
     """Commit the files; where that surely has not landed they are gone."""
-    written = Written(schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
+    written = PrewrittenFiles(schema, lambda: iter(()), sum(file.num_records or 0 for file in files),
                       target=target, files=tuple(files))
     try:
         return commit(written)
@@ -211,7 +211,7 @@ def _or_discarded(
         raise
 
 
-def _committed(log: DeltaLog, written: Written, options: WriteOptions) -> CommandResult:
+def _committed(log: DeltaLog, written: PrewrittenFiles, options: WriteOptions) -> CommandResult:
     assert written.target is not None
     if written.target.version < 0:
         made = create(log, written, user_metadata=options.user_metadata, application=options.txn)

@@ -25,7 +25,7 @@ from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.constraints import Check, Within
 from deltanb.engines.arrow.enforce import OVERWRITE_SCHEMA
 from deltanb.engines.arrow.generated import refuse_explicit
-from deltanb.engines.arrow.prewritten import Written
+from deltanb.engines.arrow.prewritten import PrewrittenFiles
 from deltanb.engines.arrow.row_ids import preserved
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, SchemaMismatch
 from deltanb.log.file_options import FileOptions
@@ -256,7 +256,7 @@ class WriteOptions:
 
 def _run(log: DeltaLog, data: Any, plan: WriteOptions) -> CommandResult:
     plan = plan.filled(through_session("arrow", data, ("merge_schema", "txn")))
-    at = data.target.version if isinstance(data, Written) and data.target is not None else None
+    at = data.target.version if isinstance(data, PrewrittenFiles) and data.target is not None else None
     txn = begin(log, None, at=at)  # the metadata may change first
     if plan.batch is not None and plan.batch.reads_table:
         txn.read_whole_table()
@@ -328,7 +328,7 @@ def _evolve(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
     if not plan.merge_schema and not plan.overwrite_schema:
         return
     before = txn.metadata
-    if isinstance(data, Written) and data.target is not None:  # whose new columns have their ids already
+    if isinstance(data, PrewrittenFiles) and data.target is not None:  # whose new columns have ids
         if data.target.metadata != before:
             txn.update_metadata(data.target.metadata)
         return
@@ -401,7 +401,7 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
     """Rows of a condition replaced: first those of the table are taken out, then the data written."""
     # Late: they bring both engines' ways to find rows, which other writes do without.
     from deltanb.commands.choose_engine import choose_by_size, named
-    from deltanb.commands.rows.find_and_change import find, take_out
+    from deltanb.commands.rows.find_and_change import find, remove_rows
     from deltanb.engines.arrow.touched import rows_of, written_rows
     from deltanb.sql.predicates import parse_condition
 
@@ -415,9 +415,10 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
         return _Change(_write_rows(txn, data, plan, checks), [file.remove() for file in replaced],
                        rows_deleted=_num_rows(replaced))
     # What was written elsewhere is committed in a process that must not start a session of its own.
-    engine = named("arrow" if isinstance(data, Written) else choose_by_size(txn.log.store, [files.table]))
+    is_written = isinstance(data, PrewrittenFiles)
+    engine = named("arrow" if is_written else choose_by_size(txn.log.store, [files.table]))
     touched = find(txn, files, condition, engine)
-    out = take_out(txn, condition, touched, engine)
+    out = remove_rows(txn, condition, touched, engine)
     added = _write_rows(txn, data, plan, checks)
     change = _Change([*added, *out.written], out.removed, rows_deleted=sum(len(f.rows) for f in touched),
                      rows_copied=out.copied, copied=out.written, vectors=out.vectors)

@@ -87,16 +87,16 @@ def _literal(value: Any, field: StructField, name: str) -> str:
 def perhaps_text(error: InvalidPredicate, sql: str, column: str, data_type: DataType) -> InvalidPredicate:
     """The error of a value that is no SQL, with its column, and with how to write a text or a number.
 
-    >>> said = InvalidPredicate("no column 'UA'", predicate="UA", column="UA")
-    >>> print(perhaps_text(said, "UA", "carrier", PrimitiveType("string")))
+    >>> error = InvalidPredicate("no column 'UA'", predicate="UA", column="UA")
+    >>> print(perhaps_text(error, "UA", "carrier", PrimitiveType("string")))
     the value 'UA' of column 'carrier' is SQL, and there is no column 'UA'; for the text UA write "'UA'"
-    >>> print(perhaps_text(said, "UA", "delay", PrimitiveType("long")))
+    >>> print(perhaps_text(error, "UA", "delay", PrimitiveType("long")))
     the value of column 'delay' is an expression in SQL, and there is no column 'UA'; write a number as 7, \
 a text as "'UA'"
     """
     takes_text = isinstance(data_type, PrimitiveType) and data_type.name.startswith(_FROM_TEXT)
     if not takes_text or not _WORDS.fullmatch(sql) or len(sql) > MAX_TEXT or _NUMBER.fullmatch(sql):
-        return _told(error, sql, column)
+        return _for_column(error, sql, column)
     reason = "cannot be read as such" if "predicate" in error.message else error.message
     if missing := error.data.get("column"):
         hint, close = did_you_mean(missing, error.data.get("suggestions", ()), least=LIKE)
@@ -106,7 +106,7 @@ a text as "'UA'"
                             f"{text_literal(sql)!r}", **error.data)
 
 
-def _told(error: InvalidPredicate, sql: str, column: str) -> InvalidPredicate:
+def _for_column(error: InvalidPredicate, sql: str, column: str) -> InvalidPredicate:
     """The error of an expression, with the column that it is for."""
     message, predicate = error.message, f"the predicate {sql!r}"
     way = f"; write a number as 7, a text as {text_literal('UA')!r}"

@@ -60,7 +60,7 @@ class Place:
 def find_field(
     stored: Sequence[pa.Field], sought: StructField, mode: str, place: Place
 ) -> int | None:
-    """The index of the field that holds ``wanted``, or None where the file has none: it is NULL.
+    """The index of the field that holds ``sought``, or None where the file has none: it is NULL.
 
     By id in mode ``id`` where the field has one; else by physical name, the exact one or the only other in
     another case.
@@ -95,7 +95,7 @@ def find_field(
 def compile_conversion(
     stored: pa.DataType, data_type: DataType, mode: str, place: Place
 ) -> Conversion | None:
-    """How arrays of type ``stored`` become arrays of ``arrow_type(wanted)``; None: they are.
+    """How arrays of type ``stored`` become arrays of ``arrow_type(data_type)``; None: they are.
 
     Raises:
         InvalidTable: the stored type cannot stand for the wanted one.

@@ -390,7 +390,7 @@ def _of_groups(
         count = parquet.metadata.row_group(group).num_rows
         ranges = None
         if scan.condition is not None and _is_paged(scan, parquet, group):
-            ranges = page_bounds.wanted(
+            ranges = page_bounds.rows_to_read(
                 parquet, pages, group, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
                 mode=scan.mode, constants=columns.constants)
             is_judged = ranges is not None or parquet.metadata.num_row_groups > 1

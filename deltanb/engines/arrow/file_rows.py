@@ -100,7 +100,7 @@ class FileRows:
 
     def _hits(self, batches: Batches, first: Columns) -> Iterator[_Hit]:
         for start, batch in batches:
-            places = _kept(self._deleted, self._only, start, batch.num_rows)
+            places = _remaining(self._deleted, self._only, start, batch.num_rows)
             with self._naming():
                 rows = first.convert(_taken(batch, places))
             if self._condition is not None:
@@ -237,7 +237,7 @@ def _filtered(
     return places, pc.filter(rows, holds, memory_pool=pool())
 
 
-def _kept(
+def _remaining(
     deleted: BitMap64 | None, only: BitMap64 | None, start: int, count: int
 ) -> pa.Array | None:
     """Positions within the batch that are wanted and not deleted; None: all of them."""

@@ -101,7 +101,7 @@ class Layout:
                 and self.incoming.equals(incoming, check_metadata=True))
 
 
-_kept: tuple[Layout, ...] = ()  # the last one used first; replaced as a whole, so that threads need no lock
+_recent: tuple[Layout, ...] = ()  # the last one used first; replaced as a whole, so that threads need no lock
 
 
 def layout_of(
@@ -114,15 +114,15 @@ def layout_of(
     Raises:
         As :class:`Layout`.
     """
-    global _kept
+    global _recent
     asked = tuple(checks), tuple(map(tuple, clustering)), tuple(hidden), codec
-    kept = _kept
-    for one in kept:
+    recent = _recent
+    for one in recent:
         if one.fits(metadata, protocol, incoming, asked):
             return one
     layout = Layout(metadata, protocol, incoming, asked)
     if layout.is_fixed:
-        _kept = (layout, *kept[:MOST_KEPT - 1])
+        _recent = (layout, *recent[:MOST_KEPT - 1])
     return layout
 
 

@@ -1,7 +1,7 @@
 """What the headers of pages say of a row group: which of its rows may be wanted.
 
-What lives here: :func:`wanted`, for which the bounds in the headers of pages become the typed columns that
-``log.skipping.prune`` judges, one row for each stretch of rows between two ends of pages.
+What lives here: :func:`rows_to_read`, for which the bounds in the headers of pages become the typed columns
+that ``log.skipping.prune`` judges, one row for each stretch of rows between two ends of pages.
 What it does not know: where pages are, how rows are read, what a predicate says.
 
 Bounds are believed where Arrow believes those of the whole row group. One that is missing, or of a type that
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from deltanb.log.skipping.stats import Stat
     from deltanb.parquet.file import SafeFile
 
-__all__ = ["wanted"]
+__all__ = ["rows_to_read"]
 
 _FORMATS = {(True, 32): "<i", (True, 64): "<q", (False, 32): "<f", (False, 64): "<d"}
 """Of integers and others, by the bits of a value."""
 
 
-def wanted(
+def rows_to_read(
     file: SafeFile,
     pages: Pages,
     group: int,

@@ -91,7 +91,7 @@ class Patcher:
         """What takes the place of a file, in the order of its rows: batches, and row groups as they are.
 
         Args:
-            wanted: the positions of the rows that are written again, with changes or without.
+            live: gives the positions of the rows that are written again, with changes or without.
             changed: of the rows that change.
             decode: as its type says; rows that change are as they will be.
             renew: what becomes of columns of rows that stay in their places.

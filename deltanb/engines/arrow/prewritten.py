@@ -1,7 +1,7 @@
 """Rows that are files already: written for a version to come by whoever was told what it will be.
 
-What lives here: :class:`Written`, which a write takes as it takes rows, and holds against what it would have
-written itself.
+What lives here: :class:`PrewrittenFiles`, which a write takes as it takes rows, and checks against what it
+would have written itself.
 What it does not know: who wrote the files (executors of Spark's do), and commits.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deltanb.actions import AddFile, Metadata, Protocol
     from deltanb.engines.arrow.constraints import Check
 
-__all__ = ["Target", "Written"]
+__all__ = ["Target", "PrewrittenFiles"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Written(Source):
+class PrewrittenFiles(Source):
     """Files in their final place, described; ``schema`` is that of the rows before they were shaped."""
 
     target: Target | None = None

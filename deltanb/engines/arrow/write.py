@@ -29,7 +29,7 @@ from deltanb.engines.arrow.constraints import Check
 from deltanb.engines.arrow.file_writer import Encoded, Encoders, FileWriter
 from deltanb.engines.arrow.generated import Filler, Marks
 from deltanb.engines.arrow.layout import layout_of
-from deltanb.engines.arrow.prewritten import Written
+from deltanb.engines.arrow.prewritten import PrewrittenFiles
 from deltanb.engines.arrow.variants import with_parts
 from deltanb.errors import InvalidArgument, InvalidTable
 from deltanb.log.file_options import FileOptions
@@ -83,7 +83,7 @@ def write_files(
         store: rooted at the table.
         metadata, protocol: the table's, as they will be when the files are committed.
         data: anything :func:`deltanb.engines.arrow.inputs.source` takes; files that are there already are
-            taken as they are (:class:`~deltanb.engines.arrow.prewritten.Written`).
+            taken as they are (:class:`~deltanb.engines.arrow.prewritten.PrewrittenFiles`).
         file_options: how large the files become, and their codec.
         data_change: False for rows that only move, as in a compaction.
         checks: conditions beside the table's own constraints.
@@ -114,7 +114,7 @@ def write_files(
     >>> [(file.partition_values, file.num_records) for file in files]
     [({'p': 'a'}, 1), ({'p': 'b'}, 1)]
     """
-    if isinstance(data, Written):
+    if isinstance(data, PrewrittenFiles):
         return data.for_table(metadata, protocol, checks, data_change, store.root)
     incoming = inputs.source(data)
     if incoming.num_rows == 0 and not incoming.schema.names:  # [] and {} say nothing of columns

@@ -32,7 +32,7 @@ from deltanb.locks.core.manager import LockManager
 from deltanb.locks.core.modes import EXCLUSIVE, IX
 from deltanb.text.formatting import count, duration
 from deltanb.text.safe_text import get_logger, shown
-from deltanb.transaction.runs import Run, running
+from deltanb.transaction.runs import WorkRun, running
 
 if TYPE_CHECKING:
     from deltanb.locks.core.transaction import Transaction
@@ -111,7 +111,7 @@ def retry(
     keeper = _Keeper(_manager() if manager is None else manager) if keep_locks else None
     number, begun = next(_works), clock()
     for attempt in range(1, attempts + 1):
-        run = running.set(Run(number, attempt))
+        run = running.set(WorkRun(number, attempt))
         try:
             return work() if keeper is None else keeper.run(work, attempt > after)
         except (DeltaConcurrentModificationException, DeadlockError) as error:

@@ -37,34 +37,34 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Kept(ABC, Generic[_T]):
+class Reused(ABC, Generic[_T]):
     """What one checkpoint keeps; ``takes`` is asked once for each piece of which every file stands."""
 
     def __init__(self, schema: pa.Schema, least: int) -> None:
         self._schema, self._least = schema, least
         self.num_adds = 0
-        self.kept: list[_T] = []
+        self.places: list[_T] = []
 
     def takes(self, piece: Piece) -> bool:
         """Whether a piece is kept."""
         count = piece.stop - piece.start
         if count < self._least or not self._parquet_schema.equals(piece.part.parquet_schema):
             return False
-        place = self._found(piece)
+        place = self._place_of(piece)
         if place is None:
             return False
-        self.kept.append(place)
+        self.places.append(place)
         self.num_adds += count
         return True
 
     @abstractmethod
-    def _found(self, piece: Piece) -> _T | None:
+    def _place_of(self, piece: Piece) -> _T | None:
         """What is kept of a piece; None where it cannot be."""
 
     def forget(self) -> None:
         """Keep nothing: the checkpoint that it was of turned out to be damaged."""
         self.num_adds = 0
-        self.kept.clear()
+        self.places.clear()
 
     @cached_property
     def _parquet_schema(self) -> Any:
@@ -74,20 +74,20 @@ class Kept(ABC, Generic[_T]):
         return pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
 
 
-class KeptRowGroups(Kept[tuple[RowGroup, Part]]):
+class ReusedRowGroups(Reused[tuple[RowGroup, Part]]):
     """Row groups of a classic checkpoint, and the files that they are in."""
 
-    def _found(self, piece: Piece) -> tuple[RowGroup, Part] | None:
+    def _place_of(self, piece: Piece) -> tuple[RowGroup, Part] | None:
         group = piece.part.row_group(piece.group)
         return None if group is None else (group, piece.part)
 
     def contents(self) -> Iterator[tuple[RowGroup, bytes]]:
         """Each with its bytes, which are read when it is asked for."""
-        for group, part in self.kept:
+        for group, part in self.places:
             yield group, part.content_of(group)
 
 
-class KeptSidecars(Kept[Sidecar]):
+class ReusedSidecars(Reused[Sidecar]):
     """Sidecars that the newest checkpoint in the log links, too.
 
     So none of them is deleted meanwhile: a clean-up keeps what the newest checkpoint links.
@@ -97,7 +97,7 @@ class KeptSidecars(Kept[Sidecar]):
         super().__init__(schema, least)
         self._store = store
 
-    def _found(self, piece: Piece) -> Sidecar | None:
+    def _place_of(self, piece: Piece) -> Sidecar | None:
         part = piece.part
         if piece.stop - piece.start != part.count("add") or part.count("remove"):
             return None
@@ -115,4 +115,4 @@ class KeptSidecars(Kept[Sidecar]):
 
     def are_there(self) -> bool:
         """Whether none of them was deleted meanwhile."""
-        return all(self._store.status(sidecar_name(sidecar.path)) for sidecar in self.kept)
+        return all(self._store.status(sidecar_name(sidecar.path)) for sidecar in self.places)

@@ -36,7 +36,7 @@ from deltanb.log.checkpoint.names import (
     sidecar_path,
     v2_name,
 )
-from deltanb.log.checkpoint.reuse import Kept, KeptRowGroups, KeptSidecars
+from deltanb.log.checkpoint.reuse import Reused, ReusedRowGroups, ReusedSidecars
 from deltanb.log.checkpoint.rows import BATCH
 from deltanb.log.checkpoint.stats import (
     partition_type,
@@ -198,7 +198,7 @@ class _State:
         self._files: Iterator[pa.Table] = iter(())
         self.num_adds = 0
 
-    def written(self, reusable: Kept[Any] | None, write: Callable[[], _T]) -> _T:
+    def written(self, reusable: Reused[Any] | None, write: Callable[[], _T]) -> _T:
         """What ``write`` makes of the pieces that are kept and of all files that are in none of them.
 
         Files are read while it writes. It is called once more, for all that there is, where the checkpoint
@@ -269,7 +269,7 @@ def _options(metadata: Metadata, default: str) -> ParquetOptions:
 
 def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
     types = {**_SMALL, **_types(state.file_schema())}
-    row_groups = KeptRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
+    row_groups = ReusedRowGroups(pa.schema(list(types.items())), ROWS_PER_GROUP // 2)
 
     def write() -> int:
         small, rows = _small_table(state.actions), state.file_rows(ROWS_PER_GROUP)
@@ -288,9 +288,9 @@ def _write_classic(store: LogStore, state: _State) -> LastCheckpoint:
 
 
 def _write_v2(store: LogStore, state: _State, reuses: bool = True) -> LastCheckpoint:
-    reusable = KeptSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
+    reusable = ReusedSidecars(store, state.file_schema(), MAX_SIDECAR_ROWS // 2) if reuses else None
     written = state.written(reusable, lambda: _write_sidecars(store, state))
-    sidecars = [*([] if reusable is None else reusable.kept), *written]
+    sidecars = [*([] if reusable is None else reusable.places), *written]
     in_sidecars = sum(sidecar.size_in_bytes for sidecar in sidecars)
     tags = {
         "sidecarNumActions": str(state.removes.num_rows + state.num_adds),
@@ -350,7 +350,7 @@ def _encoded(
     types: dict[str, pa.DataType],
     pieces: Iterator[pa.Table],
     state: _State,
-    row_groups: KeptRowGroups | None = None,
+    row_groups: ReusedRowGroups | None = None,
 ) -> Iterator[bytes]:
     """A file, as it is made: the pieces as row groups, columns they lack as nulls, behind them those kept."""
     made = _Made()
@@ -370,7 +370,7 @@ def _encoded(
     sink.flush()
     end = b"".join(made.taken())
     tail: Iterable[bytes] = (end,)
-    if row_groups and row_groups.kept:
+    if row_groups and row_groups.places:
         tail = spliced(end, made.tell(), row_groups.contents())
     for content in tail:
         yield_to_commits()

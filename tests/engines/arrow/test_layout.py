@@ -27,7 +27,7 @@ def metadata(**changes: Any) -> Metadata:
 
 @pytest.fixture(autouse=True)
 def none_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "_kept", ())
+    monkeypatch.setattr(layout, "_recent", ())
 
 
 def test_rows_of_the_same_kind_have_the_same_layout() -> None:
