@@ -449,3 +449,22 @@ def test_both_append_at_once_and_nothing_is_lost(delta_spark: DeltaSpark, tmp_pa
         actions = log.read_commit(version)
         assert len([a for a in actions if isinstance(a, AddFile)]) == 1
         assert not [a for a in actions if isinstance(a, RemoveFile)]
+
+
+def test_delta_spark_reads_and_vacuums_past_our_journal(delta_spark: DeltaSpark, tmp_path: Path) -> None:
+    mine = dn.create(tmp_path, {"n": [1], "p": ["a"]}, partition_by="p",
+                     properties={"delta.isolationLevel": "Serializable"})
+    with dn.set_options(journal="beside"):
+        with pytest.raises(dn.errors.ConcurrentAppendException), mine.transaction() as txn:
+            txn.delete("p = 'a'")
+            mine.append({"n": [2], "p": ["a"]})
+        journal = sorted((tmp_path / "_deltanb_journal").iterdir())
+        assert len(journal) == 1
+        assert [row["n"] for row in both(delta_spark, tmp_path)] == [1, 2]
+        delta_spark.sql(f"DELETE FROM {table(tmp_path)} WHERE n = 1")
+        delta_spark.sql(f"VACUUM {table(tmp_path)} RETAIN 0 HOURS",
+                        **{"spark.databricks.delta.retentionDurationCheck.enabled": "false"})
+        assert sorted((tmp_path / "_deltanb_journal").iterdir()) == journal
+        assert not list(tmp_path.glob("p=a/.*.parquet")) and len(list(tmp_path.glob("p=a/*.parquet"))) == 1
+        lost = dn.open(tmp_path).history().conflicts().lost
+        assert [meeting.loser.operation for meeting in lost] == ["DELETE"]
