@@ -187,11 +187,12 @@ class Recorder:
         )
         return Recorded(current, words, is_assumed)
 
-    def supposed(self, info: CommitInfo, read_version: int) -> Recorded:
+    def supposed(self, info: CommitInfo, read_version: int, removes: bool = True) -> Recorded:
         """A transaction that has left no commit, as its commitInfo would have described it.
 
         Its reads are those of :meth:`transaction`; its actions the least that its operation does: removals of
-        the files it read, or metadata. ``is_blind_append`` of the info, where it is a bool, is believed.
+        the files it read, unless nobody asks for them (``removes``), or metadata. ``is_blind_append`` of the
+        info, where it is a bool, is believed.
 
         Raises:
             VersionNotFound: the version it read cannot be read any more.
@@ -211,7 +212,7 @@ class Recorder:
             actions = (snapshot.protocol if operation.name in _UPGRADES else snapshot.metadata,)
         else:
             reads, words, is_assumed = _reads(commit, (), snapshot, None, True)
-        if not commit.is_blind_append and not actions:
+        if removes and not commit.is_blind_append and not actions:
             actions = tuple(_removals(reads, operation.name not in _LAYS_OUT))
         current = CurrentTransaction(
             txn_id="", table=_name(self.log, snapshot), read_version=read_version,

@@ -392,33 +392,41 @@ class _Judge:
             return
         first = max(self.oldest, self.newest - MAX_GUESSED + 1, 1)
         result.read_ahead(first, self.newest)
-        for version in range(self.newest, first - 1, -1):
-            winner = self._commit(version)
-            if winner is None:
-                continue
-            remarks = len(job.remarks)
-            current = self._supposed(version - 1)
-            verdict = self._asked(current, winner, self._named())
-            if verdict is None or verdict.error is None:
-                del job.remarks[remarks:]
-                continue
-            if not result.candidates:
-                result.transaction, result.first, result.num_winners = current, version, 1
-                job.add("read version", version - 1, "inferred", "the version before the newest commit that "
-                        "the rule could have failed at")
-                result.commits[version] = winner
-                self._ended(version, winner, verdict, is_named=False)
-                result.is_certain = False
-                result.winners.append(self._report(version, winner, verdict, ends=True))
-            else:
-                del job.remarks[remarks:]
-            result.candidates.append(version)
+        remarks = list(job.remarks)
+        could = [version for version in range(first, self.newest + 1) if self._could_end(version)]
+        result.candidates = could[::-1]
+        job.remarks = remarks  # what each of them lacks is of no interest
+        if not result.candidates:
+            return
+        version = result.candidates[0]
+        winner = self.recorder.commit(version)
+        result.transaction, result.first, result.num_winners = self._supposed(version - 1), version, 1
+        job.add("read version", version - 1, "inferred",
+                "the version before the newest commit that the rule could have failed at")
+        verdict = self._asked(result.transaction, winner, self._named())
+        result.commits[version] = winner
+        self._ended(version, winner, verdict, is_named=False)
+        result.is_certain = False
+        result.winners.append(self._report(version, winner, verdict, ends=True))
         if len(result.candidates) > 1:
             commits = units.count(len(result.candidates), "commit")
             job.remarks.append(
                 f"{commits} of the last {self.newest - first + 1} could have been the winner, "
                 f"{_versions(result.candidates)}; the newest is taken. The version read or the start of the "
                 "job would tell which")
+
+    def _could_end(self, version: int) -> bool:
+        """Whether the rule fails at a commit, had the job read the version before it."""
+        winner = self._commit(version)
+        if winner is None:
+            return False
+        removes = "delete / delete" in self.job.rules
+        try:
+            recorded = self.recorder.supposed(self.job.commit_info(), version - 1, removes)
+        except (DeltaError, OSError):
+            return False
+        verdict = self._asked(self._with_hints(recorded.current), winner, self._named())
+        return verdict is not None and verdict.error is not None
 
 
 MARKS = {"winner_txn": "txnId", "winner_time": "time", "file": "removal of"}

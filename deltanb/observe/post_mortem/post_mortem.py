@@ -68,7 +68,7 @@ def post_mortem(
     >>> pm.rule, pm.rows_met.answer, pm.rows_met.by
     ('append', 'no', 'statistics')
     >>> [remedy.kind for remedy in pm.would_have_passed if remedy.certainty == "proved"]
-    ['isolation level', 'row-level rules', 'another time']
+    ['isolation level', 'row-level rules', 'another time', 'partitioning']
     """
     log, pinned = _log_of(path_or_table, storage_options)
     job = gather(log, error, read_version, started, predicate, operation, writer)
