@@ -30,10 +30,17 @@ def value(table: Any) -> int:
     return int(table.to_arrow()["n"][0].as_py())
 
 
+@pytest.fixture(scope="module")
+def counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made once") / "counts"
+    counted(path, list(range(20)))
+    return path
+
+
 @pytest.fixture
-def twenty(tmp_path: Path) -> dn.DeltaTable:
+def twenty(counts: Path, tmp_path: Path) -> dn.DeltaTable:
     """Its value is its version."""
-    return counted(tmp_path / "counts", list(range(20)))
+    return dn.open(shutil.copytree(counts, tmp_path / "counts"))
 
 
 @pytest.mark.parametrize("bad", [1, 7, 13, 19])
@@ -173,15 +180,20 @@ def test_a_log_that_was_cleaned_begins_where_it_can_be_read(twenty: dn.DeltaTabl
     assert "the log was cleaned up: v19 is the first version that it still has" in bisection.notes
 
 
-def test_a_damaged_commit_costs_the_versions_that_need_it(twenty: dn.DeltaTable, tmp_path: Path) -> None:
-    """Of a table that cannot be opened, too, for the damage is in no checkpoint."""
-    damaged = shutil.copytree(twenty.path, tmp_path / "damaged")
-    Path(damaged, commit_name(12)).write_bytes(b"{")
+@pytest.mark.parametrize("harm", ["damaged", "missing"])
+def test_a_commit_that_cannot_be_read_costs_the_versions_that_need_it(
+    twenty: dn.DeltaTable, harm: str, tmp_path: Path
+) -> None:
+    """Of a table that cannot be opened, too, for no checkpoint is newer."""
+    harmed = shutil.copytree(twenty.path, tmp_path / "harmed")
+    Path(harmed, commit_name(12)).write_bytes(b"{")
+    if harm == "missing":
+        Path(harmed, commit_name(12)).unlink()
     with pytest.raises(errors.InvalidTable):
-        dn.open(damaged)
-    bisection = dn.bisect(damaged, "n < 7")
-    assert (bisection.first_bad, bisection.last_good, bisection.tables) == (7, 6, ("damaged",))
-    assert any(note.startswith("v12 to v19 cannot tell: the commit of v12 is damaged")
+        dn.open(harmed)
+    bisection = dn.bisect(harmed, "n < 7")
+    assert (bisection.first_bad, bisection.last_good, bisection.tables) == (7, 6, ("harmed",))
+    assert any(note.startswith(f"v12 to v19 cannot tell: the commit of v12 is {harm}")
                for note in bisection.notes)
 
 

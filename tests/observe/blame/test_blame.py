@@ -232,25 +232,29 @@ def test_a_log_that_was_cleaned(kind: str, tmp_path: Path) -> None:
             "the commit of v0 is no longer in the log", "the commit of v1 is no longer in the log"}
 
 
-def test_a_damaged_commit_is_named_and_the_rest_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("harm", ["damaged", "missing"])
+def test_a_commit_that_cannot_be_read_is_named_and_the_rest_answered(harm: str, tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", ROWS)
     table.append({"id": [4], "n": [40]})
     table.append({"id": [5], "n": [50]})
     table.log.checkpoint()
     table.append({"id": [6], "n": [60]})
     Path(table.path, commit_name(1)).write_bytes(b"{")
+    if harm == "missing":
+        Path(table.path, commit_name(1)).unlink()
     blame = dn.open(table.path).blame()
     assert versions(blame) == {1: 0, 2: 0, 3: 0, 4: None, 5: 2, 6: 3}
     assert any("v1 may have written them" in doubt.reason and doubt.num_rows == 4 for doubt in blame.doubts)
 
 
-@pytest.mark.parametrize("info", ["none", "another operation", "text"])
+@pytest.mark.parametrize("info", ["none", "another operation", "text", "unknown action"])
 def test_commits_that_say_little_of_themselves(info: str, tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", ROWS)
     table.update({"n": "21"}, where="id = 2")
     place = Path(table.path, commit_name(1))
     lines = [line for line in place.read_text().splitlines() if "commitInfo" not in line]
     more = {"none": [], "another operation": ['{"commitInfo":{"operation":"POLISH","engineInfo":"duck/1"}}'],
+            "unknown action": ['{"duck":{"nephews":3}}'],
             "text": ['{"commitInfo":{"operation":7,"operationParameters":"all","tags":3}}']}[info]
     place.write_text("\n".join([*more, *lines]))
     blame = rewrite_info(table, 1, lambda line: True).blame(columns="n")
