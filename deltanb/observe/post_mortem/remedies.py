@@ -146,7 +146,7 @@ def _splitting(case: Case) -> Iterator[Remedy]:
     if not rest or not met & read:
         return
     if case.passes(_reading_only(case.current, rest)):
-        names = ", ".join(_named(key) for key in sorted(met, key=str)[:MAX_PARTITIONS])
+        names = ", ".join(_named(case, key) for key in sorted(met, key=str)[:MAX_PARTITIONS])
         columns = ", ".join(case.current.partition_columns)
         yield Remedy(f"Split the job by partition ({columns})", case.certainty,
                      f"{len(rest)} of {units.count(len(read), 'partition')} would have passed; only {names} "
@@ -184,14 +184,20 @@ def _met_partitions(case: Case) -> set[PartitionKey]:
 def _condition_of(case: Case, key: PartitionKey) -> str:
     parts = []
     for physical, value in key:
-        name = next((f.name for f in case.current.schema.fields if f.physical_name == physical), physical)
+        name = _column(case, physical)
         text = str(value).replace("'", "''")
         parts.append(f"{name} IS NULL" if value is None else f"{name} = '{text}'")
     return " AND ".join(parts)
 
 
-def _named(key: PartitionKey) -> str:
-    return "[" + ", ".join(f"{name}={'null' if value is None else value}" for name, value in key) + "]"
+def _named(case: Case, key: PartitionKey) -> str:
+    shown = (f"{_column(case, name)}={'null' if value is None else value}" for name, value in key)
+    return f"[{', '.join(shown)}]"
+
+
+def _column(case: Case, physical: str) -> str:
+    """A column's name where the log has the one in data files."""
+    return next((f.name for f in case.current.schema.fields if f.physical_name == physical), physical)
 
 
 # -- finer rules -----------------------------------------------------------------------------------------
@@ -229,8 +235,8 @@ def _vectors(case: Case) -> Iterator[Remedy]:
     both = operation in CONDITIONAL and case.winner.operation in CONDITIONAL
     if not both or not case.winner.removes or case.judged.rule not in FILE_RULES:
         return
-    if case.met.answer not in ("no", "unknown"):
-        return
+    if case.met.answer not in ("no", "unknown") or case.passes_finer("vectors")[0]:
+        return  # rows met, or they both have vectors already
     enabled = properties.get(case.current.metadata.configuration, "delta.enableDeletionVectors")
     change = "Row-level rules that compare deletion vectors" if enabled else (
         "Set delta.enableDeletionVectors to true, with row-level rules that compare deletion vectors")

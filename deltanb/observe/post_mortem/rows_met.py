@@ -50,9 +50,9 @@ def meet(job: Job, judged: Judgement) -> RowsMet:
         return RowsMet("unknown", note="no rule is known to have failed")
     files = _files(judged, winner)
     if judged.transaction is not None and judged.transaction.isolation == SNAPSHOT_ISOLATION:
-        return RowsMet("not about rows", files=tuple(map(_plain, files[:MAX_FILES])), num_files=len(files),
+        return RowsMet("not about rows", files=_listed(judged, files), num_files=len(files),
                        note="the job changes the layout alone: it asks for files, whatever rows they hold")
-    met = RowsMet("possible", files=tuple(map(_plain, files[:MAX_FILES])), num_files=len(files))
+    met = RowsMet("possible", files=_listed(judged, files), num_files=len(files))
     actions = [action for action in winner.actions if isinstance(action, FileAction)]
     if actions and not any(action.data_change for action in actions):
         return replace(met, answer="no", by="the log", rows=0,
@@ -66,9 +66,14 @@ def _files(judged: Judgement, winner: Winner) -> list[AddFile | RemoveFile]:
     return list(winner.adds) if judged.rule == "append" else list(winner.removes)
 
 
-def _plain(file: AddFile | RemoveFile) -> MetFile:
-    action = "add" if isinstance(file, AddFile) else "remove"
-    return MetFile(file.path, action, dict(file.partition_values or {}))
+def _listed(judged: Judgement, files: Sequence[AddFile | RemoveFile]) -> tuple[MetFile, ...]:
+    """The first files, with their partitions by the names that people know."""
+    fields = () if judged.transaction is None else judged.transaction.schema.fields
+    names = {field.physical_name: field.name for field in fields}
+    return tuple(MetFile(
+        file.path, "add" if isinstance(file, AddFile) else "remove",
+        {names.get(name, name): value for name, value in (file.partition_values or {}).items()},
+    ) for file in files[:MAX_FILES])
 
 
 class _Look:

@@ -11,7 +11,7 @@ from deltanb.engines.arrow.read import read_table
 from deltanb.observe.post_mortem.remedies import CHANGES
 from deltanb.observe.post_mortem.report import PROVED
 from deltanb.testing import MemoryStore
-from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, Failure, fail
+from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, Failure, append, fail
 
 PROVABLE = ("isolation level", "partition predicate", "row-level rules", "partitioning",
             "splitting", "another time")
@@ -136,3 +136,32 @@ def test_vectors_are_proposed_where_both_changed_other_rows_of_one_file() -> Non
     assert change.certainty == "possible"
     assert change.change.startswith("Set delta.enableDeletionVectors to true")
     assert "deletion vectors" not in kinds[same.name]
+
+
+FEATURES = [
+    {"delta.columnMapping.mode": "name"},
+    {"delta.enableDeletionVectors": "true"},
+    {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true",
+     "delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true",
+     "delta.columnMapping.mode": "name", "delta.checkpointPolicy": "v2"},
+]
+CASES = [(append(id=9), "id = 3", "no", "partition predicate"), (append(), "nephews = 0", "no", "splitting"),
+         (append(), "day = 'mon'", "yes", "isolation level"),
+         (lambda t: t.delete("id = 2"), "id = 1", "no", "another time"),
+         (lambda t: t.update({"nephews": "4"}, where="id = 1"), "id = 1", "yes", "another time")]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.parametrize("features", FEATURES, ids=lambda one: "+".join(name[6:] for name in one))
+def test_tables_of_all_features_have_the_same_answers(features: dict[str, str], case: int) -> None:
+    win, condition, answer, kind = CASES[case]
+    table = dn.create(MemoryStore(), DUCKS, partition_by="day", properties=features)
+    ended = dn.race(table, {"ann": win, "ben": lambda t: t.delete(condition)}).outcomes["ben"]
+    pm = dn.post_mortem(table, ended)
+    assert (pm.certainty, pm.rows_met.answer) == ("proved", answer)
+    changes = {one.kind: one for one in pm.would_have_passed if one.certainty == PROVED}
+    assert kind in changes
+    both_have_vectors = "delta.enableDeletionVectors" in features and CASES[case][1:3] == ("id = 1", "no")
+    assert ("vectors" in getattr(changes.get("row-level rules"), "change", "")) is both_have_vectors
+    assert {name for file in pm.rows_met.files for name in file.partition} == {"day"}
+    assert "col-" not in "".join(one.change + one.why for one in pm.would_have_passed)
