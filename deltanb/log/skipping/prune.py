@@ -291,6 +291,7 @@ class _Rewriter:
         self._partitions = partition_columns
         self._counts = counts
         self._exact: dict[int, tuple[Expression, bool]] = {}
+        self._has_values: dict[Column, list[Expression]] = {}
 
     def may(self, node: Expression, no_nan: _Paths) -> Expression:
         """Whether a row may make the node TRUE."""
@@ -427,7 +428,14 @@ class _Rewriter:
 
     def _not_all_null(self, nodes: Iterable[Expression]) -> list[Expression]:
         """That every column among the operands has a value in some row."""
-        nodes = list(nodes)
+        nodes = [node for node in nodes if not isinstance(node, Constant)]
+        if len(nodes) == 1 and isinstance(nodes[0], Column):  # asked by each of thousands of terms
+            if nodes[0] not in self._has_values:
+                self._has_values[nodes[0]] = self._count_values(nodes)
+            return self._has_values[nodes[0]]
+        return self._count_values(nodes)
+
+    def _count_values(self, nodes: Sequence[Expression]) -> list[Expression]:
         known = [ex.negate(boolean("is_null", node)) for node in nodes
                  if _paths(node) and self._is_exact(node) and _runnable(node) is not UNKNOWN]
         if not self._counts:
