@@ -494,6 +494,8 @@ def _more(of: Callable[..., Any], store: LogStore) -> Iterator[tuple[str, Callab
     yield "versions", of(lambda table: str(table.versions()))
     yield "commit", of(lambda table: [str(a) for a in table.log.read_commit(2)])
     yield "count", of(lambda table: table.to_arrow(["id"], "price > 2 OR name IS NULL").num_rows)
+    yield "checkup", of(lambda table: str(table.checkup()))
+    yield "layout", of(lambda table: str(table.layout("id", "id > 3")))
     yield "dry vacuum", of(lambda table: str(table.vacuum(0, check=False, dry_run=True)))
     yield "generate", of(lambda table: table.generate())
     yield "append", of(lambda table: table.append(rows(100)))
