@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.text.display import Displayable, views
+from deltanb.text.safe_text import redacted
 
 if TYPE_CHECKING:
     from deltanb.transaction.conflicts import Check, Conflict
@@ -148,6 +149,7 @@ class PostMortem(Displayable):
     something is, and ``unexplained`` where neither the text nor the log say what ended the job. ``facts`` are
     what is known of the job, each with its source. ``winners`` are in order; those of ``num_winners`` that
     are beyond a bound are left out. ``remarks`` are what could not be read, understood or decided.
+    Credentials are cut out of every text but those of ``conflict``.
     """
 
     table: str
@@ -162,6 +164,11 @@ class PostMortem(Displayable):
     would_have_passed: tuple[Remedy, ...] = ()
     met_before: MetBefore | None = None
     remarks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # a ticket is read by more people than the job's log
+            if one.name != "conflict":
+                object.__setattr__(self, one.name, _without_secrets(getattr(self, one.name)))
 
     @property
     def status(self) -> int:
@@ -197,3 +204,17 @@ class PostMortem(Displayable):
         """
         text: str = views().markdown(self)
         return text
+
+
+def _without_secrets(value: Any) -> Any:
+    """The same value, without the credentials that texts in it have."""
+    if isinstance(value, str):
+        return redacted(value)
+    if isinstance(value, tuple):
+        return tuple(map(_without_secrets, value))
+    if isinstance(value, Mapping):
+        return {_without_secrets(name): _without_secrets(one) for name, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{
+            one.name: _without_secrets(getattr(value, one.name)) for one in fields(value)})
+    return value
