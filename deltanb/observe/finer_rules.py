@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.read import plan, read_data_file, read_table
-from deltanb.errors import DataFileNotFound, DeltaError
+from deltanb.errors import DataFileNotFound, DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.log.replay import Delta, feed_actions
 from deltanb.log.skipping.stats import NUM_RECORDS, Kind, Stat, stats_of
 from deltanb.log.snapshot import EMPTY, Snapshot
@@ -32,7 +32,9 @@ from deltanb.transaction.steps import Winner
 if TYPE_CHECKING:
     from pyroaring import BitMap64
 
+    from deltanb.actions import DeletionVector
     from deltanb.observe.recorded import Recorder
+    from deltanb.store.base import LogStore
 
 MAX_FINDINGS = 20_000  # of rules, that are looked at more closely in a replay: a millisecond each
 MAX_FILES_READ = 200  # data files whose rows are looked at, and vectors that are read, in a replay
@@ -46,6 +48,7 @@ SPANS = "a file has several values of the columns, or no statistics of them"
 REWRITTEN = "the winner rewrote files, of which other partitions would have had a part each"
 GONE = "a file that has to be read is gone or damaged"
 UNREADABLE = "its condition cannot be evaluated on the files"
+READ = "which rows it read beside those that it changed is not recorded"
 
 
 class FinerRules:
@@ -191,7 +194,8 @@ class FinerRules:
         self, current: CurrentTransaction, winner: Winner, files: Sequence[RemoveFile]
     ) -> list[RemoveFile]:
         """The files that both removed."""
-        left = [file for file in files if not self._is_told_apart(current, winner, file.path)]
+        left = [file for file in files
+                if not self._is_told_apart(current, winner, file.path, by_changes=True)]
         if self._columns and left:
             known = self._as_read(current, left)
             if len(left) > FEW or any(
@@ -254,8 +258,11 @@ class FinerRules:
 
     # -- vectors -------------------------------------------------------------------------------------
 
-    def _is_told_apart(self, current: CurrentTransaction, winner: Winner, path: str) -> bool:
-        """Whether both took rows of a file by vectors, and no row in common."""
+    def _is_told_apart(
+        self, current: CurrentTransaction, winner: Winner, path: str, *, by_changes: bool = False
+    ) -> bool:
+        """Whether both took rows of a file by vectors, no row in common, and the transaction read none that
+        the winner took; ``by_changes``: whatever it read."""
         if "vectors" not in self._looks:
             return False
         theirs, ours = _vector_of(winner.actions, path), _vector_of(current.actions, path)
@@ -272,33 +279,61 @@ class FinerRules:
             taken = deletion_vectors.load(store, theirs)
             if before is not None:
                 taken = taken - deletion_vectors.load(store, before)
-            try:
-                return not taken & deletion_vectors.load(store, ours)
-            except DataFileNotFound:  # one that failed has tidied up
-                return not self._reads_any(current, path, before, taken)
+            changed = _loaded(store, ours)
+            if changed is not None and (taken & changed or by_changes):
+                return not taken & changed
+            if changed is not None and _changes_all_it_reads(current):
+                return True
+            if not self._reads_any(current, path, before, taken):
+                return True
+        except (InvalidPredicate, UnsupportedPredicate):
+            self._doubt(UNREADABLE)
+            return False
         except (DeltaError, OSError):
             self._doubt(GONE)
             return False
+        if current.operation.name not in CHANGES_ALL_IT_READS or (
+                by_changes and not _changes_all_it_reads(current)):
+            self._doubt(READ if changed is not None else GONE)
+        return False
 
     def _reads_any(self, current: CurrentTransaction, path: str, before: Any, rows: BitMap64) -> bool:
         """Whether a transaction read any of these rows of a file, by its conditions."""
-        if not current.reads.scans:
-            self._doubt(GONE)
+        if current.reads.whole_table:
             return True
-        file = AddFile(path, self._partition_of(current, path), 0, 0, deletion_vector=before)
+        if not current.reads.scans:
+            self._doubt(READ)
+            return True
+        written = next(a for a in current.actions if isinstance(a, AddFile) and a.path == path)
+        if self._files < 1 or self._bytes < (written.size or 0):
+            self._doubt(BOUND)
+            return True
+        self._files -= 1
+        self._bytes -= written.size or 0
+        file = AddFile(path, dict(written.partition_values or {}), 0, 0, deletion_vector=before)
         table = self._table_of(current, [file])
         for scan in current.reads.scans:
+            if not all(scan.matches([file], current.schema, current.partition_columns)):
+                continue
             where = all_of([parse(text, current.schema) for text in scan.sql])
-            read = read_data_file(plan(table, [], where), file, only=rows)
-            if any(batch.num_rows for batch in read):
-                if current.operation.name not in CHANGES_ALL_IT_READS:
-                    self._doubt(GONE)
+            if any(batch.num_rows for batch in read_data_file(plan(table, [], where), file, only=rows)):
                 return True
         return False
 
-    def _partition_of(self, current: CurrentTransaction, path: str) -> dict[str, str | None]:
-        return next((dict(action.partition_values or {}) for action in current.actions
-                     if isinstance(action, AddFile) and action.path == path), {})
+
+def _loaded(store: LogStore, vector: DeletionVector) -> BitMap64 | None:
+    """The rows of a vector; None if it is gone, as one is that a failed transaction has tidied up."""
+    try:
+        return deletion_vectors.load(store, vector)
+    except DataFileNotFound:
+        return None
+
+
+def _changes_all_it_reads(current: CurrentTransaction) -> bool:
+    """Whether it read no more than the rows that it changed: one statement, and no read beside it."""
+    reads = current.reads
+    return (current.operation.name in CHANGES_ALL_IT_READS and len(reads.scans) == 1
+            and not reads.whole_table)
 
 
 def _vector_of(actions: Iterable[Any], path: str) -> Any:

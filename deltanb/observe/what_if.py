@@ -234,7 +234,8 @@ def replay(
         row_level: ``off``, ``statistics`` (an added file is no conflict if its statistics exclude what was
             read), ``values`` (nor if none of its rows was read, for which files are opened, up to
             :data:`~deltanb.observe.finer_rules.MAX_FILES_READ`), ``vectors`` (nor is a file of which both
-            took different rows by deletion vectors), or ``all``.
+            took different rows by deletion vectors, if the later one read none that the winner took), or
+            ``all``.
         partition_by: columns by which the table would have been partitioned, in place of its own.
 
     Raises:

@@ -9,7 +9,8 @@ from __future__ import annotations
 LOOKS = {
     "statistics": "an added file passes if its statistics exclude every row that was read",
     "values": "an added file passes if none of its rows was read; the file is opened",
-    "vectors": "a file of which both took rows by deletion vectors passes if they are different rows",
+    "vectors": "a file of which both took rows by deletion vectors passes if they are different rows, and "
+    "the later one read none that the winner took; the file is opened where it read more than it took",
 }
 """What may let a commit pass where partitions do not."""
 ROW_LEVELS: dict[str, frozenset[str]] = {

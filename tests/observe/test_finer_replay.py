@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 import deltanb as dn
+from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
 from deltanb.observe import finer_rules, verdicts, what_if
 from deltanb.observe.what_if import Replayed
@@ -82,6 +85,58 @@ def test_vectors_that_take_different_rows_of_a_file_pass(
     days = {row % 5 for row in rows}
     has_both = len(days - {mine}) and len(days - {theirs}) and {mine, theirs} <= days
     assert verdict.passed is bool("vectors" in ROW_LEVELS[level] and has_both and mine != theirs)
+
+
+SKEW = {"read one, deleted the other": ("qty = 2", "qty = 1"), "read all": (None, "qty = 1"),
+        "read it twice": ("qty = 1", "qty = 1"), "read a row that is left": ("qty = 3", "qty = 1")}
+"""What a transaction reads and then deletes by vectors, while another one deletes where qty = 2."""
+
+
+@pytest.mark.parametrize("reads", SKEW)
+@pytest.mark.parametrize("is_tidied_up", [True, False])
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable", "SnapshotIsolation"])
+def test_what_a_transaction_read_counts_and_not_only_the_rows_that_it_took(
+    level: str, is_tidied_up: bool, reads: str
+) -> None:
+    """Two that each read the row which the other deletes can have no order."""
+    where, mine = SKEW[reads]
+    table = table_of([(1, qty) for qty in range(1, 5)], **VECTORS)
+    store = table.log.store
+
+    def skewed(own: DeltaTable) -> None:
+        with own.transaction() as txn:
+            txn.to_arrow(where=where)
+            txn.delete(mine)
+            vectors.update({one.name: store.read(one.name) for one in store.list_all("")
+                            if one.name.endswith(".bin")})
+            own.delete("qty = 2")
+
+    vectors: dict[str, bytes] = {}
+    with pytest.raises(DeltaConcurrentModificationException):
+        skewed(table)
+    for name in vectors if not is_tidied_up else ():
+        store.put(name, vectors[name])
+    meets = reads.split()[-1] in ("other", "all")
+    for row_level in ("vectors", "all"):
+        verdict = lost(table, isolation=level, row_level=row_level).verdicts[0]
+        assert (verdict.passed, verdict.doubts) == (not meets, ())
+        verdict = lost(table, rules=["delete / delete"], row_level=row_level).verdicts[0]
+        assert verdict.passed or (is_tidied_up and verdict.doubts == (finer_rules.GONE,))
+
+
+def test_what_else_a_merge_read_is_a_doubt() -> None:
+    """It asks for all rows and depends on some of them, of which the log does not say which."""
+    table = table_of([(1, qty) for qty in range(1, 5)], **VECTORS)
+    txn, other = table.start_transaction(), table.start_transaction()
+    (file,) = txn.filter_files()
+    stats = json.dumps({**json.loads(file.stats or ""), "tightBounds": False})
+    mine, theirs = (file.replace(deletion_vector=deletion_vectors.inline(BitMap64([row])), stats=stats)
+                    for row in (0, 1))
+    other.commit([file.remove(), theirs], "DELETE")
+    with pytest.raises(DeltaConcurrentModificationException):
+        txn.commit([file.remove(), mine], "MERGE")
+    (verdict,) = lost(table, row_level="vectors").verdicts
+    assert verdict.rule and verdict.doubts == (finer_rules.READ,)
 
 
 @pytest.mark.slow
