@@ -47,10 +47,10 @@ def _sentence(bisection: Any) -> Inline:
     start, end = _short(bisection.start), _short(bisection.end)
     match bisection.verdict:
         case "holds":
-            return f"holds at {_short(good)}, the last that can tell" if good != bisection.end else \
+            return f"holds at {_short(good)}, the last asked that can tell" if good != bisection.end else \
                 f"holds from {start} to {end} as far as it was asked"
         case "broken from the start":
-            return f"does not hold at {_short(bad)}, the first that can tell"
+            return f"does not hold at {_short(bad)}, the first asked that can tell"
         case "in a range":
             return (f"holds last at {_short(good)} and is broken at {_short(bad)}: one of "
                     f"{units.number(len(bisection.candidates))} broke it")

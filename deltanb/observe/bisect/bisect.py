@@ -38,6 +38,7 @@ METHODS = {
 """How places are searched."""
 
 MAX_CANDIDATES = 1_000  # places of a range that are listed; first and last say the rest
+MAX_LISTED = 4  # places of a note that are not in a row
 MAX_REASON = 200  # characters of an error
 _UNREADABLE = (VersionNotFound, DataFileNotFound, InvalidTable)
 
@@ -194,25 +195,32 @@ class _Bisect:
     def _notes(self, has_commit: bool) -> list[str]:
         notes = [*self.places.notes, *self.watch.notes()]
         answered = [number for number, trial in self.trials.items() if trial.holds is not None]
-        before = [number for number in self.trials if answered and number < min(answered)]
-        behind = [number for number in self.trials if answered and number > max(answered)]
+        before = [number for number in sorted(self.trials) if answered and number < min(answered)]
+        behind = [number for number in sorted(self.trials) if answered and number > max(answered)]
         if before:
-            notes.append(f"{self._span(0, max(before))} cannot tell: {self.trials[max(before)].reason}")
+            notes.append(f"{self._list(before)} cannot tell: {self.trials[before[-1]].reason}")
         if behind:
-            notes.append(f"{self._span(min(behind), len(self.places) - 1)} cannot tell: "
-                         f"{self.trials[min(behind)].reason}")
+            notes.append(f"{self._list(behind)} cannot tell: {self.trials[behind[0]].reason}")
         if self.search.is_cut_off:
-            notes.append(f"{MAX_SILENT} in a row could not tell, so the rest of the range was not asked")
-        if self.method == "halves" and self.search.bad is None and len(answered) < len(self.places):
-            asked, total = units.number(len(answered)), units.number(len(self.places))
+            notes.append(f"{MAX_SILENT} in a row could not tell, so not all others were asked")
+        if self.method == "halves" and self.search.bad is None and len(self.trials) < len(self.places):
+            asked, total = units.number(self.reads), units.number(len(self.places))
             notes.append(f"{asked} of {total} were asked; method='linear' asks all")
         if self.search.bad is not None and not has_commit:
             notes.append(f"the commit of {_name(self.places.label(self.search.bad))} is no longer in the log")
         return notes + self.unknown
 
-    def _span(self, first: int, last: int) -> str:
-        begin, end = (_name(self.places.label(number)) for number in (first, last))
-        return begin if first == last else f"{begin} to {end}"
+    def _list(self, numbers: list[int]) -> str:
+        """Places in few words: one, the ends of those in a row, the only ones, or the ends of many."""
+        names = [_name(self.places.label(number)) for number in (numbers[0], numbers[-1])]
+        if len(numbers) == 1:
+            return names[0]
+        if numbers[-1] - numbers[0] == len(numbers) - 1:
+            return " to ".join(names)
+        if len(numbers) <= MAX_LISTED:
+            *some, last = [_name(self.places.label(number)) for number in numbers]
+            return f"{', '.join(some)} and {last}"
+        return f"{units.number(len(numbers))} that were asked from {' to '.join(names)}"
 
 
 def _name(place: Place) -> str:

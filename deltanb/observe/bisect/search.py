@@ -5,7 +5,8 @@ What it does not know: what a place is, and what is asked there.
 
 An answer is True, False, or None where a place cannot tell: such a place counts as neither. By halves, about
 log2(places) are asked; places that cannot tell cost about twice as many more where they lie together, and
-one each inside the range that is left.
+one each inside the range that is left. That range is open where nothing has held before it, or nothing was
+broken behind it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 MAX_SILENT = 64
-"""Places between the last that holds and the first that does not which are asked though those asked before
-could not tell; the range that is left then is the answer."""
+"""Places in a row that are asked though none of them can tell; the range that is left is the answer."""
 
 Ask = Callable[[int], "bool | None"]
 
@@ -41,7 +41,7 @@ class Search:
         self.bad: int | None = None
         """The first place that is known not to hold."""
         self.is_cut_off = False
-        """Whether more than ``MAX_SILENT`` places between these two could not tell, so that the rest were not
+        """Whether ``MAX_SILENT`` places in a row between these two could not tell, so that the rest were not
         asked."""
 
     @property
@@ -77,71 +77,58 @@ class Search:
         return changes
 
     def by_halves(self) -> None:
-        """Ask the first and the last place, then halve what lies between one that holds and a later one that
-        does not. Where the answer changes more often, one of the changes is the result."""
-        first, last = self.ask(0), self.ask(self.size - 1)
-        if first is None and last is None:
-            self._any()
-        known = [place for place, answer in self.answers.items() if answer is not None]
-        if not known:
-            return
-        self._towards(min(known), -1)
-        self._towards(max(known), self.size)
-        self.bad = min((place for place, answer in self.answers.items() if answer is False), default=None)
-        holding = [place for place, answer in self.answers.items() if answer]
-        if self.bad is None:
-            self.good = max(holding)
-            return
-        self.good = max((place for place in holding if place < self.bad), default=None)
-        self._narrow()
-
-    def _any(self) -> None:
-        """Ask places all over until one answers."""
-        parts = 2
-        while parts <= 2 * MAX_SILENT:
-            for part in range(1, parts, 2):
-                if self.ask(self.size * part // parts) is not None:
-                    return
-            parts *= 2
-
-    def _towards(self, known: int, end: int) -> None:
-        """Follow the places that answer as far as they go towards an end that does not."""
-        while abs(end - known) > 1 and self.answers.get(end) is None:
-            place = (known + end) // 2
-            answer = self.ask(place)
-            if answer is None:
-                end = place
-            elif answer is not self.answers[known] and answer is (end < known):
-                return  # a change that by_halves() is after
-            else:
-                known = place
-
-    def _narrow(self) -> None:
-        """Halve what lies between ``good`` and ``bad`` until nothing is left that could answer."""
+        """Ask the first and the last place, then halve what lies between the last that holds and the first
+        that does not, until nothing is left there that could answer. Where the answer changes more often, one
+        of the changes is the result."""
+        for end in (0, self.size - 1):
+            self._learn(end)
+        if self.good == self.size - 1 and self.answers[0] is None:
+            self._begin()
         silent_in_a_row = 0
         while (place := self._next()) is not None:
             if silent_in_a_row >= MAX_SILENT:
                 self.is_cut_off = True
                 return
-            answer = self.ask(place)
-            silent_in_a_row = 0 if answer is not None else silent_in_a_row + 1
-            if answer is True:
+            silent_in_a_row = 0 if self._learn(place) is not None else silent_in_a_row + 1
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """The places around what is not known; places that do not exist where an end has not answered."""
+        return (-1 if self.good is None else self.good), (self.size if self.bad is None else self.bad)
+
+    def _learn(self, place: int) -> bool | None:
+        """Ask a place, and move an end there."""
+        answer = self.ask(place)
+        low, high = self._ends
+        if answer is not None and low < place < high:
+            if answer:
                 self.good = place
-            elif answer is False:
+            else:
                 self.bad = place
+        return answer
+
+    def _begin(self) -> None:
+        """Where the last place holds and the first cannot tell, ask the first that can tell in its stead."""
+        silent, known = 0, self.size - 1
+        while known - silent > 1:
+            place = (silent + known) // 2
+            answer = self.ask(place)
+            if answer is False:
+                self.good, self.bad = None, place
+                return
+            if answer is None:
+                silent = place
+            else:
+                known = place
 
     def _next(self) -> int | None:
         """The middle of what lies beside an end, which finds the borders of places that cannot tell, else of
         the widest part between such places."""
-        assert self.bad is not None
-        low = -1 if self.good is None else self.good
-        inside = [place for place in sorted(self.answers) if low < place < self.bad]
-        edges = [low, *inside, self.bad]
+        low, high = self._ends
+        edges = [low, *(place for place in sorted(self.answers) if low < place < high), high]
         parts = [(end - begin, begin) for begin, end in pairwise(edges) if end - begin > 1]
         if not parts:
             return None
-        if self.good is None and parts[-1][1] != edges[-2]:
-            return None  # nothing before has held: where it begins to answer is known
         for width, begin in (parts[0], parts[-1]):
             if begin in (low, edges[-2]):
                 return begin + width // 2

@@ -114,6 +114,28 @@ def test_a_statement_that_raises_leaves_a_range(twenty: dn.DeltaTable) -> None:
     assert {trial.reason for trial in bisection.skipped} == {"ZeroDivisionError: no ducks"}
 
 
+@pytest.mark.parametrize(("answers", "verdict", "first_bad", "last_good"), [
+    ([True, True, None, False, None], "in a range", 3, 1),
+    ([None, True, None, None, True, None, False, False], "in a range", 6, 4)])
+@pytest.mark.parametrize("method", ["halves", "linear"])
+def test_versions_that_cannot_tell_hide_none_that_can(
+    twenty: dn.DeltaTable, answers: list[bool | None], verdict: str, first_bad: int, last_good: int,
+    method: str,
+) -> None:
+    bisection = dn.bisect(twenty, lambda past: answers[value(past)], end=len(answers) - 1, method=method)
+    assert (bisection.verdict, bisection.first_bad, bisection.last_good) == (verdict, first_bad, last_good)
+    for note in bisection.notes:
+        ends = [int(one[1:]) for one in note.split(" cannot tell")[0].split(" to ")]
+        assert not any(answers[ends[0]:ends[-1] + 1]), note
+
+
+def test_only_versions_that_were_asked_cannot_tell(twenty: dn.DeltaTable) -> None:
+    bisection = dn.bisect(twenty, lambda past: None if value(past) < 12 else True)
+    reason = "the invariant gave None, which is neither true nor false; return one of them"
+    assert f"v0, v9 and v11 cannot tell: {reason}" in bisection.notes
+    assert "6 of 20 were asked; method='linear' asks all" in bisection.notes
+
+
 @pytest.mark.parametrize(("answer", "reason"), [
     (lambda table: None, "the invariant gave None, which is neither true nor false"),
     (lambda table: table.append({"n": [0]}), "append: this is the table counts as of version"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -49,7 +50,7 @@ def test_a_run_that_cannot_tell_costs_few_reads_and_leaves_a_range(
         assert list(search.candidates) == list(range(good, good + silent + 1))
     else:
         assert (search.good, search.bad) == (None, silent)
-    assert len(search.answers) <= 5 * log + silent * bool(good)
+    assert len(search.answers) <= 5 * log + silent + tail
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=60))
@@ -62,7 +63,31 @@ def test_whatever_the_answers_the_ends_of_the_range_are_right(answers: list[bool
         inside = answers[(0 if search.good is None else search.good + 1):search.bad]
         if search.good is not None:
             assert all(answer is None for answer in inside), "nothing that could answer is left out"
-    assert (search.good, search.bad) != (None, None) or answers[0] is answers[-1] is None
+    assert (search.good, search.bad) != (None, None) or not any(answer is not None for answer in answers)
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_by_halves_is_what_in_order_gives_wherever_places_cannot_tell(size: int) -> None:
+    """Of all that hold up to some place, and of all places that may be silent."""
+    for bad, silent in product(range(size + 1), product([False, True], repeat=size)):
+        answers = [None if is_silent else place < bad for place, is_silent in enumerate(silent)]
+        halves, linear = searched(answers), Search(size, answers.__getitem__)
+        linear.in_order()
+        assert (halves.good, halves.bad) == (linear.good, linear.bad), answers
+        assert halves.candidates == linear.candidates and not halves.is_cut_off
+
+
+@pytest.mark.parametrize("is_silent_first", [True, False])
+def test_an_end_that_cannot_tell_is_left_after_as_many_as_a_range(is_silent_first: bool) -> None:
+    silent: list[bool | None] = [None] * 1_000
+    search = searched([*silent, *[False] * 100] if is_silent_first else [*[True] * 100, *silent])
+    assert (search.good, search.bad) == ((None, 1_000) if is_silent_first else (99, None))
+    assert search.is_cut_off and len(search.answers) < MAX_SILENT + 30
+
+
+def test_where_the_first_places_cannot_tell_the_next_one_counts_as_the_first() -> None:
+    search = searched([*[None] * 20, *[False] * 10, *[True] * 30])
+    assert (search.good, search.bad) == (None, 20)
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=60))
