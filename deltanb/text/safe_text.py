@@ -51,6 +51,15 @@ _NAMED = re.compile(
     rf"(?P<name>(?:(?<=[&;])|(?<=%26))(?:{_SECRETS})|(?<![A-Za-z])(?:AccountKey|SharedAccess(?:Key|Signature)|"
     r"aws_(?:secret_access_key|access_key_id|session_token)))(?P<equals>=|%3[Dd])[^\s;&'\"]+",
     re.IGNORECASE)
+# A setting outside of a URL. Hadoop's names can be nothing else; a word like ``key`` may be a column's.
+_SETTING = re.compile(
+    r"(?P<name>(?<![A-Za-z])fs\.(?:[\w\-]{1,60}\.){0,8}?(?:[\w\-]{0,60}?(?:key|secret|token|password)|sas)"
+    r"(?:\.[\w.\-]{1,200})?(?P<loose>)|passw(?:or)?d|(?<![A-Za-z])(?:pwd|(?:client[_-]?)?secret|"
+    r"secret[_-]?(?:access[_-]?)?key|(?:session|access|id|refresh)[_-]token|(?:api|account|access)[_-]key))"
+    r"(?P<equals>(?:=|%3[Dd]|\\?['\"][ \t]{0,8}[:=][ \t]{0,8}|(?(loose)[ \t]{0,8}[:=][ \t]{0,8}|(?!)))"
+    r"(?:\\?['\"])?)[^\s;&'\"]+",
+    re.IGNORECASE)
+_SETTINGS = ("passw", "pwd", "secret", "key", "token", "sas")  # _SETTING finds none without
 # A URL whose every sign is escaped, once or more often; the same two forms of a user as above.
 _SIGN = "%(?:25){0,3}"
 _INSIDE = rf"(?:(?!{_SIGN}(?:2[Ff]|3[Ff]|23|40))[^\s/?#@'\"])"
@@ -114,6 +123,8 @@ def redacted(text: str) -> str:
     ('a.parquet?***', 'AccountName=lake;AccountKey=***')
     >>> redacted("https://host/t#sig=abc"), redacted("s3%3A%2F%2Fkey%3Asecret%40lake%2Ft")
     ('https://host/t#***', 's3%3A%2F%2F***%40lake%2Ft')
+    >>> redacted("fs.azure.account.key.lake.dfs.core.windows.net=abc=="), redacted("password=abc")
+    ('fs.azure.account.key.lake.dfs.core.windows.net=***', 'password=***')
     >>> redacted("GET failed, Authorization: Bearer abc.def"), redacted("the bearer token is stale")
     ('GET failed, Authorization: ***', 'the bearer token is stale')
     >>> redacted("abfss://container@lake.dfs.core.windows.net/t"), redacted("day=1/a.parquet")
@@ -130,8 +141,12 @@ def redacted(text: str) -> str:
     if "?" in text or "#" in text or "%3" in text or "%23" in text:
         text = _QUERY.sub(_without_query, text)
         text = _SIGNED.sub(_without_query, text)
-    if ("=" in text or "%3" in text) and any(sign in text.lower() for sign in _SIGNS):
-        text = _NAMED.sub(rf"\g<name>\g<equals>{_CUT}", text)
+    if "=" in text or "%3" in text or ":" in text:
+        lowered = text.lower()
+        if any(sign in lowered for sign in _SIGNS):
+            text = _NAMED.sub(rf"\g<name>\g<equals>{_CUT}", text)
+        if any(word in lowered for word in _SETTINGS):
+            text = _SETTING.sub(rf"\g<name>\g<equals>{_CUT}", text)
     return text
 
 

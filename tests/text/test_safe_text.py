@@ -114,6 +114,20 @@ def test_no_secret_is_left_of_any_header(secret: str, form: str) -> None:
     assert secret not in str(wrapped)
 
 
+@given(_KEY, st.sampled_from([
+    "fs.azure.account.key.lake.dfs.core.windows.net={}", "spark.hadoop.fs.s3a.secret.key={}",
+    "fs.s3a.access.key = {}", "fs.s3a.session.token: {}", "fs.azure.sas.box.lake.blob.core.windows.net={}",
+    "fs.azure.account.oauth2.client.secret.lake.dfs.core.windows.net={}", "fs.oss.accessKeySecret={}",
+    "{{'fs.s3a.secret.key': '{}'}}", '{{"fs.azure.account.key.lake": "{}"}}', "password={}",
+    "password='{}'", '{{"password":"{}"}}', "ssl.trustStorePassword={}", "db_passwd={}", "user=me pwd={}",
+    "client_secret={}", "secret={}", "secret_access_key={}", "name <> 'password={}'", "password%3D{}",
+    "access_token={}", "api-key={}", '{{\\"api_key\\": \\"{}\\"}}']))
+def test_no_secret_is_left_of_any_setting_outside_of_a_url(secret: str, form: str) -> None:
+    secret = "Q1" + secret.replace("%", "-") + "Q"
+    shown = redacted(form.format(secret))
+    assert secret not in shown and "***" in shown and redacted(shown) == shown
+
+
 def test_a_short_token_after_the_name_of_its_scheme_is_cut() -> None:
     assert redacted("401 Bearer xyz") == "401 Bearer ***"
     assert redacted("Authorization: Basic YTpi, then") == "Authorization: ***, then"
@@ -148,7 +162,9 @@ def test_text_that_assigns_and_addresses_nothing_is_as_it_was(text: str) -> None
     "file%3A%2F%2F%2Fme%40work", "authorization: none", "is_authorization = true",
     "s3://lake/day=2026-03-02/a.parquet", "abfss://box@lake.dfs.core.windows.net/t", "hdfs://nn:8020/t",
     "/lake/me@work/t", "file:/lake/me@work/a?b=c.parquet", "http://[::1]:8080/x", "who@example.org",
-    "a?b=1", "key = 'x' AND sig = 2",
+    "a?b=1", "key = 'x' AND sig = 2", "key=1/a.parquet", "token=1/sig=2/a.parquet", "pwd is not set",
+    "fs.s3a.aws.credentials.provider=org.apache.Provider", "fs.azure.account.keyprovider.lake=org.Provider",
+    "fs.s3a.secret.key is not set", "wrong password: try again", "password = 3", "forpwd=1",
     "https://docs.delta.io/latest/concurrency-control.html",
     "memory:///table-1/p=12:30/a", "no store serves s3://",
 ])
@@ -160,7 +176,8 @@ def test_hostile_text_takes_no_time() -> None:
     """Work grows with the text, not with its square: a message may quote a whole log line."""
     for part in ("a://", "s3://a:b/", "?", "%3F", "a@", "a?b&", "?sig=)", "#", "%23", "#a&",
                  "s3%3A%2F%2Fa%3A", "%253A%252F", "a%3A", "bearer ", "Authorization: ", "Authorization: a",
-                 "x-api-key:"):
+                 "x-api-key:", "fs.", "fs.key.", "fs.a", "fs.azure.key", "password", "password=", "secret_",
+                 "password'", "fs.key '"):
         redacted(part * (20_000 // len(part)) + "=@%3")
 
 

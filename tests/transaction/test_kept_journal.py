@@ -147,7 +147,8 @@ def test_a_table_that_was_here_before_is_another(place: str) -> None:
 def test_no_secret_is_written(tmp_path: Path) -> None:
     planted = [
         f"name <> 's3://AKIA:{SECRET}@lake/t'", f"name <> 'https://host/t?sig={SECRET}'",
-        f"name <> 'Authorization: Bearer {SECRET}'", f"name <> 'AccountName=lake;AccountKey={SECRET}=='"]
+        f"name <> 'Authorization: Bearer {SECRET}'", f"name <> 'AccountName=lake;AccountKey={SECRET}=='",
+        f"name <> 'fs.azure.account.key.lake.dfs.core.windows.net={SECRET}'", f"name <> 'password={SECRET}'"]
     with set_options(journal=tmp_path, user_name=f"s3://AKIA:{SECRET}@lake", user_metadata=SECRET):
         for where in planted:
             lose(table_of(), where)
