@@ -30,6 +30,7 @@ from deltanb.transaction.row_levels import ROW_LEVELS
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyroaring import BitMap64
 
     from deltanb.actions import DeletionVector
@@ -253,7 +254,8 @@ class FinerRules:
         if any(field is None for field in fields):
             return False
         names = [field.name for field in fields if field is not None]
-        (row,) = snapshot.stats_for(stats_of([(name,) for name in names])).to_pylist()
+        table = snapshot.stats_for(stats_of([(name,) for name in names]))
+        row = {name: _readable(table[name]) for name in table.column_names}
         return all(_is_one_value(row, name) for name in names)
 
     # -- vectors -------------------------------------------------------------------------------------
@@ -345,6 +347,14 @@ def _vector_of(actions: Iterable[Any], path: str) -> Any:
         elif isinstance(action, AddFile) and action.path == path:
             vector = action.deletion_vector
     return vector if is_removed else None
+
+
+def _readable(column: pa.ChunkedArray) -> Any:
+    """The one value of a column, a text as bytes: the upper bound of one that was cut off is no text."""
+    import pyarrow as pa
+
+    value = column[0]
+    return (value.cast(pa.binary()) if pa.types.is_string(column.type) else value).as_py()
 
 
 def _is_one_value(row: dict[str, Any], name: str) -> bool:

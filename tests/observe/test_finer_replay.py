@@ -38,15 +38,15 @@ def data(rows: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
 
 
 def race(table: DeltaTable, mine: str, theirs: Any) -> bool:
-    """Delete where ``mine`` says, on a version before ``theirs``: rows to append, or a condition to delete
-    by. Whether it committed."""
+    """Delete where ``mine`` says, on a version before ``theirs``: rows to append or data, or a condition to
+    delete by. Whether it committed."""
     try:
         with table.transaction() as txn:
             txn.delete(mine)
             if isinstance(theirs, str):
                 table.delete(theirs)
             else:
-                table.append(data(theirs))
+                table.append(theirs if isinstance(theirs, dict) else data(theirs))
     except DeltaConcurrentModificationException:
         return False
     return True
@@ -194,6 +194,17 @@ def test_a_file_without_statistics_stays_with_a_doubt_where_partitions_would_tel
     for settings, doubts in asked:
         (row,) = builder.log.history().replay("Serializable", **settings).rows
         assert (row.verdicts[0].rule, row.verdicts[0].doubts) == ("append", doubts)
+
+
+@pytest.mark.parametrize("texts", [["x" * 50 + "1"], ["x" * 50 + "1", "x" * 50 + "2"], ["\U0010ffff" * 40]])
+def test_texts_beyond_what_statistics_hold_may_be_several(texts: list[str]) -> None:
+    """Their upper bound is no text, and equal bounds say nothing of what was cut off."""
+    table = dn.create(MemoryStore(), {"p": texts}, properties={"delta.isolationLevel": "Serializable"})
+    where = f"p = '{texts[-1]}'"
+    assert not race(table, where, {"p": texts})
+    (verdict,) = lost(table, partition_by="p").verdicts
+    assert (verdict.rule, verdict.doubts) == ("append", (finer_rules.SPANS,))
+    assert dn.post_mortem(table, read_version=0, operation="DELETE", predicate=where).would_have_passed
 
 
 def test_recorded_commits_are_judged_by_their_recorded_conditions() -> None:
