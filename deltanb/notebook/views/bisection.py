@@ -39,6 +39,8 @@ def _verdict(bisection: Any) -> Inline:
         return ok("✓ holds")
     if bisection.verdict == "stopped":
         return warn(f"✕ since {_short(bisection.first_bad)}")
+    if bisection.verdict == "broken at or before":
+        return warn(f"✕ at or before {_short(bisection.first_bad)}")
     return (warn if bisection.first_bad is not None else muted)(f"✕ {bisection.verdict}")
 
 
@@ -50,7 +52,9 @@ def _sentence(bisection: Any) -> Inline:
             return f"holds at {_short(good)}, the last asked that can tell" if good != bisection.end else \
                 f"holds from {start} to {end} as far as it was asked"
         case "broken from the start":
-            return f"does not hold at {_short(bad)}, the first asked that can tell"
+            return f"does not hold at {_short(bad)}, with which the history begins"
+        case "broken at or before":
+            return f"does not hold at {_short(bad)}, the first asked that can tell: it broke there or before"
         case "in a range":
             return (f"holds last at {_short(good)} and is broken at {_short(bad)}: one of "
                     f"{units.number(len(bisection.candidates))} broke it")

@@ -18,7 +18,7 @@ from deltanb.errors import (
     UnsupportedPredicate,
     VersionNotFound,
 )
-from deltanb.observe.bisect.bisection import Bisection, Trial
+from deltanb.observe.bisect.bisection import BEFORE, Bisection, Trial
 from deltanb.observe.bisect.invariants import Invariant, Watch, invariant_of, truth
 from deltanb.observe.bisect.places import Moment, Place, Places, Versions, places_of
 from deltanb.observe.bisect.raced import raced_at
@@ -50,8 +50,10 @@ def bisect(
     """Find the first version at which a statement about the data stops holding, and who committed it.
 
     Versions at which the statement raises, returns None or cannot be read count as neither good nor bad; if
-    such lie between the last good and the first bad one, the answer is a range (``.candidates``). With
-    ``halves``, a statement that changes several times gives one of its changes.
+    such lie between the last good and the first bad one, the answer is a range (``.candidates``). One that
+    does not hold at the first version that can tell broke there or before, and no commit is named, unless the
+    table begins with that version. With ``halves``, a statement that changes several times gives one of its
+    changes.
 
     Args:
         tables: a table or its path, several (a list, or a mapping of names to tables), or a catalog. Tables
@@ -153,21 +155,23 @@ class _Bisect:
         search, places = self.search, self.places
         candidates = [places.label(number) for number in search.candidates[:MAX_CANDIDATES]]
         first_bad, last_good = (None if at is None else places.label(at) for at in (search.bad, search.good))
-        commits = {} if search.bad is None else self._commits(search.bad)
+        verdict = self._verdict()
+        commits = {} if search.bad is None or verdict == BEFORE else self._commits(search.bad)
         meetings = self._meetings(commits)
         start, end = places.label(0), places.label(len(places) - 1)
         return Bisection(
-            places.names, self.statement.text, self.method, start, end, len(places), self._verdict(),
+            places.names, self.statement.text, self.method, start, end, len(places), verdict,
             first_bad, last_good, tuple(candidates), commits, meetings, self.reads,
             tuple(self.trials[number] for number in sorted(self.trials)),
             tuple((places.label(number), holds) for number, holds in search.flips()),
-            tuple(self._notes(bool(commits))))
+            tuple(self._notes(bool(commits) or verdict == BEFORE)))
 
     def _verdict(self) -> str:
         if self.search.bad is None:
             return "unknown" if self.search.good is None else "holds"
         if self.search.good is None:
-            return "broken from the start"
+            is_start = self.search.bad == 0 and self.places.begin_with_creation
+            return "broken from the start" if is_start else BEFORE
         return "stopped" if len(self.search.candidates) == 1 else "in a range"
 
     def _commits(self, number: int) -> dict[str, HistoryEntry]:
@@ -192,7 +196,7 @@ class _Bisect:
                 meetings[name] = met
         return meetings
 
-    def _notes(self, has_commit: bool) -> list[str]:
+    def _notes(self, is_commit_known: bool) -> list[str]:
         notes = [*self.places.notes, *self.watch.notes()]
         answered = [number for number, trial in self.trials.items() if trial.holds is not None]
         before = [number for number in sorted(self.trials) if answered and number < min(answered)]
@@ -206,7 +210,7 @@ class _Bisect:
         if self.method == "halves" and self.search.bad is None and len(self.trials) < len(self.places):
             asked, total = units.number(self.reads), units.number(len(self.places))
             notes.append(f"{asked} of {total} were asked; method='linear' asks all")
-        if self.search.bad is not None and not has_commit:
+        if self.search.bad is not None and not is_commit_known:
             notes.append(f"the commit of {_name(self.places.label(self.search.bad))} is no longer in the log")
         return notes + self.unknown
 

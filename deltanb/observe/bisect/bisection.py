@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 VERDICTS = {
     "stopped": "it held, and stopped holding",
     "in a range": "it stopped holding at one of several, some of which cannot tell",
-    "broken from the start": "it does not hold at the first that can tell",
+    "broken from the start": "it does not hold at the first of all, with which the history begins",
+    "broken at or before": "it does not hold at the first asked that can tell, and broke there or before",
     "holds": "it holds at all that were asked",
     "unknown": "none that was asked could tell",
 }
 """How a bisection ends, and what that means."""
+BEFORE = "broken at or before"
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,12 @@ class Bisection(Displayable):
     """Where a statement about data stops holding; see :func:`deltanb.bisect`.
 
     ``first_bad`` and ``last_good`` are versions, or instants of several tables; None where there is none.
-    ``verdict`` is one of :data:`VERDICTS`. ``candidates`` are all places that may be the first bad one: one,
-    unless some in between are ``skipped``. ``commits`` made ``first_bad``, by table; :attr:`commit` is that
-    of one table. ``reads`` counts how often the statement was asked. ``flips`` are the places where it
-    changed, of those asked: (place, whether it holds from there on). ``meetings`` are the pairs of commits
-    that ran at the same time, one of them among ``commits``, by table. ``notes`` say what limits the answer.
+    ``verdict`` is one of :data:`VERDICTS`. ``candidates`` are all places from ``start`` on that may be the
+    first bad one: one, unless some in between are ``skipped``. ``commits`` made ``first_bad``, by table, and
+    are empty where it may have been broken before; :attr:`commit` is that of one table. ``reads`` counts how
+    often the statement was asked. ``flips`` are the places where it changed, of those asked: (place, whether
+    it holds from there on). ``meetings`` are the pairs of commits that ran at the same time, one of them
+    among ``commits``, by table. ``notes`` say what limits the answer.
     """
 
     tables: tuple[str, ...]
@@ -82,4 +85,4 @@ class Bisection(Displayable):
     @property
     def is_exact(self) -> bool:
         """Whether the first bad place is known."""
-        return len(self.candidates) == 1
+        return len(self.candidates) == 1 and self.verdict != BEFORE

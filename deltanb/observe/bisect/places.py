@@ -71,6 +71,8 @@ class Places(ABC):
     """What is bisected, in words: the tables, or the catalog."""
     notes: tuple[str, ...] = ()
     """Why places are left out."""
+    begin_with_creation: bool
+    """Whether nothing was before the first place: no version is left out or gone."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -197,6 +199,7 @@ class Versions(Places):
         first = earliest if start is None else self._version(start, newest)
         _check_order(first, self.last)
         self.first = max(first, earliest)
+        self.begin_with_creation = self.first == 0
         if earliest > (first if start is not None else 0):
             self.notes = (f"the log was cleaned up: v{earliest} is the first version that it still has",)
             _check_order(self.first, self.last)
@@ -260,8 +263,10 @@ class Instants(Places):
                                       "time, such as '2026-11-20T10:00:00Z'")
             _check_moment(moment, what, "a version")
         by_time: dict[int, dict[str, int]] = {}
+        self.begin_with_creation = True
         for name, table in tables.items():
             earliest = table.log.earliest_version()
+            self.begin_with_creation &= earliest == 0
             for version, time in history.commit_times(table.log, earliest, table.version).items():
                 by_time.setdefault(time, {})[name] = version
         self.instants, self.moved = self._instants(by_time)
@@ -295,6 +300,7 @@ class Instants(Places):
         if last < first:
             raise VersionNotFound(f"all of {', '.join(self.names)} can be read from {self.instants[0]} on, "
                                   f"and end is {shown(end)}", version=None, earliest=None, latest=None)
+        self.begin_with_creation &= first == 0
         self.instants, self.moved = self.instants[first:last + 1], self.moved[first:last + 1]
 
     def __len__(self) -> int:
@@ -322,6 +328,11 @@ class Instants(Places):
     @property
     def logs(self) -> Mapping[str, DeltaLog]:
         return {name: table.log for name, table in self.tables.items()}
+
+
+def _has_past(pointer: str | None) -> bool:
+    """Whether a table came into a catalog with versions before this one."""
+    return pointer is not None and pointer.isdigit() and int(pointer) > 0
 
 
 def _utc(milliseconds: int) -> dt.datetime:
@@ -356,8 +367,12 @@ class CatalogPlaces(Places):
         known = [entry for entry in entries if entry.seq <= high
                  and (self.tables is None or not moved.isdisjoint(entry.changes))]
         self.entries = self._from_all_exist(known)
-        before = [number for number, entry in enumerate(self.entries) if entry.seq <= low]
-        self.entries = self.entries[before[-1] if before else 0:]
+        first = max((number for number, entry in enumerate(self.entries) if entry.seq <= low), default=0)
+        self.begin_with_creation = first == 0 and not any(
+            before is None and _has_past(after) for entry in known
+            for table_id, (before, after) in entry.changes.items()
+            if self.tables is None or table_id in moved)
+        self.entries = self.entries[first:]
         if not self.entries:
             raise VersionNotFound(
                 f"no transaction of catalog {catalog.name} up to {high} has {', '.join(self.names)}; give a "

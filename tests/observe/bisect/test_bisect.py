@@ -202,6 +202,37 @@ def test_a_log_that_was_cleaned_begins_where_it_can_be_read(twenty: dn.DeltaTabl
     assert "the log was cleaned up: v19 is the first version that it still has" in bisection.notes
 
 
+@pytest.mark.parametrize("method", ["halves", "linear"])
+@pytest.mark.parametrize("why", ["cleaned", "vacuumed", "start", "raises"])
+def test_what_was_broken_before_it_can_be_asked_names_no_commit(
+    twenty: dn.DeltaTable, why: str, method: str
+) -> None:
+    """It broke at v3, and v15 or v19 is only the first that can be asked."""
+    if why == "cleaned":
+        twenty.log.checkpoint()
+        for version in range(10):
+            Path(twenty.path, commit_name(version)).unlink()
+    elif why == "vacuumed":
+        twenty.vacuum(0, check=False)
+    table = dn.open(twenty.path)
+    first = 19 if why in ("cleaned", "vacuumed") else 15
+
+    def small(past: Any) -> bool:
+        number = value(past)
+        if number < first and why == "raises":
+            raise ValueError("too small to tell")
+        return number < 3
+
+    bisection = dn.bisect(table, small, start=15 if why == "start" else None, method=method)
+    assert (bisection.verdict, bisection.last_good) == ("broken at or before", None)
+    assert bisection.first_bad == first == bisection.candidates[-1]
+    assert bisection.commits == {} and bisection.meetings == {} and not bisection.is_exact
+    assert not any("no longer in the log" in note for note in bisection.notes)
+    text = str(bisection)
+    assert f"✕ at or before v{bisection.first_bad}" in text and "it broke there or before" in text
+    assert "Commit" not in text
+
+
 @pytest.mark.parametrize("harm", ["damaged", "missing"])
 def test_a_commit_that_cannot_be_read_costs_the_versions_that_need_it(
     twenty: dn.DeltaTable, harm: str, tmp_path: Path
@@ -239,7 +270,8 @@ def test_arguments_that_are_none(
 def test_the_verdicts_are_those_that_are_described(twenty: dn.DeltaTable) -> None:
     assert Bisection.__dataclass_fields__.keys() >= {"first_bad", "last_good", "reads"}
     verdicts = {dn.bisect(twenty, one).verdict for one in ("n < 3", "n < 99", "n > 99")}
-    assert verdicts <= VERDICTS.keys() and len(verdicts) == 3
+    verdicts.add(dn.bisect(twenty, "n < 3", start=9).verdict)
+    assert verdicts <= VERDICTS.keys() and len(verdicts) == 4
 
 
 # -- who raced there ---------------------------------------------------------------------------------------
@@ -299,6 +331,10 @@ def test_tables_without_a_catalog_are_seen_as_of_a_commits_time(tmp_path: Path) 
         assert bisection.notes == ("begins with the first instant at which all tables can be read",)
         named = dn.bisect({"a": left, "b": right}, lambda tables: value(tables["b"]) < 3, method="linear")
         assert named.first_bad.versions == {"a": 3, "b": 3}
+        never = dn.bisect([left, right], lambda tables: False)
+        assert never.verdict == "broken from the start" and never.commits
+        late = dn.bisect([left, right], lambda tables: False, start=bisection.first_bad.time)
+        assert late.verdict == "broken at or before" and not late.commits
         until = dn.bisect([left, right], together, end=bisection.last_good.time)
         assert until.verdict == "holds" and until.end == bisection.last_good
 

@@ -51,6 +51,10 @@ def test_of_some_of_its_tables_only_their_transactions_count(bank: dn.Catalog) -
     bisection = dn.bisect(tables, lambda tables: total(tables) == 200)
     assert bisection.first_bad.versions == {"bank.ours": 6, "bank.theirs": 6}
     assert bisection.num_places == 11
+    never = dn.bisect(tables, lambda tables: False)
+    assert never.verdict == "broken from the start" and never.commits
+    late = dn.bisect(tables, lambda tables: False, start=bisection.first_bad.transaction)
+    assert late.verdict == "broken at or before" and not late.commits
     one = dn.bisect(bank.table("bank.ours"), "n > 95")
     assert (one.first_bad, one.last_good) == (5, 4)
 
