@@ -77,6 +77,11 @@ class Window:
             any(file.data_change is not False for file in files))
 
 
+def _both_removed(first: int, second: int, paths: Sequence[str], kind: str) -> str:
+    return (f"versions {first} and {second} both removed {units.count(len(paths), 'file')} ({paths[0]}): "
+            f"{_MEANING[kind]}")
+
+
 class Isolation:
     """The commits that may have raced, gathered on the walk and judged at its end."""
 
@@ -120,9 +125,7 @@ class Isolation:
         kind = "doubled rows" if rewrites else "lost update"
         self.cycles.append(Cycle(
             kind, PROVED, (first, second), ((second, first, "rw"), (first, second, "ww")), second,
-            "delete / delete", SERIALIZABLE,
-            f"versions {first} and {second} both removed {units.count(len(paths), 'file')} ({paths[0]}): "
-            f"{_MEANING[kind]}"))
+            "delete / delete", SERIALIZABLE, _both_removed(first, second, paths, kind)))
 
     def judge(self, log: LogReader, num_files: int) -> None:
         """Hold the rules against each commit that others came before."""
@@ -194,7 +197,7 @@ class Isolation:
             undone = undoes(current.metadata, winner.metadata, current.read_metadata)
         if shared or undone:
             edges: tuple[Edge, ...] = ((window.version, version, "rw"), (version, window.version, "ww"))
-            kind, what = "lost update", ", ".join(undone) or units.count(len(shared), "file")
+            kind, what = "lost update", ", ".join(undone)
             if shared and window.operation in _REWRITES and self.windows[version].operation in _REWRITES:
                 kind = "doubled rows"
         else:
@@ -204,9 +207,11 @@ class Isolation:
         if not edges:
             return None
         versions = tuple(sorted({edge[0] for edge in edges}))
-        return Cycle(
-            kind, PROVED, versions, edges, window.version, rule, current.isolation,
-            f"versions {', '.join(map(str, versions))}{f' ({what})' if what else ''}: {_MEANING[kind]}")
+        evidence = f"versions {', '.join(map(str, versions))}{f' ({what})' if what else ''}: {_MEANING[kind]}"
+        if shared:
+            paths = sorted(key.partition(chr(0))[0] for key in shared)
+            evidence = _both_removed(version, window.version, paths, kind)
+        return Cycle(kind, PROVED, versions, edges, window.version, rule, current.isolation, evidence)
 
     def _overwritten(
         self, dependencies: Dependencies, window: Window, survivors: Sequence[tuple[str, int]]
