@@ -14,6 +14,7 @@ from deltanb.errors import (
     DeltaError,
     InvalidArgument,
     InvalidPredicate,
+    InvalidQuery,
     InvalidTable,
     UnsupportedPredicate,
     VersionNotFound,
@@ -41,6 +42,7 @@ MAX_CANDIDATES = 1_000  # places of a range that are listed; first and last say 
 MAX_LISTED = 4  # places of a note that are not in a row
 MAX_REASON = 200  # characters of an error
 _UNREADABLE = (VersionNotFound, DataFileNotFound, InvalidTable)
+_NOT_UNDERSTOOD = (InvalidPredicate, UnsupportedPredicate, InvalidQuery)
 
 
 def bisect(
@@ -71,7 +73,7 @@ def bisect(
 
     Raises:
         InvalidArgument: no tables, no statement, another method, or bounds that are none.
-        InvalidPredicate, InvalidQuery: SQL that cannot be understood at any version.
+        InvalidPredicate, UnsupportedPredicate, InvalidQuery: SQL that is understood at no version.
         TableNotFound, VersionNotFound: there is no such table or version.
 
     >>> import deltanb as dn
@@ -118,9 +120,10 @@ class _Bisect:
         return self._result()
 
     def _refuse_sql(self) -> None:
-        """SQL that no version understands is a mistake of who wrote it."""
-        if self.errors and all(isinstance(e, InvalidPredicate | UnsupportedPredicate) for e in self.errors):
-            raise self.errors[-1]
+        """SQL that no version understands, of those that can be read, is a mistake of who wrote it."""
+        errors = [error for error in self.errors if not isinstance(error, _UNREADABLE)]
+        if errors and all(isinstance(error, _NOT_UNDERSTOOD) for error in errors):
+            raise errors[-1]
 
     def _ask(self, number: int) -> bool | None:
         place = self.places.label(number)

@@ -154,8 +154,24 @@ def test_sql_that_no_version_understands_is_refused(twenty: dn.DeltaTable) -> No
     pytest.importorskip("duckdb")
     with pytest.raises(errors.InvalidQuery):
         dn.bisect(twenty, "SELECT FROM WHERE")
-    several = dn.bisect(twenty, "SELECT n, n FROM counts")
-    assert "1 row of 2 columns" in several.skipped[0].reason
+    for method in ("halves", "linear"):
+        with pytest.raises(errors.InvalidQuery, match="nosuch"):
+            dn.bisect(twenty, "SELECT nosuch FROM counts", method=method)
+        with pytest.raises(errors.InvalidQuery, match="1 row of 2 columns"):
+            dn.bisect(twenty, "SELECT n, n FROM counts", method=method)
+    assert dn.bisect(twenty, "SELECT CASE WHEN n > 5 THEN n < 9 END FROM counts").first_bad == 9
+    twenty.vacuum(0, check=False)
+    with pytest.raises(errors.InvalidPredicate, match="duck"):
+        dn.bisect(twenty, "duck > n + 1")
+    with pytest.raises(errors.InvalidQuery, match="nosuch"):
+        dn.bisect(twenty, "SELECT max(nosuch) FROM counts")
+
+
+@pytest.mark.parametrize("method", ["halves", "linear"])
+def test_versions_that_cannot_tell_were_asked_all_the_same(twenty: dn.DeltaTable, method: str) -> None:
+    bisection = dn.bisect(twenty, lambda past: None, method=method)
+    assert (bisection.verdict, bisection.reads) == ("unknown", 20)
+    assert not any("were asked" in note for note in bisection.notes)
 
 
 def test_what_it_writes_is_noted_and_the_rest_is_answered(twenty: dn.DeltaTable) -> None:
