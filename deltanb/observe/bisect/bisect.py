@@ -47,7 +47,7 @@ _NOT_UNDERSTOOD = (InvalidPredicate, UnsupportedPredicate, InvalidQuery)
 
 def bisect(
     tables: Any, invariant: Callable[[Any], Any] | Where, start: Moment | None = None,
-    end: Moment | None = None, *, method: str = "halves",
+    end: Moment | None = None, *, method: str = "halves", storage_options: Mapping[str, Any] | None = None,
 ) -> Bisection:
     """Find the first version at which a statement about the data stops holding, and who committed it.
 
@@ -67,6 +67,7 @@ def bisect(
         start, end: the first and the last version, or times; for several tables times; for a catalog numbers
             of transactions, or times. By default all that can be read.
         method: ``"halves"`` or ``"linear"``, see :data:`METHODS`. ``.flips`` lists the changes.
+        storage_options: access to a bucket for tables given by path, as in :func:`deltanb.open`.
 
     Returns:
         A :class:`~deltanb.observe.bisect.bisection.Bisection`.
@@ -88,7 +89,7 @@ def bisect(
     """
     if method not in METHODS:
         raise InvalidArgument(f"method={method!r} is none of {', '.join(METHODS)}")
-    places = places_of(tables, start, end)
+    places = places_of(tables, start, end, storage_options)
     statement = invariant_of(invariant, isinstance(places, Versions))
     return _Bisect(places, statement, method).run()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.snapshot import CatalogSnapshot
-from deltanb.errors import DeltaError, InvalidArgument, InvalidQuery
+from deltanb.errors import DeltaError, InvalidArgument, InvalidQuery, InvalidTable
 from deltanb.sql.conditions import text_of
 from deltanb.store.base import is_remote
 from deltanb.table.table import DeltaTable
@@ -132,7 +132,8 @@ class Watch:
         self.written: dict[str, None] = {}
         """What this process wrote, in words; an ordered set."""
         self._others: dict[str, int] = {}
-        self._is_costly = any(is_remote(log.store) for log in places.logs.values())
+        logs = places.logs.values()
+        self._is_costly = any(is_remote(log.store) for log in logs) and all(map(_opens, logs))
         self._newest = self._state()
 
     def look(self, place: Any) -> None:
@@ -195,6 +196,14 @@ class Watch:
         except DeltaError:
             return ()
         return journal_of(table.log) if isinstance(table, DeltaTable) else ()
+
+
+def _opens(log: Any) -> bool:
+    """Whether the newest version can be read."""
+    try:
+        return log.snapshot is not None
+    except InvalidTable:
+        return False
 
 
 def _newest(log: Any, is_costly: bool) -> int:

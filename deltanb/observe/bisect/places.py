@@ -109,8 +109,10 @@ class Places(ABC):
         return None
 
 
-def places_of(tables: Any, start: Moment | None, end: Moment | None) -> Places:
-    """The places of what :func:`deltanb.bisect` was given.
+def places_of(
+    tables: Any, start: Moment | None, end: Moment | None, storage_options: Mapping[str, Any] | None = None,
+) -> Places:
+    """The places of what :func:`deltanb.bisect` was given; ``storage_options`` are for tables given by path.
 
     Raises:
         InvalidArgument: no tables, tables without a common history, or bounds that are none.
@@ -120,8 +122,8 @@ def places_of(tables: Any, start: Moment | None, end: Moment | None) -> Places:
     if hasattr(tables, "table_at"):
         return CatalogPlaces(tables, start, end)
     if isinstance(tables, DeltaTable | str | os.PathLike):
-        return Versions(_committed(tables), start, end)
-    named = _named(tables)
+        return Versions(_committed(tables, storage_options), start, end)
+    named = _named(tables, storage_options)
     catalogs = {id(log.catalog): log.catalog for log in (table.log for table in named.values())}
     catalog = next(iter(catalogs.values()))
     if len(catalogs) == 1 and catalog is not None:
@@ -129,13 +131,13 @@ def places_of(tables: Any, start: Moment | None, end: Moment | None) -> Places:
     return Instants(named, start, end)
 
 
-def _committed(table: Any) -> DeltaTable:
+def _committed(table: Any, storage_options: Mapping[str, Any] | None) -> DeltaTable:
     """A table as others see it, pinned where it was pinned."""
     if isinstance(table, str | os.PathLike) and not isinstance(table, DeltaTable):
         try:
-            return DeltaTable.for_path(table)
+            return DeltaTable.for_path(table, storage_options=storage_options)
         except InvalidTable:  # the newest version is damaged: earlier ones may be read
-            return DeltaTable(DeltaLog.for_table(table))
+            return DeltaTable(DeltaLog.for_table(table, storage_options))
     if not isinstance(table, DeltaTable):
         raise InvalidArgument(
             f"bisect takes a table, several of them, or a catalog, found {type(table).__name__}: "
@@ -150,17 +152,17 @@ def _name(table: DeltaTable) -> str:
         return last_part(table.path)
 
 
-def _named(tables: Any) -> dict[str, DeltaTable]:
+def _named(tables: Any, storage_options: Mapping[str, Any] | None) -> dict[str, DeltaTable]:
     if isinstance(tables, Mapping):
-        named = {str(name): _committed(table) for name, table in tables.items()}
+        named = {str(name): _committed(table, storage_options) for name, table in tables.items()}
     elif isinstance(tables, Iterable):
-        several = [_committed(table) for table in tables]
+        several = [_committed(table, storage_options) for table in tables]
         named = {_name(table): table for table in several}
         if len(named) < len(several):
             raise InvalidArgument("two of the tables have the same name; give them as a mapping, names of "
                                   "your own to tables: dn.bisect({'a': one, 'b': other}, …)")
     else:
-        _committed(tables)
+        _committed(tables, storage_options)
         raise AssertionError("unreachable")
     if not named:
         raise InvalidArgument("bisect was given no table; give one, several, or a catalog")
