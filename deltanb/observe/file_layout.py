@@ -8,9 +8,11 @@ What it does not know: how bars are drawn (``notebook``), how files are skipped 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from deltanb.schema.paths import find, parse_path, quoted, type_at
 from deltanb.schema.types import StructType, arrow_type
 from deltanb.sql import expressions as ex
 from deltanb.sql import predicates
+from deltanb.sql.coercion import is_number
 from deltanb.sql.expressions import Call, Column, Expression
 from deltanb.text.display import Displayable, views
 from deltanb.text.formatting import name_of
@@ -40,9 +43,11 @@ if TYPE_CHECKING:
 MAX_BARS = 48
 """Bars that are drawn; of more files each bar stands for several that lie next to each other."""
 MAX_POINTS = 20
-"""Values of an IN that are marked; of more, the stretch from the least to the greatest."""
+"""Stretches that are marked, as of the values of an IN; of more, the one from the least to the greatest."""
 PREFIX = 6
 """Bytes of a text that decide where it lies: as many as a float has room for."""
+Span = tuple[float, float]
+"""A stretch of the axis."""
 _EPOCH = dt.date(1970, 1, 1)
 _ABOVE_ALL = b"\xff"  # what ends an upper bound that was cut off, see log/skipping/stats
 
@@ -262,7 +267,8 @@ class _Axis:
         elif t.is_boolean(side.type):
             side = side.cast(pa.uint8())
         whole = pa.chunked_array(side.chunks, side.type).cast(pa.float64(), safe=False).combine_chunks()
-        return numbers(pc.fill_null(whole, pa.scalar(0.0)))
+        places = numbers(pc.fill_null(whole, pa.scalar(0.0)))
+        return np.where(np.isnan(places), np.inf, places)  # NaN is above all numbers
 
     def _number(self, value: bytes) -> float:
         """A text as a number that rises with it: the bytes behind what all bounds begin with."""
@@ -275,7 +281,9 @@ class _Axis:
         """Places as shares of the axis; the middle where all values are one."""
         if self.end <= self.start:
             return np.clip(np.sign(places - self.start) / 2 + 0.5, 0.0, 1.0)
-        return np.clip((places - self.start) / (self.end - self.start), 0.0, 1.0)
+        part = 1.0 if math.isfinite(self.end - self.start) else 0.5  # no float is as long
+        begun = part * places - part * self.start
+        return np.clip(begun / (part * self.end - part * self.start), 0.0, 1.0)
 
     def place_of(self, value: Any) -> float:
         """One value as a share of the axis, its ends for what lies beyond."""
@@ -287,56 +295,81 @@ class _Axis:
         elif isinstance(value, dt.date):
             number = (value - _EPOCH).days
         else:
-            number = float(value)
+            number = math.inf if value != value else float(value)  # NaN is above all numbers
         return float(self.share(np.float64(number)))
 
-    def spans(self, parts: Sequence[predicates.Predicate], path: Path) -> list[tuple[float, float]]:
+    def spans(self, parts: Sequence[predicates.Predicate], path: Path) -> list[Span]:
         """The stretches that the conjuncts on the column name; none where they say nothing of its values."""
-        ends: list[tuple[str, Any]] = []
-        points: list[Any] = []
-        for node in (one for part in parts for one in _conjuncts(part.expression)):
-            op, values = _compared(node, path)
-            if op == "in":
-                points = [one for one in values if isinstance(one, _COMPARABLE)]
-            elif op and isinstance(values[0], _COMPARABLE):
-                ends.append((op, values[0]))
-        if not ends and not points:
+        spans: list[Span] | None = None
+        for part in parts:
+            spans = _both(spans, self._spans_of(part.expression, path))
+        return _few(spans or [])
+
+    def _spans_of(self, node: Expression, path: Path) -> list[Span] | None:
+        """The stretches in which a condition can be true; None for one that says nothing of the column."""
+        if not isinstance(node, Call) or not node.args:
+            return None
+        if node.op == "and":
+            return reduce(_both, (self._spans_of(arg, path) for arg in node.args))
+        if node.op == "or":
+            alternatives = [self._spans_of(arg, path) for arg in node.args]
+            known = [spans for spans in alternatives if spans is not None]
+            is_whole = len(known) == len(alternatives)
+            return _joined(list(chain.from_iterable(known))) if is_whole else None
+        column = _as_ordered(node.args[0])
+        if column is not None and column.path == path and node.op == "is_null":
             return []
-        if 0 < len(points) <= MAX_POINTS and not ends:
-            return sorted((place, place) for place in map(self.place_of, points))
-        ends += [("ge", min(points)), ("le", max(points))] if points else []
-        low = max((self.place_of(value) for op, value in ends if op in ("eq", "ge", "gt")), default=0.0)
-        high = min((self.place_of(value) for op, value in ends if op in ("eq", "le", "lt")), default=1.0)
-        return [(low, high)] if low <= high else []
+        if column is not None and column.path == path and node.op == "in":
+            return _joined([(place, place) for place in map(self.place_of, node.extra.values)])
+        return self._compared(node, path)
+
+    def _compared(self, node: Call, path: Path) -> list[Span] | None:
+        """The stretch of a comparison of the column with a constant."""
+        if node.op not in ex.MIRRORED or node.op == "ne" or len(node.args) != 2:
+            return None
+        (left, right), op = node.args, node.op
+        if isinstance(left, ex.Literal):
+            left, right, op = right, left, ex.MIRRORED[op]
+        column = _as_ordered(left)
+        if column is None or column.path != path or not isinstance(right, ex.Literal):
+            return None
+        if right.value is None:
+            return []
+        place = self.place_of(right.value)
+        return [(place if op in ("eq", "ge", "gt") else 0.0, place if op in ("eq", "le", "lt") else 1.0)]
 
 
-_COMPARABLE = (bool, int, float, Decimal, dt.date, str, bytes)
+def _both(one: list[Span] | None, other: list[Span] | None) -> list[Span] | None:
+    """Where both can be true.
+
+    >>> _both([(0.0, 0.5)], [(0.25, 1.0)]), _both(None, [(0.5, 0.5)]), _both([(0, 0.1)], [(0.9, 1)])
+    ([(0.25, 0.5)], [(0.5, 0.5)], [])
+    """
+    if one is None or other is None:
+        return other if one is None else one
+    shared = [(max(low, begin), min(high, end)) for low, high in _few(one)
+              for begin, end in _few(other)]
+    return [(low, high) for low, high in shared if low <= high]
 
 
-def _conjuncts(node: Expression) -> Iterator[Expression]:
-    """What AND joins, BETWEEN being two comparisons."""
-    if isinstance(node, Call) and node.op == "and":
-        for arg in node.args:
-            yield from _conjuncts(arg)
-    else:
-        yield node
+def _joined(spans: list[Span]) -> list[Span]:
+    """Stretches in their order, those that touch as one.
+
+    >>> _joined([(0.5, 0.7), (0.1, 0.1), (0.6, 1.0), (0.1, 0.1)])
+    [(0.1, 0.1), (0.5, 1.0)]
+    """
+    joined: list[Span] = []
+    for low, high in sorted(spans):
+        if joined and low <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(high, joined[-1][1]))
+        else:
+            joined.append((low, high))
+    return joined
 
 
-def _compared(node: Expression, path: Path) -> tuple[str, list[Any]]:
-    """A comparison of the column with constants, the column on the left; empty for anything else."""
-    if not isinstance(node, Call) or not node.args:
-        return "", []
-    left, *others = node.args
-    if node.op == "in" and _is_column(left, path):
-        return "in", list(node.extra.values)
-    if node.op not in ("eq", "lt", "le", "gt", "ge") or len(others) != 1:
-        return "", []
-    right = others[0]
-    if _is_column(left, path) and isinstance(right, ex.Literal):
-        return node.op, [right.value]
-    if _is_column(right, path) and isinstance(left, ex.Literal):
-        return ex.MIRRORED[node.op], [left.value]
-    return "", []
+def _few(spans: list[Span]) -> list[Span]:
+    """No more stretches than :data:`MAX_POINTS`."""
+    return spans if len(spans) <= MAX_POINTS else [(spans[0][0], spans[-1][1])]
 
 
 def _shared(one: bytes, other: bytes) -> bytes:
@@ -349,11 +382,39 @@ def _shared(one: bytes, other: bytes) -> bytes:
     return one[:next((at for at, (a, b) in enumerate(places) if a != b), min(len(one), len(other)))]
 
 
-def _is_column(node: Expression, path: Path) -> bool:
-    """Whether it is the column, or the column as another number."""
-    while isinstance(node, Call) and node.op == "cast":
+def _as_ordered(node: Expression) -> Column | None:
+    """The column that an expression is, itself or as a wider number: its values are in the same order there,
+    and none is another."""
+    while isinstance(node, Call) and node.op == "cast" and _widens(node.args[0].type, node.type):
         node = node.args[0]
-    return isinstance(node, Column) and node.path == path
+    return node if isinstance(node, Column) else None
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast keeps every number as it is, but for digits that a double does not have.
+
+    >>> _widens(pa.int32(), pa.decimal128(11, 1)), _widens(pa.int64(), pa.int32())
+    (True, False)
+    >>> _widens(pa.int8(), pa.string())
+    False
+    """
+    if source == target:
+        return True
+    if not is_number(source) or not is_number(target):
+        return False
+    if t.is_floating(target):
+        return bool(t.is_float64(target) or (t.is_integer(source) and source.bit_width <= 16))
+    if t.is_floating(source):
+        return False
+    (digits, scale), (room, places) = _digits(source), _digits(target)
+    return bool(digits <= room and scale <= places)
+
+
+def _digits(type_: pa.DataType) -> tuple[int, int]:
+    """Digits before the point and behind it."""
+    if t.is_decimal(type_):
+        return type_.precision - type_.scale, type_.scale
+    return len(str(2 ** (type_.bit_width - 1))), 0
 
 
 def _readable(side: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -73,12 +73,62 @@ def spans(where: str, path: Path) -> tuple[tuple[float, float], ...]:
 @pytest.mark.parametrize(("where", "expected"), [
     ("c > 5", [(0.5, 1)]), ("5 > c", [(0, 0.5)]), ("c BETWEEN 2 AND 5", [(0.2, 0.5)]),
     ("c = 7 AND n = 3", [(0.7, 0.7)]), ("c IN (1, 9)", [(0.1, 0.1), (0.9, 0.9)]),
-    ("c IN (1, 9) AND c > 5", [(0.5, 0.9)]), ("c > 2.5", [(0.25, 1)]), ("c > 100", [(1, 1)]),
+    ("c IN (1, 9) AND c > 5", [(0.9, 0.9)]), ("c > 2.5", [(0.25, 1)]), ("c > 100", [(1, 1)]),
     ("c < 2 AND c > 8", []), ("n = 3", []),
     ("c = 1 OR c = 9", [(0.1, 0.1), (0.9, 0.9)]), ("c = 1 OR n = 3", []), ("c <> 5", []), ("c IS NULL", []),
-    ("c > NULL", [])])
+    ("c > NULL", []), ("c IN (1, 2.5, NULL)", [(0.1, 0.1), (0.25, 0.25)]),
+    ("c < 2 OR c >= 9", [(0, 0.2), (0.9, 1)]),
+    ("c < 5 OR c > 4", [(0, 1)]), ("(c = 1 OR c > 8) AND c < 9", [(0.1, 0.1), (0.8, 0.9)]),
+    ("c = 1 OR c IS NULL", [(0.1, 0.1)]), ("c NOT BETWEEN 2 AND 8", [(0, 0.2), (0.8, 1)])])
 def test_the_stretch_that_a_condition_names(where: str, expected: Any, tmp_path: Path) -> None:
     assert [pytest.approx(span) for span in expected] == list(spans(where, tmp_path))
+
+
+ODD = {
+    "string": ["c > 2", "c IN (1, 2)", "c > 5.5", "c = true", "c > DATE '2024-01-01'", "2 < c"],
+    "integer": ["cast(c AS string) > '3'", "cast(c AS byte) = 3", "cast(c AS boolean)",
+                "cast(c AS float) = 2"],
+    "double": ["cast(c AS int) = 2", "cast(c AS float) > 2", "cast(c AS decimal(9, 2)) = 2.5",
+               "cast(c AS string) = 'x'"],
+    "decimal": ["cast(c AS int) = 1", "cast(c AS decimal(9, 1)) = 0.3", "cast(c AS string) > 'a'"],
+    "date": ["cast(c AS string) > 'a'", "c > TIMESTAMP '2026-03-01 01:00:00'",
+             "cast(c AS timestamp) > '2026'"],
+    "timestamp": ["cast(c AS date) = DATE '2026-03-01'", "cast(c AS string) > 'a'", "cast(c AS bigint) > 3"],
+    "timestamp_ntz": ["c > TIMESTAMP '2026-03-01 01:00:00+00:00'"],
+}
+"""Conditions that compare a column as something else: where its values lie then is another matter."""
+
+
+@pytest.mark.parametrize(("name", "where"), [(name, where) for name in ODD for where in ODD[name]])
+@pytest.mark.parametrize("is_partition", [False, True])
+def test_a_column_compared_as_something_else_has_no_stretch(
+    is_partition: bool, name: str, where: str, tmp_path: Path
+) -> None:
+    type_, values, _ = VALUES[name]
+    table = written(tmp_path / "t", type_, values, **({"partition_by": "c"} if is_partition else {}))
+    layout = table.layout("c", where)
+    assert layout.spans == () and layout.opened == table.explain(where).opened
+
+
+@pytest.mark.parametrize(("name", "where", "expected"), [
+    ("integer", "c > 3.5", [(0.5, 1)]), ("byte", "cast(c AS bigint) = 2", [(1, 1)]),
+    ("integer", "cast(c AS double) <= 2", [(0, 0.2)]), ("float", "cast(c AS double) = 1.5", [(0.2, 0.2)]),
+    ("decimal", "c > 0.62500", [(0.5, 1)]), ("decimal", "c > 0.625D", [(0.5, 1)]),
+    ("float", "c > double('NaN')", [(1, 1)])])
+def test_a_column_as_a_wider_number_has_its_stretch(
+    name: str, where: str, expected: Any, tmp_path: Path
+) -> None:
+    type_, values, _ = VALUES[name]
+    spans = written(tmp_path / "t", type_, values).layout("c", where).spans
+    assert [pytest.approx(span) for span in expected] == list(spans)
+
+
+def test_a_condition_of_any_length_has_a_stretch(tmp_path: Path) -> None:
+    """Of more stretches than are marked, the one around all of them."""
+    table = written(tmp_path / "t", pa.int64(), [0, 200, 400, 600, 800, 1_000])
+    many = " OR ".join(f"c > {number} AND c < {number + 1}" for number in range(200, 800, 2))
+    assert table.layout("c", many).spans == (pytest.approx((0.2, 0.799)),)
+    assert table.layout("c", many.replace(" OR ", " AND ")).spans == ()
 
 
 def test_many_values_of_an_in_are_a_stretch(tmp_path: Path) -> None:
@@ -103,6 +153,28 @@ def test_files_without_a_range(tmp_path: Path) -> None:
 def test_an_empty_table(tmp_path: Path) -> None:
     layout = dn.create(tmp_path / "t", "c long").layout("c", "c > 3")
     assert (layout.num_files, layout.depth, layout.bars(), layout.opened) == (0, 0.0, [], 0)
+
+
+FLOATS: list[tuple[str, list[Any], list[tuple[float, float]], str]] = [
+    ("NaN is above all", [1.0, float("nan"), 2.0], [(0, 0), (1, 1), (1, 1)], "c > 1.5"),
+    ("NaN alone", [float("nan")] * 2, [(1, 1)] * 2, "c = 2.0"),
+    ("no float is as long as the axis", [-1e308, 0.0, 1e308], [(0, 0), (0.5, 0.5), (1, 1)], "c > 0.0"),
+    ("the least and the greatest", [-1.7976931348623157e308, 1.7976931348623157e308], [(0, 0), (1, 1)],
+     "c < 0"),
+    ("infinite", [float("-inf"), 3.0, 4.0, float("inf")], [(0, 0), (0, 0), (1, 1), (1, 1)], "c < 3.5"),
+]
+
+
+@pytest.mark.parametrize(("values", "places", "where"), [case[1:] for case in FLOATS], ids=[
+    case[0] for case in FLOATS])
+@pytest.mark.filterwarnings("error")
+def test_every_float_has_a_place(values: list[Any], places: Any, where: str, tmp_path: Path) -> None:
+    made = dn.create(tmp_path / "t", pa.table({"c": values, "n": list(range(len(values)))}), partition_by="c")
+    layout = made.layout("c", where)
+    assert sorted((bar.low, bar.high) for bar in layout.bars()) == sorted(places)[-len(layout.bars()):]
+    assert layout.num_unknown == 0 and layout.depth > 0
+    assert all(0 <= low <= high <= 1 for low, high in layout.spans) and layout.spans
+    assert str(layout) and layout.svg and layout.spec
 
 
 def test_one_value_everywhere(tmp_path: Path) -> None:
