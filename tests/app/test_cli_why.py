@@ -135,7 +135,7 @@ def test_a_wrong_command_line_is_status_2(table: Path, words: list[str]) -> None
 def test_no_credentials_and_no_control_characters_are_printed(
     table: Path, run: Run, tmp_path: Path, form: list[str]
 ) -> None:
-    text = ("Error: a concurrent WRITE added data to table delta.`s3://AKIA:hidden@lake/d` "
+    text = ("Error: a concurrent WRITE added data to table delta.`s3://AKIA:hidden@lake/ducks` "
             "committed at version 2.\x1b[2J")
     (tmp_path / "odd.txt").write_text(text)
     code, output, _ = run(table, "--error", tmp_path / "odd.txt", "--where", "day = 's3://k:hidden@x/\x1b[2J'",

@@ -88,6 +88,8 @@ def test_what_is_inferred_is_marked_in_every_form(update_golden: bool) -> None:
     page = assert_consistent(pm)
     assert_golden(pm, "post_mortem_inferred", update_golden)
     assert any(fact.is_inferred for fact in pm.facts)
+    assert pm.certainty == "proved"  # of the winner and the rule, which the text names
+    assert {one.certainty for one in pm.would_have_passed} == {"possible"}
     for form in (page.text, listing(pm), pm.to_markdown()):
         assert "? inferred: no later than 4" in form
     assert "read version v4 (inferred)" in str(pm).replace("(inferre…", "(inferred)")

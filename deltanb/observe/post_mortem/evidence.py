@@ -42,7 +42,10 @@ CONDITIONAL = ("DELETE", "UPDATE", "MERGE")
 
 @dataclass
 class Job:
-    """The failed job: its facts by name, what its text tells, and its own conflict where it is at hand."""
+    """The failed job: its facts by name, what its text tells, and its own conflict where it is at hand.
+
+    ``is_doubted``: its text may be about another table, so that nothing is certain of it.
+    """
 
     facts: dict[str, Fact] = field(default_factory=dict)
     understood: Understood = field(default_factory=Understood)
@@ -51,6 +54,7 @@ class Job:
     attempt: Attempt | None = None
     error: BaseException | None = None
     remarks: list[str] = field(default_factory=list)
+    is_doubted: bool = False
 
     def add(self, name: str, value: Any, source: Source, why: str = "") -> None:
         """Note a fact; the first one of a name stays."""
@@ -64,8 +68,9 @@ class Job:
         return None if fact is None else fact.value
 
     def is_certain(self, *names: str) -> bool:
-        """Whether all of these facts are known, and none of them is inferred."""
-        return all(name in self.facts and not self.facts[name].is_inferred for name in names)
+        """Whether all of these facts are known, none of them is inferred, and it is the same table."""
+        return not self.is_doubted and all(
+            name in self.facts and not self.facts[name].is_inferred for name in names)
 
     @property
     def rules(self) -> tuple[str, ...]:

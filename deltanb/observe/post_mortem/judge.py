@@ -16,9 +16,11 @@ from deltanb.errors import DeltaError, VersionNotFound
 from deltanb.log.history import to_milliseconds, version_as_of
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job, partition_of_hint
 from deltanb.observe.post_mortem.report import WinnerReport
+from deltanb.observe.post_mortem.same_table import NEEDED, as_question, contradiction, other_name
 from deltanb.observe.post_mortem.texts import DELTA_RS
 from deltanb.observe.recorded import Recorder
 from deltanb.text import formatting as units
+from deltanb.text.safe_text import last_part
 from deltanb.transaction.conflict_rules import RULES, Rule, Verdict, check
 from deltanb.transaction.conflicts import Conflict, unchecked_conflict
 from deltanb.transaction.current import CurrentTransaction
@@ -99,11 +101,11 @@ class _Judge:
         job, result = self.job, self.result
         self._locate()
         winner, read = job.value("winner"), self._read_version()
-        if winner is not None and not 0 <= winner <= self.newest:
-            job.remarks.append(f"the winner is said to be version {winner}, and the newest version of this "
-                               f"table is {self.newest}: is it the same table?")
+        if winner is not None and self._is_contradicted(winner):
             winner = None
             del job.facts["winner"]
+            job.conflict = job.attempt = None
+        self._doubt_version()
         if read is None and winner is None:
             self._guess()
             return result
@@ -118,14 +120,50 @@ class _Judge:
                 del job.facts["read version"]
             assert winner is not None
             read = winner - 1
-            job.add("read version", read, "inferred", "there was no table yet" if read < 0 else
+            is_known = winner == 1 and bool(set(job.rules) & set(NEEDED))  # which fail only of what was read
+            job.add("read version", read, "log" if is_known else "inferred",
+                    "there was no table yet" if read < 0 else
+                    "no other version came before the winner" if is_known else
                     f"no later than {read}: version {winner} came after it; winners before it are not known")
         result.first = read + 1
         self._transaction(read)
+        self._doubt_name()
         self._winners(read, winner)
         return result
 
     # -- what is known -------------------------------------------------------------------------------------
+
+    def _is_contradicted(self, version: int) -> bool:
+        """Whether the log has another commit there than the text is about, or none yet."""
+        if not 0 <= version <= self.newest:
+            self._question(f"the winner is said to be version {version}, and the newest version of this "
+                           f"table is {self.newest}")
+            return True
+        winner = self._commit(version)
+        why = None if winner is None else contradiction(self.job, winner)
+        if why is not None:
+            self._question(f"the winner is said to be version {version}; in this log {why}")
+        return why is not None
+
+    def _doubt_version(self) -> None:
+        tried = self.job.value("last tried")
+        if tried is not None and tried > self.newest:
+            self._question(f"the job is said to have met version {tried}, and the newest version of this "
+                           f"table is {self.newest}")
+
+    def _doubt_name(self) -> None:
+        """Prove nothing by a text that has another name for the table."""
+        current = self.result.transaction
+        if self.job.conflict is None:
+            names = () if current is None else (current.metadata.name, current.table)
+            name = other_name(self.job.understood.facts.get("table"), self.log.path, names)
+            if name is not None:
+                self._question(
+                    f"the text is about a table {name}, and this one is {last_part(self.log.path)}")
+
+    def _question(self, what: str) -> None:
+        self.job.is_doubted = True
+        self.job.remarks.append(as_question(what))
 
     def _locate(self) -> None:
         """The winner's version by what a text says of its commit: its id, its time or a file it removed."""
@@ -348,7 +386,7 @@ class _Judge:
                 + (", which delta-rs judges by rules of its own" if job.value("client") == DELTA_RS else ""))
         certain_reads = job.is_certain("read version", "operation") and not result.is_assumed
         by_rules = not job.has_text and certain_reads and bool(failed)
-        result.is_certain = by_rules or (is_named and bool(job.rules))
+        result.is_certain = by_rules or (is_named and bool(job.rules) and job.is_certain("winner"))
 
     def _whole(self) -> CurrentTransaction | None:
         """The transaction as if it had read everything, where its text says that it had read more."""
@@ -388,6 +426,7 @@ class _Judge:
     def _guess(self) -> None:
         """Each of the last commits on its own as the winner; of those that the rule fails at, the newest."""
         result, job = self.result, self.job
+        self._doubt_name()
         if not job.rules:
             return
         first = max(self.oldest, self.newest - MAX_GUESSED + 1, 1)

@@ -23,6 +23,7 @@ from deltanb.observe.post_mortem.rows_met import meet
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, safe
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.reads import partition_key
 
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
@@ -128,7 +129,8 @@ def _without_winner(job: Job, judged: Judgement) -> tuple[str, str]:
         took = ", ".join(f"v{one.version}" for one in judged.winners[:5])
         more = f" ({took}{', …' if len(judged.winners) > 5 else ''})" if took else ""
         gave_up = "" if attempts is None else f", until it gave up after {units.count(attempts, 'attempt')}"
-        return PROVED, f"No rule failed: other commits took the versions that it tried{more}{gave_up}."
+        certainty = POSSIBLE if job.is_doubted else PROVED
+        return certainty, f"No rule failed: other commits took the versions that it tried{more}{gave_up}."
     if job.has_text and job.understood.text is None and job.conflict is None:
         head = f": {job.understood.head.rstrip('.')}" if job.understood.head else ""
         more = " No commit since the version read conflicts with the job." if judged.num_winners else ""
@@ -166,7 +168,10 @@ def _what(winner: WinnerReport, judged: Judgement, name: str) -> str:
     if conflict is not None and conflict.files:
         count = len(conflict.files)
     files = units.count(count, "file")
-    where = f" in {conflict.partition}" if conflict is not None and conflict.partition else ""
+    where = ""
+    if conflict is not None and conflict.partition:
+        partitions = {partition_key(file.partition_values) for file in conflict.files}
+        where = f" in {len(partitions)} partitions" if len(partitions) > 1 else f" in {conflict.partition}"
     if rule == "append":
         return f"added {files}{where} where the {name} read"
     if rule == "delete / read":

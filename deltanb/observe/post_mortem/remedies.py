@@ -104,8 +104,7 @@ def _isolation(case: Case) -> Iterator[Remedy]:
     if case.current.isolation == WRITE_SERIALIZABLE or case.judged.rule != "append":
         return
     if case.passes(case.current.replace(isolation=WRITE_SERIALIZABLE)):
-        certainty = PROVED if not case.winner.removes else case.certainty
-        yield Remedy(f"Set delta.isolationLevel to {WRITE_SERIALIZABLE}", certainty,
+        yield Remedy(f"Set delta.isolationLevel to {WRITE_SERIALIZABLE}", case.certainty,
                      f"version {case.winner.version} is a blind append, which that level lets pass")
 
 

@@ -105,7 +105,7 @@ class Remedy:
     """Something that would have let the job pass.
 
     ``change`` is what to do; ``certainty`` is ``proved`` where the rules were asked again with that change
-    and nothing of the job is inferred, else ``possible``; ``why`` says what came out.
+    and nothing of the job that counts is inferred, else ``possible``; ``why`` says what came out.
     """
 
     change: str
@@ -145,11 +145,12 @@ class MetBefore:
 class PostMortem(Displayable):
     """Why a commit failed; see :func:`deltanb.post_mortem`.
 
-    ``verdict`` is one sentence, ``certainty`` ``proved`` where nothing in it is inferred, ``possible`` where
-    something is, and ``unexplained`` where neither the text nor the log say what ended the job. ``facts`` are
-    what is known of the job, each with its source. ``winners`` are in order; those of ``num_winners`` that
-    are beyond a bound are left out. ``remarks`` are what could not be read, understood or decided.
-    Credentials are cut out of every text but those of ``conflict``.
+    ``verdict`` is one sentence: which commit ended the job, by which rule. ``certainty`` is about these two:
+    ``proved`` where neither is inferred, ``possible`` where one is, and ``unexplained`` where neither the
+    text nor the log say what ended the job. Other facts may be inferred even if these are proved:
+    ``facts`` are what is known of the job, each with its source. ``winners`` are in order; those of
+    ``num_winners`` that are beyond a bound are left out. ``remarks`` are what could not
+    be read, understood or decided. Credentials are cut out of every text but those of ``conflict``.
     """
 
     table: str
@@ -172,7 +173,7 @@ class PostMortem(Displayable):
 
     @property
     def status(self) -> int:
-        """The exit status of ``deltanb why``: 0 explained, 3 inferred, or not explained."""
+        """The exit status of ``deltanb why``: 0 if who ended the job and the rule are proved, else 3."""
         return 0 if self.certainty == PROVED else 3
 
     @property

@@ -356,3 +356,63 @@ def test_the_file_that_a_text_names_leads_to_its_remover() -> None:
             "concurrent update. Please try the operation again.")
     pm = dn.post_mortem(builder.store, text)
     assert pm.winner is not None and (pm.winner.version, pm.rule) == (3, "delete / read")
+
+
+# -- texts of other tables --------------------------------------------------------------------------------
+
+WON = "a concurrent {} deleted data from table ducks (committed at version 2) that this transaction read."
+OTHERS = {
+    "another operation": (WON.format("OPTIMIZE"), "its operation is WRITE, and the text has OPTIMIZE"),
+    "nothing removed": (WON.format("WRITE"), "it removes no file"),
+    "the table's creation": ("a concurrent CREATE TABLE AS SELECT added data to table ducks committed "
+                             "at version 0", "it created the table"),
+    "another name": ("a concurrent WRITE added data to table shop.geese committed at version 2",
+                     "the text is about a table geese, and this one is ducks"),
+    "another place": ("a concurrent WRITE added data to table delta.`s3://lake/geese` committed at version 2",
+                      "the text is about a table geese"),
+    "metadata": ('MetadataChangedException: The metadata of the Delta table ducks has been changed by a '
+                 'concurrent update. Conflicting commit: version 2', "it leaves the metadata as it is"),
+    "a version to come": ("Tried committing existing table version: 900", "version of this table is 5"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_the_log_contradicts_proves_nothing(failed: tuple[Path, str], other: str) -> None:
+    path, _ = failed
+    text, words = OTHERS[other]
+    pm = dn.post_mortem(path, text)
+    assert pm.certainty != "proved" and pm.status == 3
+    assert words in remarks(pm) and "is it the same table?" in remarks(pm)
+    assert "removed 0 files" not in pm.verdict and "added 0 files" not in pm.verdict
+    assert all(one.certainty == "possible" for one in pm.would_have_passed)
+
+
+def test_the_exception_of_another_table_proves_nothing(failed: tuple[Path, str], tmp_path: Path) -> None:
+    _, error = fail(LOST_DELETE, tmp_path / "geese")
+    pm = dn.post_mortem(failed[0], error)
+    assert pm.certainty != "proved" and pm.conflict is not error.conflict
+    assert "is it the same table?" in remarks(pm)
+
+
+@pytest.mark.parametrize("name", [
+    "ducks", "Ducks", "main.shop.ducks", "`shop`.`ducks`", "delta.`s3://lake/ducks/`"])
+def test_names_that_may_be_of_this_table_are_no_contradiction(failed: tuple[Path, str], name: str) -> None:
+    pm = dn.post_mortem(failed[0], f"a concurrent WRITE added data to table {name} committed at version 2")
+    assert (pm.certainty, pm.status, pm.remarks) == ("proved", 0, ())
+
+
+def test_a_winner_in_several_partitions_is_said_to_be(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "ducks", DUCKS, partition_by="day")
+    table.append({"id": [7, 8, 9], "day": ["mon", "tue", "tue"], "nephews": [2, 2, 2]})
+    pm = dn.post_mortem(table, read_version=0, operation="OVERWRITE")
+    assert "added 2 files in 2 partitions where the WRITE read" in pm.verdict
+
+
+def test_the_only_version_before_the_winner_is_the_one_that_was_read(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "ducks", DUCKS, partition_by="day")
+    for _ in range(2):
+        table.append(NEW)
+    text = "a concurrent WRITE added data to table ducks committed at version {}"
+    reads = [{one.name: one for one in dn.post_mortem(table, text.format(version)).facts}["read version"]
+             for version in (1, 2)]
+    assert [(one.value, one.is_inferred) for one in reads] == [(0, False), (1, True)]
