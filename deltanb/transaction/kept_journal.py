@@ -22,7 +22,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -30,7 +30,7 @@ from deltanb.concurrency import background
 from deltanb.errors import DeltaError
 from deltanb.options import BESIDE, journal_place, options, random_id
 from deltanb.store.base import FileStatus, LogStore, delete_many, is_remote
-from deltanb.text.safe_text import get_logger, safe
+from deltanb.text.safe_text import escaped, get_logger, redacted, safe
 from deltanb.transaction.journal import Attempt, LostRace, journal_of
 
 if TYPE_CHECKING:
@@ -55,9 +55,15 @@ MAX_RACES = 50  # races lost on the way, the last ones
 _NAME = re.compile(r"\d{13}-[0-9a-f-]{36}\.json")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
+LAST_TIME = 253_402_300_799_999  # the last millisecond that a datetime can have
+MOST_WRITTEN = 2**53  # bytes: what MAX_FILES of them have together still fits 64 bits
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_WRITTEN)]
+_Time = Annotated[int, msgspec.Meta(ge=0, le=LAST_TIME)]
+
 
 class _Race(msgspec.Struct, rename="camel"):
-    version: int
+    version: _Count
     operation: str
     writer: str | None = None
 
@@ -68,14 +74,14 @@ class _File(msgspec.Struct, rename="camel"):
     txn_id: str
     operation: str
     isolation: str
-    read_version: int
-    version: int
+    read_version: _Count
+    version: _Count
     writer: str | None = None
     is_blind_append: bool = False
     kind: str | None = None
     rule: str | None = None
-    time: int | None = None
-    written: int | None = None
+    time: _Time | None = None
+    written: _Bytes | None = None
     reads: list[str] = []
     read_whole_table: bool = False
     lost: list[_Race] = []
@@ -257,12 +263,19 @@ def _decoded(data: bytes | Exception, table_id: str) -> Attempt | None:
     if file.table != table_id:
         return None
     return Attempt(
-        txn_id=file.txn_id, writer=file.writer, operation=file.operation, isolation=file.isolation,
-        is_blind_append=file.is_blind_append, read_version=file.read_version, outcome="failed",
-        version=file.version, kind=file.kind, rule=file.rule, time=file.time, written=file.written,
-        lost=tuple(LostRace(one.version, one.operation, one.writer) for one in file.lost),
-        reads=tuple(file.reads), read_whole_table=file.read_whole_table, is_whole=False,
-        stream=file.stream, is_elsewhere=True)
+        txn_id=_plain(file.txn_id), writer=_plain(file.writer), operation=_plain(file.operation),
+        isolation=_plain(file.isolation), is_blind_append=file.is_blind_append,
+        read_version=file.read_version, outcome="failed", version=file.version, kind=_plain(file.kind),
+        rule=_plain(file.rule), time=file.time, written=file.written,
+        lost=tuple(LostRace(one.version, _plain(one.operation), _plain(one.writer)) for one in file.lost),
+        reads=tuple(map(safe, file.reads)), read_whole_table=file.read_whole_table, is_whole=False,
+        stream=file.stream and {_plain(name): _plain(value) for name, value in file.stream.items()},
+        is_elsewhere=True)
+
+
+def _plain(text: Any) -> Any:
+    """A text as a person may see it: anybody may have written the file."""
+    return redacted(escaped(text)) if isinstance(text, str) else text
 
 
 # -- the process -----------------------------------------------------------------------------------

@@ -330,6 +330,55 @@ def test_a_damaged_file_is_named_and_the_rest_is_read(damage: str) -> None:
     assert bad in spot.evidence and len(conflicts.lost) == 1
 
 
+NUMBERS = ("readVersion", "version", "time", "written")
+BEYOND = [-1, 2**63, 2**200]
+
+
+def planted(table: DeltaTable, **changes: Any) -> None:
+    """A loser's file, changed in some fields, and nothing of it in this process."""
+    lose(table)
+    (name,) = files(table.log.store)
+    data = {**json.loads(table.log.store.read(name)), **changes}
+    table.log.store.put(name, json.dumps(data).encode())
+    journal_of(table.log).clear()
+
+
+@pytest.mark.parametrize("number", BEYOND)
+@pytest.mark.parametrize("name", [*NUMBERS, "lost"])
+def test_a_number_out_of_its_range_is_damage(name: str, number: int) -> None:
+    with set_options(journal=BESIDE):
+        table = table_of()
+        race = {"version": number, "operation": "WRITE"}
+        planted(table, **{name: [race] if name == "lost" else number})
+        conflicts = table.history().conflicts()
+        assert len(attempts_of(table.log).problems) == 1
+        assert len(conflicts.to_pandas()) == len(conflicts.meetings) and str(conflicts)
+
+
+def test_the_greatest_numbers_are_read() -> None:
+    with set_options(journal=BESIDE):
+        table = table_of()
+        planted(table, written=kept_journal.MOST_WRITTEN, time=kept_journal.LAST_TIME)
+        assert attempts_of(table.log).problems == ()
+        assert kept_journal.MOST_WRITTEN * kept_journal.MAX_FILES < 2**63
+        assert len(table.history().conflicts().to_pandas()) == 1 and str(table.history().conflicts())
+
+
+@pytest.mark.parametrize("name", [
+    "rule", "kind", "isolation", "operation", "writer", "txnId", "reads", "lost", "stream"])
+def test_no_text_of_a_file_moves_a_cursor_or_tells_a_secret(name: str) -> None:
+    evil = f"\x1b[2J\u202eappend password={SECRET}"
+    forms = {"reads": [evil], "lost": [{"version": 1, "operation": evil, "writer": evil}],
+             "stream": {evil: evil}}
+    with set_options(journal=BESIDE):
+        table = table_of()
+        planted(table, **{name: forms.get(name, evil)})
+        known = attempts_of(table.log)
+        assert known.problems == () and len(known.attempts) == 1
+        for text in (repr(known), table.history().conflicts().to_pandas().to_csv()):
+            assert SECRET not in text and "\x1b" not in text and "\u202e" not in text
+
+
 @given(data=st.binary(max_size=60) | st.dictionaries(
     st.sampled_from(["format", "table", "txnId", "operation", "version", "readVersion", "lost", "reads",
                      "time", "stream", "rule"]),
