@@ -1,7 +1,8 @@
 """What would have let the job pass: each change is tried by asking the rules again with it.
 
 What lives here: :data:`CHANGES`, one function for each kind of change, and :func:`remedies`, which tries all.
-A change is proved where the rules let the job pass with it and nothing of the job is assumed.
+A change is proved where the rules let the job pass with it, at the winner and at every commit that may have
+landed by then, and nothing of the job is assumed.
 What it does not know: how rows are compared (``rows_met``), which commit the winner is (``judge``).
 """
 
@@ -12,15 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile
-from deltanb.errors import DeltaError
+from deltanb.errors import DeltaError, InvalidPredicate
 from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job
 from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement
 from deltanb.observe.post_mortem.report import POSSIBLE, PROVED, Remedy, RowsMet
 from deltanb.observe.post_mortem.rows_met import FILE_RULES
 from deltanb.schema import properties
+from deltanb.schema.paths import backticked, quoted
+from deltanb.sql.literals import text_literal
 from deltanb.text import formatting as units
-from deltanb.transaction.conflict_rules import RULES, check
+from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.current import WRITE_SERIALIZABLE, CurrentTransaction
 from deltanb.transaction.reads import Reads, Scan, partition_key
 from deltanb.transaction.steps import Winner
@@ -45,6 +48,18 @@ ROW_LEVEL_REASONS = {
 PartitionKey = tuple[tuple[str, str | None], ...]
 
 
+@dataclass(frozen=True)
+class Passage:
+    """That the job would have passed the winner, how certain that is, and what it may have met behind it."""
+
+    certainty: str
+    note: str = ""
+
+    def remedy(self, change: str, why: str) -> Remedy:
+        """The change that led to it."""
+        return Remedy(change, self.certainty, f"{why}; {self.note}" if self.note else why)
+
+
 @dataclass
 class Case:
     """What the changes are tried on: the job as a transaction, its winner, and the rows that met."""
@@ -61,15 +76,36 @@ class Case:
         knows = not self.judged.is_assumed and self.job.is_certain("operation", "read version")
         return PROVED if knows else POSSIBLE
 
-    def passes(self, current: CurrentTransaction) -> bool:
-        """Whether the rules let the job, as it would have been, pass the winner."""
-        return check(current, self.winner).error is None
+    def passes(self, current: CurrentTransaction, rules: Sequence[Rule] = RULES) -> Passage | None:
+        """How the rules let the job, as it would have been, pass the winner and those behind it.
 
-    def passes_finer(self, row_level: str, partition_by: Sequence[str] = ()) -> tuple[bool, list[str]]:
-        """Whether finer rules let the job pass, and why it may have passed where they do not."""
+        None where it fails, at the winner or at a commit that had landed before the job ended for certain.
+        """
+        verdict = check(current, self.winner, rules)
+        if verdict.error is not None:
+            return None
+        version, last = self.winner.version, max(self.judged.names)
+        landed = version if self.job.attempt is None else self.job.attempt.newest
+        end = min(last, version + MAX_WINNERS)
+        self.judged.read_ahead(version + 1, end)
+        for later in range(version + 1, end + 1):
+            try:
+                verdict = check(verdict.transaction, self.judged.recorder.commit(later), rules)
+            except DeltaError:
+                return Passage(POSSIBLE, f"version {later}, which may have landed by then, cannot be read")
+            if verdict.error is not None:
+                return None if later <= landed else Passage(
+                    POSSIBLE, f"it would have met version {later}, too, if that had landed by then")
+        if end < last:
+            return Passage(POSSIBLE, f"only {units.count(end - version, 'later commit')} were checked")
+        return Passage(self.certainty)
+
+    def passes_finer(
+        self, row_level: str, partition_by: Sequence[str] = ()
+    ) -> tuple[Passage | None, list[str]]:
+        """How finer rules let the job pass, and why it may have passed where they do not."""
         finer = FinerRules(self.judged.recorder, row_level, partition_by)
-        passes = check(self.current, self.winner, finer.of(RULES)).error is None
-        return passes, finer.doubts
+        return self.passes(self.current, finer.of(RULES)), finer.doubts
 
     def snapshot(self) -> Snapshot:
         """The version that the job read."""
@@ -103,9 +139,11 @@ def _retries(job: Job) -> Iterator[Remedy]:
 def _isolation(case: Case) -> Iterator[Remedy]:
     if case.current.isolation == WRITE_SERIALIZABLE or case.judged.rule != "append":
         return
-    if case.passes(case.current.replace(isolation=WRITE_SERIALIZABLE)):
-        yield Remedy(f"Set delta.isolationLevel to {WRITE_SERIALIZABLE}", case.certainty,
-                     f"version {case.winner.version} is a blind append, which that level lets pass")
+    passage = case.passes(case.current.replace(isolation=WRITE_SERIALIZABLE))
+    if passage is not None:
+        yield passage.remedy(
+            f"Set delta.isolationLevel to {WRITE_SERIALIZABLE}",
+            f"version {case.winner.version} is a blind append, which that level lets pass")
 
 
 # -- the condition ------------------------------------------------------------------------------------------
@@ -122,13 +160,14 @@ def _partition_predicate(case: Case) -> Iterator[Remedy]:
     needed = _partitions(snapshot.files_for_scan(*condition.parts, columns=["path", "partition_values"]))
     if needed is None or not needed or len(needed) > MAX_PARTITIONS or needed & _met_partitions(case):
         return
-    if case.passes(_reading_only(case.current, needed)):
+    passage = case.passes(_reading_only(case.current, needed))
+    if passage is not None:
         where = " OR ".join(f"({_condition_of(case, key)})" if len(needed) > 1 else _condition_of(case, key)
                             for key in sorted(needed, key=str))
-        yield Remedy(f"Add to the condition: {where}", case.certainty,
-                     f"by statistics of version {snapshot.version}, all rows that the condition names are "
-                     f"there, and version {case.winner.version} changed other partitions; only partition "
-                     "columns count")
+        yield passage.remedy(
+            f"Add to the condition: {where}",
+            f"by statistics of version {snapshot.version}, all rows that the condition names are there, and "
+            f"version {case.winner.version} changed other partitions; only partition columns count")
 
 
 def _splitting(case: Case) -> Iterator[Remedy]:
@@ -144,12 +183,14 @@ def _splitting(case: Case) -> Iterator[Remedy]:
     rest = read - met
     if not rest or not met & read:
         return
-    if case.passes(_reading_only(case.current, rest)):
+    passage = case.passes(_reading_only(case.current, rest))
+    if passage is not None:
         names = ", ".join(_named(case, key) for key in sorted(met, key=str)[:MAX_PARTITIONS])
         columns = ", ".join(case.current.partition_columns)
-        yield Remedy(f"Split the job by partition ({columns})", case.certainty,
-                     f"{len(rest)} of {units.count(len(read), 'partition')} would have passed; only {names} "
-                     "would have to run again")
+        yield passage.remedy(
+            f"Split the job by partition ({columns})",
+            f"{len(rest)} of {units.count(len(read), 'partition')} would have passed; only {names} would "
+            "have to run again")
 
 
 def _reading_only(current: CurrentTransaction, keys: set[PartitionKey]) -> CurrentTransaction:
@@ -183,10 +224,22 @@ def _met_partitions(case: Case) -> set[PartitionKey]:
 def _condition_of(case: Case, key: PartitionKey) -> str:
     parts = []
     for physical, value in key:
-        name = _column(case, physical)
-        text = str(value).replace("'", "''")
-        parts.append(f"{name} IS NULL" if value is None else f"{name} = '{text}'")
+        name = _in_sql(_column(case, physical))
+        parts.append(f"{name} IS NULL" if value is None else f"{name} = {text_literal(value)}")
     return " AND ".join(parts)
+
+
+def _in_sql(column: str) -> str:
+    """A column's name as a condition has it; words of SQL need backticks, too."""
+    from sqlglot import exp
+
+    from deltanb.sql.syntax import syntax
+
+    name = quoted([column])
+    try:
+        return name if syntax(f"{name} IS NULL").find(exp.Column) is not None else backticked(column)
+    except InvalidPredicate:
+        return backticked(column)
 
 
 def _named(case: Case, key: PartitionKey) -> str:
@@ -207,10 +260,10 @@ def _row_level(case: Case) -> Iterator[Remedy]:
     if case.judged.rule not in FILE_RULES:
         return
     for level, reason in ROW_LEVEL_REASONS.items():
-        passes, doubts = case.passes_finer(level)
-        if passes or doubts:
-            why = reason if passes else f"not known: {doubts[0]}"
-            yield Remedy(f"Row-level concurrency by {level}", case.certainty if passes else POSSIBLE, why)
+        passage, doubts = case.passes_finer(level)
+        if passage is not None or doubts:
+            why = reason if passage is not None else f"not known: {doubts[0]}"
+            yield (passage or Passage(POSSIBLE)).remedy(f"Row-level concurrency by {level}", why)
             return
 
 
@@ -221,10 +274,10 @@ def _partitioning(case: Case) -> Iterator[Remedy]:
         return
     columns = sorted({path[0] for part in condition.parts for path in part.column_paths})
     for column in columns[:MAX_COLUMNS_TRIED]:
-        passes, _ = case.passes_finer("off", (column,))
-        if passes:
-            yield Remedy(f"Partition the table by {column}", case.certainty,
-                         f"the files of version {case.winner.version} have other values of {column}")
+        passage, _ = case.passes_finer("off", (column,))
+        if passage is not None:
+            yield passage.remedy(f"Partition the table by {column}",
+                                 f"the files of version {case.winner.version} have other values of {column}")
             return
 
 
@@ -234,7 +287,7 @@ def _vectors(case: Case) -> Iterator[Remedy]:
     both = operation in CONDITIONAL and case.winner.operation in CONDITIONAL
     if not both or not case.winner.removes or case.judged.rule not in FILE_RULES:
         return
-    if case.met.answer not in ("no", "unknown") or case.passes_finer("vectors")[0]:
+    if case.met.answer not in ("no", "unknown") or case.passes_finer("vectors")[0] is not None:
         return  # rows met, or they both have vectors already
     enabled = properties.get(case.current.metadata.configuration, "delta.enableDeletionVectors")
     change = "Row-level rules that compare deletion vectors" if enabled else (

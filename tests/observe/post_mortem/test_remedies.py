@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
 import deltanb as dn
 from deltanb.engines.arrow.read import read_table
+from deltanb.log.commits import commit_name
+from deltanb.observe.post_mortem import remedies
 from deltanb.observe.post_mortem.remedies import CHANGES
 from deltanb.observe.post_mortem.report import PROVED
 from deltanb.testing import MemoryStore
-from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, Failure, append, fail
+from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, Failure, append, fail, printed
 
 PROVABLE = ("isolation level", "partition predicate", "row-level rules", "partitioning",
             "splitting", "another time")
@@ -165,3 +168,75 @@ def test_tables_of_all_features_have_the_same_answers(features: dict[str, str], 
     assert ("vectors" in getattr(changes.get("row-level rules"), "change", "")) is both_have_vectors
     assert {name for file in pm.rows_met.files for name in file.partition} == {"day"}
     assert "col-" not in "".join(one.change + one.why for one in pm.would_have_passed)
+
+
+def lost_behind_two(level: str) -> tuple[Any, Any]:
+    """A table, and what a DELETE of id 1 ends with that commits behind an append and an UPDATE of all."""
+    table = dn.create(MemoryStore("memory:///lake/ducks"), DUCKS, properties={"delta.isolationLevel": level})
+    txn = table.transaction()
+    txn.delete("id = 1")
+    table.append(NEW)
+    table.update({"nephews": "nephews + 1"})
+    with pytest.raises(dn.errors.DeltaConcurrentModificationException) as ended:
+        txn.commit()
+    return table, ended.value
+
+
+def test_commits_behind_the_winner_count_if_they_had_landed() -> None:
+    table, error = lost_behind_two("Serializable")
+    assert error.conflict.version == 1
+    _, again = lost_behind_two("WriteSerializable")  # the change made: the same job fails at version 2
+    assert again.conflict.version == 2
+    kinds = {one.kind for one in dn.post_mortem(table, error).would_have_passed}
+    assert kinds == {"another time"}
+    known: dict[str, Any] = {"read_version": 0, "operation": "DELETE", "predicate": "id = 1"}
+    pm = dn.post_mortem(table, printed(error), **known)
+    [level] = [one for one in pm.would_have_passed if one.kind == "isolation level"]
+    assert (level.certainty, pm.certainty) == ("possible", "proved")
+    assert "it would have met version 2, too, if that had landed by then" in level.why
+    pm = dn.post_mortem(table.as_of(1), printed(error), **known)
+    assert [one.certainty for one in pm.would_have_passed if one.kind == "isolation level"] == ["proved"]
+
+
+def test_later_commits_that_cannot_be_read_or_are_too_many_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, error = fail(FAILURES[0], MemoryStore("memory:///lake/ducks"))
+    for _ in range(3):
+        table.append(NEW)
+    text = printed(error)
+
+    def level() -> Any:
+        pm = dn.post_mortem(table.log.store, text)
+        return next(one for one in pm.would_have_passed if one.kind == "isolation level")
+    assert level().certainty == "proved"
+    monkeypatch.setattr(remedies, "MAX_WINNERS", 2)
+    assert level().certainty == "possible" and "only 2 later commits were checked" in level().why
+    monkeypatch.undo()
+    table.log.store.put(commit_name(4), b"no JSON")
+    assert level().certainty == "possible" and "version 4, which may have landed by then" in level().why
+
+
+MON: dict[str, tuple[str, Any, Any]] = {
+    "a name with a blank": ("my day", "mon", "tue"), "an escape": ("my day", "a\\n", "b"),
+    "a quote": ("day", "o'clock", "b"), "a backtick": ("d`y", "a", "b"), "a number": ("day", 5, 7),
+    "a date": ("day", dt.date(2026, 1, 2), dt.date(2026, 1, 3)), "a word of SQL": ("select", "a", "b"),
+    "a truth": ("day", True, False),
+}
+
+
+@pytest.mark.parametrize("odd", MON)
+def test_a_condition_that_is_proposed_is_sql_and_means_the_partition(odd: str) -> None:
+    name, value, other = MON[odd]
+
+    def run(condition: str) -> tuple[Any, Any]:
+        table = dn.create(MemoryStore(), {"id": [1, 2], name: [value, other]}, partition_by=name,
+                          properties={"delta.columnMapping.mode": "name"})
+        jobs = {"ann": lambda t: t.append({"id": [9], name: [other]}), "ben": lambda t: t.delete(condition)}
+        return table, dn.race(table, jobs).outcomes["ben"]
+    table, error = run("id = 1")
+    changes = dn.post_mortem(table, error).would_have_passed
+    [change] = [one for one in changes if one.kind == "partition predicate"]
+    more = change.change.removeprefix("Add to the condition: ")
+    assert change.certainty == PROVED and table.count(where=f"{more} AND id = 1") == 1
+    assert isinstance(run(f"({more}) AND id = 1")[1], int)
