@@ -62,6 +62,8 @@ def test_a_broken_table(update_golden: bool) -> None:
     assert "lost update v3 →rw v2 →ww v3" in plain and "v3 →rw v2 →ww v3" in page.text
     assert "Compare the batches of the application" in page.text
     assert "version 4 gives e values of no column" in page.text  # unfolds
+    assert report.drawn is not None and [track.version for track in report.drawn.commits] == [2, 3]
+    assert "lost update with v2" in page.text, "the cycle is drawn on its timeline"
 
 
 def test_a_sound_table(update_golden: bool) -> None:

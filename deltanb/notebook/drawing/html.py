@@ -117,12 +117,15 @@ def render(view: View, text: str) -> str:
     return within_limit(lambda share: document(body(view, share), text))
 
 
-def pictured(view: View, drawn: str, text: str) -> str:
-    """The view as HTML with a drawing below its heading; the drawing scrolls, and may be empty."""
+def pictured(view: View, drawn: str, text: str, sheets: Iterable[str] = ()) -> str:
+    """The view as HTML with a drawing below its heading; the drawing scrolls, and may be empty.
+
+    ``sheets`` names the stylesheets that the drawing needs.
+    """
     head = View(view.kind, view.name, view.marks, view.lines, title=view.title)
     shown = part(Markup(drawn), cls="dnb-scroll") if drawn else None
     return within_limit(lambda share: document(
-        join(body(head, share), shown, sections(view.sections, share)), text))
+        join(body(head, share), shown, sections(view.sections, share)), text, sheets))
 
 
 def within_limit(draw: Callable[[float], str]) -> str:

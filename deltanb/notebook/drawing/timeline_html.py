@@ -64,8 +64,7 @@ def windows(scene: Scene) -> list[Window]:
 
 def render(scene: Scene, text: str) -> str:
     """The timeline as an output; for a long history, as many of the newest windows as fit."""
-    names = min(NAMES[1], max(NAMES[0], *(
-        width_of(units.fit(name, MAX_WRITER), NAME) + 6 for name in {track.writer for track in scene.shown})))
+    names = _width_of_names(scene)
     strip = Markup("") if scene.is_small else _strip(scene, names)
     room = html.MAX_BYTES - FOOT - _bytes(html.document(
         html.join(html.part(*_head(scene)), strip), text, [SHEET]))
@@ -82,12 +81,29 @@ def render(scene: Scene, text: str) -> str:
         drawn = [html.join(_choice(scene, window), tag("div", lanes, cls="dnb-window"))
                  for window, lanes in zip(fitting, drawn, strict=True)][::-1]
         drawn[-1] = Markup(drawn[-1].replace("<input ", "<input checked ", 1))
-    style = f"--n:{names:.0f}px;--m:{min(names, NARROW_NAMES):.0f}px"
     # Buttons of a form are one group; method="dialog" sends nothing anywhere.
     around = ("form", {"method": "dialog"}) if len(fitting) > 1 else ("div", {})
-    body = tag(around[0], strip, *drawn, cls="dnb-tl", style=style, **around[1])
+    body = tag(around[0], strip, *drawn, cls="dnb-tl", style=_style(names), **around[1])
     return html.document(
         html.join(html.part(*_head(scene)), body, html.part(*_foot(scene, fitting))), text, [SHEET])
+
+
+def within(scene: Scene) -> Markup:
+    """The newest window as a part of another object's picture, whose document needs :data:`SHEET`."""
+    names = _width_of_names(scene)
+    drawn = _drawings(scene, windows(scene)[-1], names)
+    return html.join(tag("p", *_legend(scene), cls="dnb-keys"),
+                     tag("div", *drawn, cls="dnb-tl", style=_style(names)))
+
+
+def _width_of_names(scene: Scene) -> float:
+    widths = (width_of(units.fit(name, MAX_WRITER), NAME) + 6
+              for name in {track.writer for track in scene.shown})
+    return min(NAMES[1], max(NAMES[0], *widths))
+
+
+def _style(names: float) -> str:
+    return f"--n:{names:.0f}px;--m:{min(names, NARROW_NAMES):.0f}px"
 
 
 def _fitting(scene: Scene, window: Window, names: float, room: int | None) -> tuple[Window, Markup]:

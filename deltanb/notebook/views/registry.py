@@ -144,7 +144,7 @@ _ENTRIES: dict[str, Entry] = {
     "VacuumResult": Entry(vacuum.view),
     "Checkup": Entry(checkup.view),
     "FileLayout": Entry(file_layout.view, html=file_layout.to_html, drawings=file_layout.DRAWINGS),
-    "Verification": Entry(verification.view),
+    "Verification": Entry(verification.view, html=verification.to_html),
     "Bisection": Entry(bisection.view),
     "ConflictMap": Entry(conflict_map.view, html=conflict_map.to_html, drawings=conflict_map.DRAWINGS),
     "PostMortem": Entry(post_mortem.view, post_mortem.to_text),

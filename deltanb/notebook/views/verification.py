@@ -7,10 +7,12 @@ What it does not know: what is looked at, and what any kind means (``observe/ver
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from deltanb.notebook.drawing import text
+from deltanb.notebook.drawing import html, text
+from deltanb.notebook.drawing.timeline_scene import Scene
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
@@ -23,14 +25,33 @@ MAX_VERSIONS = 4  # of a row
 MAX_UNFOLDED = 10  # findings or files that unfold from a row: the rows matter more
 
 
+@dataclass(frozen=True)
+class VerificationView(View):
+    """A view with the scene of the first cycle, if there is one to draw."""
+
+    scene: Scene | None = None
+
+
+def to_html(view: View, as_text: str) -> str:
+    """The HTML form: the heading, the cycle on its timeline, the tables."""
+    assert isinstance(view, VerificationView)
+    if view.scene is None:
+        return html.render(view, as_text)
+    from deltanb.notebook.drawing.timeline_html import SHEET, within
+
+    return html.pictured(view, within(view.scene), as_text, [SHEET])
+
+
 def view(verification: Any) -> View:
     """The view of a :class:`~deltanb.observe.verify.report.Verification`."""
     first, last = verification.versions
     span = f"v{first}" if first == last else f"v{first} to v{last}"
     marks = (*_verdict(verification), span, units.count(verification.num_commits, "commit"))
     sections = [make(verification) for make in (_findings, _cycles, blind_spots)]
-    return View("Verification", verification.table, marks, (muted(FILES[verification.files]),),
-                tuple(section for section in sections if section is not None))
+    return VerificationView(
+        "Verification", verification.table, marks, (muted(FILES[verification.files]),),
+        tuple(section for section in sections if section is not None),
+        scene=verification.drawn.scene if verification.drawn is not None else None)
 
 
 def _verdict(verification: Any) -> list[Inline]:

@@ -10,18 +10,20 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from deltanb.errors import IllegalStateError, MissingDependency
+from deltanb.errors import DeltaError, IllegalStateError, MissingDependency
+from deltanb.observe.timeline import CommitTimeline
 from deltanb.text.display import Displayable
 
 if TYPE_CHECKING:
     import pandas
 
     from deltanb.log.reader import LogReader
-    from deltanb.observe.timeline import CommitTimeline
 
 PROVED, POSSIBLE = "proved", "possible"
 FORMAT = 1
 """The version of the JSON's schema; fields are added without a new one."""
+MAX_DRAWN = 30
+"""Versions of a cycle that is drawn on its timeline; a longer one stands in the table alone."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Verification(Displayable):
     cycles: tuple[Cycle, ...] = ()
     omitted: tuple[tuple[str, int], ...] = ()
     log: LogReader | None = field(default=None, compare=False)
+    drawn: CommitTimeline | None = field(default=None, compare=False)
+    """The commits of the first cycle and those between them, for the picture; None if there is no cycle."""
 
     @property
     def is_sound(self) -> bool:
@@ -113,13 +117,25 @@ class Verification(Displayable):
             DeltaError: the log is too damaged to be drawn.
             IllegalStateError: the report was made by hand and has no log.
         """
-        from deltanb.observe.timeline import CommitTimeline
-
         if self.log is None:
             raise IllegalStateError("this report was made by hand and has no log; take table.verify()")
         title = f"{len(self.proved)} proved, {len(self.findings) - len(self.proved)} possible"
         shown = CommitTimeline.of(self.log, *self.versions)
         return shown.marked(self._remarks(), "sound" if self.is_sound else title)
+
+    def with_drawing(self) -> Verification:
+        """The report with the first cycle drawn, unless the log is too damaged, or the cycle too long."""
+        if self.log is None or not self.cycles:
+            return self
+        versions = self.cycles[0].versions
+        first, last = min(versions), max(versions)
+        if last - first >= MAX_DRAWN:
+            return self
+        try:
+            timeline = CommitTimeline.of(self.log, first, last)
+        except (DeltaError, OSError):
+            return self
+        return replace(self, drawn=timeline.marked(self._remarks()))
 
     def _remarks(self) -> dict[int, str]:
         """What a timeline says of versions: their cycles, and findings that are no part of one."""
@@ -148,8 +164,8 @@ class Verification(Displayable):
         >>> import json; json.loads(report.to_json())["status"]
         0
         """
-        known = asdict(replace(self, log=None))
-        del known["log"]
+        known = asdict(replace(self, log=None, drawn=None))
+        del known["log"], known["drawn"]
         return json.dumps({"format": FORMAT, "status": self.status, **known})
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -117,7 +117,7 @@ class _Verification:
             last_part(self.log.path), (self.first, self.last), self.num_commits, self.files,
             tuple(self.findings), tuple(self.blind_spots), _distinct(self.isolation.cycles),
             tuple((kind, n - MAX_OF_KIND) for kind, n in sorted(self.counts.items()) if n > MAX_OF_KIND),
-            self.log)
+            self.log).with_drawing()
 
     def _take(self, findings: Iterable[Finding]) -> None:
         for finding in findings:
