@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +63,44 @@ def _add_check(commands: Any) -> None:
         "statistics and more, each with the command that mends it, what that reads, writes and saves. "
         "Nothing is written. The exit code is 0, 1 where there is a finding of a kind that --fail-on names, "
         "and 2 where the table cannot be looked at.")
-    check.add_argument("path", metavar="PATH", help="the table's folder")
+    path = check.add_argument("path", metavar="PATH", help="the table's folder")
     check.add_argument(
-        "--fail-on", nargs="+", choices=FAIL_ON, default=[], metavar="KIND", action="extend",
-        help=f"kinds whose findings make the exit code 1: {', '.join(FAIL_ON)}")
+        "--fail-on", nargs="+", default=[], metavar="KIND", action=_FailOn, path=path, kinds=FAIL_ON,
+        help="kinds whose findings make the exit code 1, with commas or spaces between them: "
+        + ", ".join(FAIL_ON))
     check.add_argument(
         "--files", choices=["none", "all"], help="none looks at the log alone, all lists the whole folder, "
         "too (default: the folder, in a bucket its first files)")
     check.add_argument("--json", action="store_true", help="print JSON, for programs")
     check.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network, too")
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_check, last=None)
+
+
+class _FailOn(argparse.Action):
+    """Kinds of findings, in one word or in several; the last of several may be the path.
+
+    An option that takes several words would take the path that comes after it, too.
+    """
+
+    def __init__(self, *args: Any, path: argparse.Action, kinds: Sequence[str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.path, self.kinds = path, kinds
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        words = list(values)
+        if len(words) > 1 and namespace.path is None and not self._are_kinds(words[-1]):
+            namespace.last = words.pop()
+            self.path.required = False
+        for word in words:
+            if not self._are_kinds(word):
+                raise argparse.ArgumentError(self, f"{word!r} is none of {', '.join(self.kinds)}")
+        chosen = [kind for word in words for kind in word.split(",")]
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), *chosen])
+
+    def _are_kinds(self, word: str) -> bool:
+        return all(kind in self.kinds for kind in word.split(","))
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -79,7 +108,10 @@ def _check(arguments: argparse.Namespace) -> int:
     from deltanb.observe.checkup import checkup
 
     check_ending(arguments.html, ".html")
-    report = checkup(arguments.path, list_files={"none": False, "all": True}.get(arguments.files))
+    if arguments.path is not None and arguments.last is not None:
+        raise InvalidArgument(f"one table at a time: {arguments.last} and {arguments.path} are two")
+    path = arguments.last if arguments.path is None else arguments.path
+    report = checkup(path, list_files={"none": False, "all": True}.get(arguments.files))
     if arguments.html is not None:
         report.save(arguments.html)
     print(redacted(report.to_json()) if arguments.json else safe(listing(report)))

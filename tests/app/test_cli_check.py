@@ -58,6 +58,29 @@ def test_several_kinds_are_named(table: Path, run: Run) -> None:
     assert run(table, "--fail-on", "orphans", "log-age")[0] == 0
 
 
+@pytest.mark.parametrize("words", [
+    "--fail-on small-files PATH", "--fail-on orphans small-files PATH", "--fail-on orphans,small-files PATH",
+    "--fail-on=orphans,small-files PATH", "PATH --fail-on orphans,small-files",
+    "--files none --fail-on any PATH",
+    "--fail-on orphans PATH --fail-on small-files", "--fail-on orphans --fail-on small-files --json PATH",
+    "--fail-on small-files -- PATH", "--fail-on orphans small-files --json PATH"])
+def test_kinds_are_named_before_the_path_and_behind_it(words: str, table: Path, run: Run) -> None:
+    code, output, errors = run(*(table if word == "PATH" else word for word in words.split()))
+    assert (code, errors) == (1, "") and "small-files" in output
+
+
+@pytest.mark.parametrize("words", [
+    "--fail-on PATH", "PATH --fail-on", "--fail-on small-files", "--fail-on small-files,ugly PATH",
+    "--fail-on ugly PATH", "PATH --fail-on small-files PATH", "--fail-on small-files PATH PATH",
+    "PATH --fail-on small-files,", "--fail-on orphans PATH --json PATH"])
+def test_kinds_or_paths_that_are_wrong_are_refused(words: str, table: Path, run: Run) -> None:
+    try:
+        code = run(*(table if word == "PATH" else word for word in words.split()))[0]
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code == 2
+
+
 def test_a_kind_that_is_none_and_a_table_that_is_none(table: Path, run: Run) -> None:
     with pytest.raises(SystemExit) as error:
         run(table, "--fail-on", "ugly")
