@@ -26,7 +26,9 @@ from deltanb.observe.blame.commits import Commits, key_of
 from deltanb.observe.blame.matching import Keys
 from deltanb.observe.blame.rows import Part, read
 from deltanb.observe.tracks import name_writer
+from deltanb.schema.column_mapping import mode_of
 from deltanb.sql.conditions import text_of
+from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from deltanb.actions import AddFile
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
+    from deltanb.schema.types import StructField, StructType
     from deltanb.sql.conditions import Where
 
 FIELDS = {"version": pa.int64(), "operation": pa.string(), "writer": pa.string(),
@@ -177,6 +180,7 @@ def blame_of(
              scan.predicate).run()
     elif not len(answers) and not tracked:
         answers.use("versions")
+    _begin_with_columns(commits, snapshot, answers)
     rows = located.rows.select(range(located.rows.num_columns - len(tracked)))
     name = getattr(log, "name", None) or snapshot.metadata.name or last_part(log.path)
     return Blame(rows, answers, dict(_blamed(commits, answers)), name, snapshot.version)
@@ -211,6 +215,40 @@ def _is_clone(commits: Commits) -> bool:
         return False
     first = commits.at(0)
     return first is not None and first.operation == "CLONE"
+
+
+def _begin_with_columns(commits: Commits, snapshot: Snapshot, answers: Answers) -> None:
+    """Where a column was dropped or renamed and another one was added by its name, no value is older than
+    this one: the commit that added it changed what the name shows."""
+    if mode_of(snapshot.metadata, snapshot.protocol) == "none":
+        return  # columns are their names
+    for name, versions in answers.columns.items():
+        known = versions[versions != UNKNOWN]
+        if not len(known):
+            continue
+        field = snapshot.schema.field(name)
+        without, added = int(known.min()), snapshot.version
+        try:
+            before = commits.snapshot(without).schema
+            if name not in before or _has(before, field):
+                continue
+            while added - without > 1:
+                middle = (without + added) // 2
+                if _has(commits.snapshot(middle).schema, field):
+                    added = middle
+                else:
+                    without = middle
+        except (DeltaError, OSError) as error:
+            reason = units.clean(str(error).split("\n", 1)[0])
+            answers.doubt(np.flatnonzero(versions < added), (
+                f"whether {units.clean(name)} was another column before v{added} is not known: {reason}"))
+            continue
+        versions[(versions != UNKNOWN) & (versions < added)] = added
+
+
+def _has(schema: StructType, field: StructField) -> bool:
+    """Whether a schema has this very column, by whatever name."""
+    return field.physical_name.lower() in {one.physical_name.lower() for one in schema}
 
 
 def _blamed(commits: Commits, answers: Answers) -> Iterator[tuple[int, Blamed]]:

@@ -251,13 +251,14 @@ class Walk:
 
     def _narrowed(self, commit: Commit, scan: Scan) -> Scan:
         """What is read of removed files: copies of rows satisfy the condition as the rows do, as long as they
-        are in columns of the same names. What rows were before they were changed need not."""
+        are in the same columns, by the same names. What rows were before they were changed need not."""
         if self.condition is None or self.names:
             return scan
         at = self.commits.snapshot(commit.version)
         names = {path[0] for path in self.condition.column_paths}
         same = {new.name for old, new in paired_fields(at.schema, self.snapshot.schema)
-                if old is not None and new is not None and (old.name, old.type) == (new.name, new.type)}
+                if old is not None and new is not None and old.physical_name == new.physical_name
+                and (old.name, old.type) == (new.name, new.type)}
         return plan(at, None, self.condition.sql) if names <= same else scan
 
     def _go_back(self, both: _Both, some: np.ndarray, places: np.ndarray) -> None:

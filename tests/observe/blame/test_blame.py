@@ -299,3 +299,38 @@ def test_in_a_transaction_it_is_of_what_is_committed(tmp_path: Path) -> None:
         txn.append({"id": [4], "n": [40]})
         assert versions(txn.blame()) == {1: 0, 2: 0, 3: 0}
     assert versions(table.blame()) == {1: 0, 2: 0, 3: 0, 4: 1}
+
+
+@KINDS
+@pytest.mark.parametrize("how", ["dropped", "renamed"])
+def test_no_value_is_older_than_the_column_where_another_had_its_name(
+    how: str, properties: dict[str, Any], tmp_path: Path
+) -> None:
+    """The rows keep the commits that wrote them, whatever the column of that name held before."""
+    table = dn.create(tmp_path / "t", {"id": [1, 2, 3], "v": [1, 2, None]},
+                      properties={**properties, "delta.columnMapping.mode": "name"})
+    table.update({"v": "20"}, where="id = 2")
+    if how == "dropped":
+        table.drop_columns("v")
+    else:
+        table.rename_column("v", "old")
+    table.add_columns("v bigint")
+    added = table.version
+    table.update({"v": "2"}, where="id = 2")
+    blame = table.blame(columns="v", keys="id")
+    assert versions(blame, "_v_version") == {1: added, 2: added + 1, 3: added}
+    assert versions(blame) == {1: 0, 2: added + 1, 3: 0}
+    assert all(blame.is_certain.to_pylist())
+    assert versions(table.blame("v IS NULL")) == {1: 0, 3: 0}
+    if how == "renamed":
+        assert versions(table.blame(columns="old", keys="id"), "_old_version") == {1: 0, 2: 1, 3: 0}
+
+
+@KINDS
+def test_a_column_whose_name_is_new_was_null_from_the_start(
+    properties: dict[str, Any], tmp_path: Path
+) -> None:
+    table = dn.create(tmp_path / "t", ROWS, properties={**properties, "delta.columnMapping.mode": "name"})
+    table.add_columns("v bigint")
+    table.update({"v": "2"}, where="id = 2")
+    assert versions(table.blame(columns="v", keys="id"), "_v_version") == {1: 0, 2: 2, 3: 0}
