@@ -378,7 +378,9 @@ class DeltaTable(Displayable, Askable, Aliases):
         through the files that they lay in, by the change data feed where it was on, else by comparing
         versions. ``.method`` names the way, ``.doubts`` what is uncertain. OPTIMIZE and RESTORE write no row:
         rows keep the commit that wrote them first. Without row ids and feed, a row that a MERGE updated to
-        the values it had counts as unchanged.
+        the values it had counts as unchanged where its file was rewritten, and as written where it was
+        deleted in place (deletion vectors). Where a column was dropped or renamed and another one added by
+        its name, no value of it is older than the commit that added it.
 
         In a transaction it is of the table as others see it: what is staged has no commit yet.
 
