@@ -100,3 +100,14 @@ def test_an_iceberg_table_is_bisected_with_its_catalog(tmp_path: Path) -> None:
         bisection = dn.bisect(catalog, lambda past: past["shop.events"].to_arrow().num_rows < 4)
         assert list(bisection.commits) == ["shop.events"]
         assert bisection.commit.version == bisection.first_bad.transaction
+
+
+def test_a_table_that_was_registered_has_a_past_that_the_catalog_did_not_see(
+    bank: dn.Catalog, tmp_path: Path
+) -> None:
+    old = dn.create(tmp_path / "lake" / "old", {"n": [1]})
+    old.append({"n": [2]})
+    bank.register_table("bank.old", old.path)
+    tables = [bank.table("bank.old"), bank.table("bank.ours")]
+    bisection = dn.bisect(tables, lambda tables: tables["bank.old"].count() < 2)
+    assert (bisection.verdict, bisection.commits) == ("broken at or before", {})
