@@ -17,6 +17,10 @@ from deltanb.observe.post_mortem.texts import DETAILS, FRAMES, LINES, NOTHING, T
 
 MAX_TEXT = 2_000_000
 """Characters of a text that are looked at, its last ones: a job's log ends with what ended the job."""
+MAX_DIGITS = 18
+"""Digits of a number: versions and times of a log have no more, and Python converts some thousands."""
+NUMBERS = ("version", "read_version", "winner_time", "attempts", "first_tried")
+"""The facts that are numbers."""
 MAX_SHOWN = 300  # characters of a line that is shown of a text that is none of the known ones
 
 
@@ -26,12 +30,14 @@ class Understood:
 
     ``text`` is None where it is none of the known ones; ``others`` are texts that it has too, for instance
     those of earlier attempts. ``head`` is the line that names an exception, as far as there is one.
+    ``too_long`` are facts whose numbers have more digits than any number of a log, and are left out.
     """
 
     text: Text | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     head: str = ""
+    too_long: tuple[str, ...] = ()
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -68,10 +74,11 @@ def understand(text: str) -> Understood:
             _named(one, groups) for one, groups in matches if _differs(one, groups, chosen, last)))
     if chosen is not None or facts:
         facts |= _job(flat)
-    for name in ("version", "read_version", "winner_time", "attempts", "first_tried"):
-        if name in facts:
-            facts[name] = int(facts[name])
-    return Understood(chosen, facts, others, _head(lines))
+    too_long = tuple(name for name in NUMBERS if len(facts.get(name, "")) > MAX_DIGITS)
+    for name in too_long:
+        del facts[name]
+    facts |= {name: int(facts[name]) for name in NUMBERS if name in facts}
+    return Understood(chosen, facts, others, _head(lines), too_long)
 
 
 def _matches(flat: str) -> list[tuple[Text, dict[str, str | None]]]:
@@ -88,7 +95,7 @@ def _differs(one: Text, groups: Mapping[str, Any], chosen: Text, last: Mapping[s
 
 def _named(text: Text, groups: Mapping[str, Any]) -> str:
     version = groups.get("version")
-    return text.code + (f" at version {version}" if version else "")
+    return text.code + (f" at version {version}" if version and len(version) <= MAX_DIGITS else "")
 
 
 def _job(flat: str) -> dict[str, str]:
@@ -101,7 +108,8 @@ def _job(flat: str) -> dict[str, str]:
     return facts
 
 
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|[\x00-\x08\x0e-\x1f\ud800-\udfff]")
+_COLOURS = re.compile(
+    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\([nrt\"])|\\u([0-9a-fA-F]{4})")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"'}
 """What JSON makes of characters: a trace is often a field of an event."""
@@ -125,7 +133,7 @@ def cleaned(text: str) -> list[str]:
     return [_QUOTED.sub("", line).rstrip() for line in lines]
 
 
-_EXCEPTION = re.compile(r"\b(?:[\w$]+\.)*[A-Z]\w*(?:Exception|Error|Failure|Interrupt)\b")
+_EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Exception|Error|Failure|Interrupt)\b")
 
 
 def _head(lines: list[str]) -> str:

@@ -248,6 +248,8 @@ def _of_text(job: Job, text: str) -> None:
     job.add("partition met", facts.get("partition"), "text")
     if "first_tried" in facts:
         job.add("read version", facts["first_tried"] - 1, "text")
+    for name in understood.too_long:
+        job.remarks.append(f"the {name.replace('_', ' ')} in the text has more digits than any of a log")
     if understood.others:
         job.remarks.append(f"the text has other failures before the last one: {', '.join(understood.others)}")
 

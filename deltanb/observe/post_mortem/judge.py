@@ -106,6 +106,11 @@ class _Judge:
             del job.facts["winner"]
             job.conflict = job.attempt = None
         self._doubt_version()
+        if read is not None and read > self.newest and job.facts["read version"].source != "argument":
+            self._question(f"the job is said to have read version {read}, and the newest version of this "
+                           f"table is {self.newest}")
+            read = None
+            del job.facts["read version"]
         if read is None and winner is None:
             self._guess()
             return result

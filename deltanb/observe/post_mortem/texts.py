@@ -79,10 +79,13 @@ def _text(
 
 # -- Delta Spark 4, Databricks and deltanb ------------------------------------------------------------------
 
+_HINTED = r"\[[^\]]{0,2000}\]"
+"""A partition in brackets. Nothing that may begin often goes on without a bound: a text of megabytes that has
+the beginning a thousand times would be gone through as often."""
 _WHO = r"[Aa] concurrent (?P<winner_operation>[A-Za-z][\w ]{0,60}?)"
 _WHERE = r"table (?P<table>.{1,400}?) \(?committed at version (?P<version>\d+)\)?"
 _HINT = (r"(?:\.? The concurrent operation (?:modified|deleted) data in the partition "
-         r"(?P<partition>\[[^\]]*\]))?")
+         rf"(?P<partition>{_HINTED}))?")
 
 _text("append", SENTENCES_4, "append", ADDED,
       "a concurrent WRITE added data to table ducks committed at version 7",
@@ -104,12 +107,12 @@ _text("feature-drop", SENTENCES_4, "protocol", "the winner used the feature that
 
 # -- Delta Spark 3 and older runtimes of Databricks ------------------------------------------------------
 
-_PLACE_3 = r"(?: in (?:the root of the table|(?:the )?partition (?P<partition>\[[^\]]*\])))?"
+_PLACE_3 = rf"(?: in (?:the root of the table|(?:the )?partition (?P<partition>{_HINTED})))?"
 _FILE_3 = rf"(?: \(for example (?P<file>\S+?){_PLACE_3}\))?"
 
 _text("files-added", (DELTA_3, DATABRICKS), "append", ADDED,
       "Files were added to partition [day=mon] by a concurrent update",
-      r"Files were added to (?:the root of the table|(?:the )?partitions? ?(?P<partition>\[[^\]]*\])?)"
+      rf"Files were added to (?:the root of the table|(?:the )?partitions? ?(?P<partition>{_HINTED})?)"
       r".{0,400}? by a concurrent update")
 _text("files-read-deleted", (DELTA_3, DATABRICKS), "delete / read", READ_REMOVED,
       "This transaction attempted to read one or more files that were deleted (for example part-0.parquet in "
@@ -186,7 +189,8 @@ _by_name()
 
 # -- the job ------------------------------------------------------------------------------------------------
 
-_RS_FRAME, _OUR_FRAME = r"deltalake\S*\.py\", line \d+, in", r"deltanb/table/table\.py\", line \d+, in"
+_RS_FRAME = r"deltalake\S{0,80}\.py\", line \d{1,9}, in"
+_OUR_FRAME = r"deltanb/table/table\.py\", line \d{1,9}, in"
 FRAMES: tuple[tuple[str, str], ...] = (
     ("MERGE", rf"\.commands\.MergeIntoCommand\b|{_RS_FRAME} execute\b|in merge_steps\b|{_OUR_FRAME} merge\b"),
     ("DELETE", rf"\.commands\.DeleteCommand\b|{_RS_FRAME} delete\b|{_OUR_FRAME} delete\b"),
@@ -210,15 +214,15 @@ WRITERS: tuple[tuple[str, str], ...] = (
 )
 """Whose text it is, by what else is in it; the first one that is there."""
 DETAILS: tuple[tuple[str, str], ...] = (
-    ("subclass", r"DELTA_CONCURRENT_[A-Z_]+\.(?P<value>[A-Z_]+)"),
-    ("winner_txn", r"Conflicting commit: \{.{0,4000}?\"txnId\":\"(?P<value>[\w-]+)\""),
+    ("subclass", r"DELTA_CONCURRENT_[A-Z_]{1,60}\.(?P<value>[A-Z_]{1,60})"),
+    ("winner_txn", r"Conflicting commit: \{.{0,4000}?\"txnId\":\"(?P<value>[\w-]{1,200})\""),
     ("winner_time", r"Conflicting commit: \{.{0,40}?\"timestamp\":(?P<value>\d+)"),
-    ("winner_operation", r"Conflicting commit: \{.{0,900}?\"operation\":\"(?P<value>[^\"]+)\""),
-    ("winner_writer", r"Conflicting commit: \{.{0,900}?\"userName\":\"(?P<value>[^\"]+)\""),
+    ("winner_operation", r"Conflicting commit: \{.{0,900}?\"operation\":\"(?P<value>[^\"]{1,400})\""),
+    ("winner_writer", r"Conflicting commit: \{.{0,900}?\"userName\":\"(?P<value>[^\"]{1,400})\""),
     ("version", r"Conflicting commit: version (?P<value>\d+)"),
     ("operation", r"your (?P<value>[A-Z][A-Z ]{2,60}?) (?:read|removes|writes|changes|must|depends)\b"),
     ("predicate", r"\bread files where (?P<value>.{1,2000}?), and version \d+"),
-    ("predicate", r"^predicate {2,}(?P<value>\S.*?) {2,}\S"),
+    ("predicate", r"^predicate {2,}(?P<value>\S.*?)(?<! ) {2,}\S"),
     ("read_version", r"\bread version (?P<value>\d+) → wanted \d+"),
 )
 """What else a text may tell, whichever it is, and where it is; of several matches the last one counts."""

@@ -157,13 +157,17 @@ def test_no_text_about_a_table_raises(text: str) -> None:
 
 @pytest.mark.parametrize("part", [
     "a concurrent WRITE added data to table ", "Conflicting commit: {", "DELTA_CONCURRENT_APPEND.",
-    "(for example ", "your A READ", "read files where ", "> " * 50, "a " * 50, "\x1b[",
-    "Files were added to partition [", "predicate  x  ",
+    "(for example ", "your A READ", "read files where ", "> " * 50, "a " * 50, "\x1b[", "\x1b]",
+    "Files were added to partition [", "predicate  x  ", "x.", "a$", "AError", "deltalake",
+    "DELTA_CONCURRENT_",
+    'Conflicting commit: {"txnId":"', "0", "\\n",
+    "a concurrent WRITE added data to table t committed at version 1. The concurrent operation modified data "
+    "in the partition [", "(for example x in partition [",
     "This commit has failed as it has been tried 5 times but did not succeed "])
 def test_long_texts_take_time_by_their_length(part: str) -> None:
-    """Twice the length may take four times as long, and not a hundred times."""
+    """Four times the length takes four times as long, and not sixteen times."""
     def seconds(length: int) -> float:
-        text = part * (length // len(part))
+        text = part * (length // len(part)) + "\nProtocol changed since last commit"
         best = 9.0
         for _ in range(3):
             begin = time.process_time()
@@ -171,7 +175,30 @@ def test_long_texts_take_time_by_their_length(part: str) -> None:
             best = min(best, time.process_time() - begin)
         return best
 
-    assert seconds(80_000) < 0.02 + 8 * seconds(40_000)
+    assert seconds(160_000) < 0.02 + 8 * seconds(40_000)
+
+
+def test_a_run_of_blanks_is_gone_through_once() -> None:
+    def seconds(blanks: int) -> float:
+        begin = time.process_time()
+        understand(f"predicate  x{' ' * blanks}\xa0y")
+        return time.process_time() - begin
+    assert seconds(80_000) < 0.02 + 8 * min(seconds(20_000) for _ in range(3))
+
+
+@pytest.mark.parametrize("text", [
+    "a concurrent WRITE added data to table ducks committed at version {}",
+    "This commit has failed as it has been tried {} times but did not succeed",
+    "Tried committing existing table version: {}", "Failed to commit transaction: {}",
+    'MetadataChangedException: Conflicting commit: {{"timestamp":{},', "read version {} → wanted 7",
+    "ConcurrentAppendException: Conflicting commit: version {}"])
+@pytest.mark.parametrize("digits", [18, 19, 5_000])
+def test_a_number_of_any_length_is_looked_at(text: str, digits: int) -> None:
+    builder = TableBuilder(MemoryStore("memory:///lake/ducks")).create("id long")
+    builder.commit(add("a"))
+    pm = post_mortem(builder.store, "Protocol changed since last commit\n" + text.format("9" * digits))
+    assert pm.status in (0, 3) and str(pm) and pm.to_json()
+    assert any("has more digits" in remark for remark in pm.remarks) is (digits > 18)
 
 
 def test_a_log_of_a_whole_night_is_read_from_its_end() -> None:
