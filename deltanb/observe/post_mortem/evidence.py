@@ -156,7 +156,7 @@ def _operation(name: Any) -> tuple[str | None, dict[str, Any]]:
 
 def gather(
     log: LogReader, error: str | BaseException | None, read_version: int | None,
-    started: int | str | dt.datetime | None, predicate: str | None, operation: str | None, writer: str | None,
+    started: int | str | dt.date | None, predicate: str | None, operation: str | None, writer: str | None,
 ) -> Job:
     """Everything that is known of the job.
 
@@ -199,9 +199,19 @@ def _arguments(
     job.add("writer", writer, "argument")
     job.add("read version", read_version, "argument")
     if started is not None:
-        job.add("started", to_milliseconds(started), "argument")
-        if _has_no_zone(started):
+        moment = _moment(started)
+        job.add("started", to_milliseconds(moment), "argument")
+        if _has_no_zone(moment):
             job.remarks.append(f"started={str(started)!r} has no time zone and was taken as UTC")
+
+
+def _moment(started: Any) -> Any:
+    """A time as :func:`to_milliseconds` takes it: a day is its midnight, a small z is a Z as in RFC 3339."""
+    if isinstance(started, dt.date) and not isinstance(started, dt.datetime):
+        return dt.datetime.combine(started, dt.time())
+    if isinstance(started, str):
+        return re.sub(r"z\s*\Z", "Z", started)
+    return started
 
 
 def _has_no_zone(started: Any) -> bool:

@@ -37,7 +37,7 @@ MAX_REMARKS = 20
 def post_mortem(
     path_or_table: str | os.PathLike[str] | LogStore | DeltaTable,
     error: str | BaseException | None = None, read_version: int | None = None,
-    started: int | str | dt.datetime | None = None, predicate: str | None = None,
+    started: int | str | dt.date | None = None, predicate: str | None = None,
     operation: str | None = None, writer: str | None = None,
     *, storage_options: Mapping[str, Any] | None = None,
 ) -> PostMortem:
@@ -50,7 +50,8 @@ def post_mortem(
             about commits up to it.
         error: the exception, or its text as pasted: of Delta Spark, Databricks, delta-rs or deltanb.
         read_version: the version that the job read.
-        started: when it began: epoch milliseconds, a datetime or ISO 8601 text; UTC without a zone.
+        started: when it began: epoch milliseconds, a datetime, a date (its midnight) or ISO 8601 text; UTC
+            without a zone.
         predicate: the condition of its DELETE, UPDATE, MERGE or partial overwrite (SQL).
         operation: what it did, as the log names it (``MERGE``), or ``APPEND``, ``OVERWRITE``.
         writer: who ran it, for how often it met the winner before.

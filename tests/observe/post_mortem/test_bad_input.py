@@ -273,6 +273,8 @@ ZONES: list[tuple[Callable[[dt.datetime], Any], bool]] = [
     (lambda at: at.replace(tzinfo=None).isoformat(" "), True),
     (lambda at: at.astimezone(dt.timezone(dt.timedelta(hours=5, minutes=30))).isoformat(), False),
     (lambda at: at.isoformat().replace("+00:00", "Z"), False),
+    (lambda at: at.isoformat().replace("+00:00", "z"), False),
+    (lambda at: at.strftime("%Y-%m-%dT%H:%Mz"), False),
     (lambda at: int(at.timestamp() * 1000), False),
 ]
 
@@ -293,6 +295,14 @@ def test_the_start_of_the_job_leads_to_the_version_that_it_read(
     assert read.is_inferred and read.value == 2
     assert pm.winner is not None and pm.winner.version == 3 and pm.certainty == "possible"
     assert ("was taken as UTC" in remarks(pm)) is is_local
+
+
+def test_a_day_is_its_midnight(failed: tuple[Path, str]) -> None:
+    path, _ = failed
+    day = dt.date(2999, 1, 1)
+    by_day, by_text = (dn.post_mortem(path, started=when) for when in (day, "2999-01-01"))
+    assert by_day.facts == by_text.facts and by_day.remarks == by_text.remarks
+    assert "started='2999-01-01' has no time zone and was taken as UTC" in remarks(by_day)
 
 
 def test_a_job_that_started_after_everything_met_nobody(failed: tuple[Path, str]) -> None:
