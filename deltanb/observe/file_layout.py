@@ -23,7 +23,7 @@ import pyarrow.types as t
 from deltanb.errors import InvalidArgument, InvalidTable, MissingDependency
 from deltanb.log.arrays import array_of, numbers
 from deltanb.log.replay import key_array
-from deltanb.log.skipping.stats import has_bounds
+from deltanb.log.skipping.stats import TIMESTAMP_SLACK, has_bounds
 from deltanb.observe.checkup.live_files import LiveFiles, Path, average_depth, leaves
 from deltanb.schema.paths import find, parse_path, quoted, type_at
 from deltanb.schema.types import StructType, arrow_type
@@ -50,6 +50,7 @@ Span = tuple[float, float]
 """A stretch of the axis."""
 _EPOCH = dt.date(1970, 1, 1)
 _ABOVE_ALL = b"\xff"  # what ends an upper bound that was cut off, see log/skipping/stats
+_TIE_BREAKER = b"\x7f"  # what Delta Spark ends an upper bound with that it cut off before ASCII
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ def layout_of(snapshot: Snapshot, column: str, where: Where | None = None) -> Fi
     if is_partition and files.problem:
         raise InvalidTable(files.problem, path=snapshot.log.path)
     low, high, is_null = _values_of_partitions(files, path, type_) if is_partition else _bounds(files, path)
+    if not is_partition:
+        high = _as_written(high)
     opened = _opened(snapshot, files, condition.parts)
     axis = _Axis(low, high, type_)
     known = np.flatnonzero(axis.is_known)
@@ -251,6 +254,7 @@ class _Axis:
             least, most = pc.min(low.cast(pa.binary())).as_py(), pc.max(high.cast(pa.binary())).as_py()
             self.prefix = _shared(least or b"", most or b"")
         places = [self._places(side) for side in (low, high)]
+        self.is_known &= _is_range(low, high) if self.is_text else places[0] <= places[1]
         known = np.concatenate([side[self.is_known] for side in places])
         known = known[np.isfinite(known)]
         self.start, self.end = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
@@ -307,8 +311,12 @@ class _Axis:
 
     def _spans_of(self, node: Expression, path: Path) -> list[Span] | None:
         """The stretches in which a condition can be true; None for one that says nothing of the column."""
+        if isinstance(node, Column) and node.path == path and t.is_boolean(node.type):
+            return [(self.place_of(True), self.place_of(True))]
         if not isinstance(node, Call) or not node.args:
             return None
+        if node.op == "not" and isinstance(node.args[0], Column) and node.args[0].path == path:
+            return [(self.place_of(False), self.place_of(False))]
         if node.op == "and":
             return reduce(_both, (self._spans_of(arg, path) for arg in node.args))
         if node.op == "or":
@@ -417,6 +425,20 @@ def _digits(type_: pa.DataType) -> tuple[int, int]:
     return len(str(2 ** (type_.bit_width - 1))), 0
 
 
+def _as_written(high: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Upper bounds of times as the log has them: to skip files by, they are widened by what it leaves out."""
+    if not t.is_timestamp(high.type):
+        return high
+    slack = pa.scalar(TIMESTAMP_SLACK, pa.int64())
+    return pc.subtract(high.cast(pa.int64()), slack).cast(high.type)
+
+
+def _is_range(low: pa.ChunkedArray, high: pa.ChunkedArray) -> Any:
+    """Of which files the bounds, texts, are in their order: those of a damaged log need not be."""
+    is_range = pc.less_equal(low.cast(pa.binary()), high.cast(pa.binary()))
+    return numbers(pc.fill_null(is_range, pa.scalar(False)))
+
+
 def _readable(side: pa.ChunkedArray) -> pa.ChunkedArray:
     """Bounds as people read them: an upper bound of a text that was cut off need not be a text."""
     if not t.is_string(side.type):
@@ -425,6 +447,7 @@ def _readable(side: pa.ChunkedArray) -> pa.ChunkedArray:
     is_cut = pc.ends_with(raw, _ABOVE_ALL)
     if not pc.any(is_cut).as_py():
         return side
-    texts = [None if one is None else one.removesuffix(_ABOVE_ALL).decode("utf-8", "ignore")
-             + ("…" if one.endswith(_ABOVE_ALL) else "") for one in raw.to_pylist()]
+    texts = [None if one is None else one.removesuffix(_ABOVE_ALL).removesuffix(_TIE_BREAKER)
+             .decode("utf-8", "ignore") + "…" if one.endswith(_ABOVE_ALL) else one.decode("utf-8", "ignore")
+             for one in raw.to_pylist()]
     return pa.chunked_array([pa.array(texts, pa.string())])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -175,6 +177,64 @@ def test_every_float_has_a_place(values: list[Any], places: Any, where: str, tmp
     assert layout.num_unknown == 0 and layout.depth > 0
     assert all(0 <= low <= high <= 1 for low, high in layout.spans) and layout.spans
     assert str(layout) and layout.svg and layout.spec
+
+
+def bare(schema: str, *stats: tuple[Any, Any], size: int = 10, by: tuple[str, ...] = ()) -> dn.DeltaTable:
+    """A table of files with bounds of a column c, as any writer may have written them."""
+    builder = TableBuilder(MemoryStore()).create(schema, partition_by=list(by))
+    texts = [json.dumps({"numRecords": 2, "minValues": {"c": low}, "maxValues": {"c": high},
+                         "nullCount": {"c": 0}}) for low, high in stats]
+    builder.commit(*(add(f"f{at}", size=size, stats=text) for at, text in enumerate(texts)))
+    return dn.open(builder.store)
+
+
+BOUNDS: list[tuple[str, Any, Any, Any]] = [
+    ("timestamp", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00.000Z", dt.datetime(2026, 1, 2, tzinfo=UTC)),
+    ("timestamp_ntz", "2026-01-01T00:00:00", "2026-01-02T00:00:00.123",
+     dt.datetime(2026, 1, 2, 0, 0, 0, 123000)),
+    ("string", "a", "x" * 32 + "\x7f", "x" * 32 + "…"),
+    ("string", "a", "x" * 32 + "\U0010ffff", "x" * 32 + "…"),
+    ("string", "a", "x\x7f", "x\x7f"), ("boolean", False, True, True)]
+
+
+@pytest.mark.parametrize(("type_", "low", "high", "shown"), BOUNDS)
+def test_a_bound_is_shown_as_it_is_and_not_as_files_are_skipped(
+    type_: str, low: Any, high: Any, shown: Any
+) -> None:
+    layout = bare(f"c {type_}", (low, high)).layout("c")
+    assert layout.files["max"].to_pylist() == [shown] == [bar.greatest for bar in layout.bars()]
+    assert [(bar.low, bar.high) for bar in layout.bars()] == [(0, 1)]
+
+
+@pytest.mark.parametrize(("type_", "values"), [
+    ("long", (1, 5, 9)), ("double", (1.5, 2.5, 3.5)), ("string", ("a", "b", "c")),
+    ("string", ("x1", "x2", "x3")),
+    ("date", ("2026-01-01", "2026-01-02", "2026-01-03"))])
+def test_a_least_value_above_the_greatest_is_no_range(type_: str, values: Any) -> None:
+    low, middle, high = values
+    layout = bare(f"c {type_}", (low, middle), (high, low), (middle, high)).layout("c")
+    assert layout.num_unknown == 1 and layout.num_files == 3
+    assert [(bar.low, bar.high) for bar in layout.bars()] == [(0, 0.5), (0.5, 1)]
+
+
+@pytest.mark.parametrize(("where", "expected"), [
+    ("c", [(1, 1)]), ("NOT c", [(0, 0)]), ("c = false", [(0, 0)]), ("c IN (true, false)", [(0, 0), (1, 1)])])
+def test_booleans_are_drawn(where: str, expected: Any, tmp_path: Path) -> None:
+    """Of other writers, who keep bounds of them, and as partitions."""
+    assert list(bare("c boolean", (False, False), (False, True)).layout("c", where).spans) == expected
+    made = dn.create(tmp_path / "t", pa.table({"c": [True, False], "n": [1, 2]}), partition_by="c")
+    layout = made.layout("c", where)
+    assert list(layout.spans) == expected and len(layout.bars()) == 2 and layout.svg
+
+
+@pytest.mark.filterwarnings("error")
+def test_sizes_beyond_64_bits_are_no_negative_bytes() -> None:
+    table = bare("c long", (1, 2), (3, 4), (5, 6), size=2**62)
+    layout = table.layout("c", "c = 1")
+    assert 0 < layout.opened_bytes < layout.size_in_bytes < 2**63
+    assert all(bar.bytes > 0 for bar in layout.bars(1)) and str(layout)
+    report = table.checkup()
+    assert not re.search(r": -\d", report.to_json()) and str(report)
 
 
 def test_one_value_everywhere(tmp_path: Path) -> None:

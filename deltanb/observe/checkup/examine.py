@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def checkup_log(
     spots += _asked(state, "conditions", lambda: state.conditions.blind_spots)
     spots += _protocol(snapshot)
     return Checkup(
-        table, snapshot.version, *_counts(snapshot), len(records.records), findings, tuple(spots))
+        table, snapshot.version, *_counts(state), len(records.records), findings, tuple(spots))
 
 
 def _findings(state: TableState, is_newest: bool, list_files: bool | None) -> Iterator[Finding]:
@@ -151,9 +152,11 @@ def _candidates(log: LogReader, newest: int, failure: Exception) -> list[int]:
     return list(dict.fromkeys(one for one in (*before[:1], *holes[-1:], *before[1:]) if one >= 0))[:MAX_TRIED]
 
 
-def _counts(snapshot: Snapshot) -> tuple[int | None, int | None]:
+def _counts(state: TableState) -> tuple[int | None, int | None]:
+    with suppress(*FAILURES):
+        return len(state.files), state.files.total
     try:
-        return snapshot.num_files, snapshot.size_in_bytes
+        return state.snapshot.num_files, state.snapshot.size_in_bytes
     except FAILURES:
         return None, None
 

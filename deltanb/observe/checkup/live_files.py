@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
 Path = tuple[str, ...]
+MOST_BYTES = 2**62
+"""Of all files together; where a log says more, each counts as no more than its share of that."""
 _KINDS: tuple[Kind, ...] = ("min", "max", "null_count")
 
 
@@ -91,7 +93,7 @@ class LiveFiles:
             stats = read_stats(files, schema, needed)
             groups, values, problem = _partitioned(snapshot, schema, files)
             return cls(
-                snapshot, _filled(table["size"], 0), _filled(cardinality, 0),
+                snapshot, _added_up(_filled(table["size"], 0)), _filled(cardinality, 0),
                 _filled(stats[NUM_RECORDS.name], -1), numbers(pc.is_valid(vectors)),
                 table["clustering_provider"], groups, values, stats, table.select(names), schema, problem)
 
@@ -201,6 +203,13 @@ def _filled(array: pa.Array | pa.ChunkedArray, value: int) -> Any:
     if isinstance(whole, pa.ChunkedArray):
         whole = pa.chunked_array(whole.chunks, pa.int64()).combine_chunks()
     return numbers(pc.fill_null(whole, pa.scalar(value, pa.int64())))
+
+
+def _added_up(sizes: Any) -> Any:
+    """Sizes whose sum fits 64 bits: no table has exbibytes, and a size that says so is made up."""
+    if sizes.astype(np.float64).sum() < MOST_BYTES:
+        return sizes
+    return np.minimum(sizes, MOST_BYTES // len(sizes))
 
 
 def _sortable(array: pa.Array) -> pa.Array:
