@@ -16,6 +16,7 @@ import deltanb as dn
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
 from deltanb.log.commits import commit_name
 from deltanb.observe.post_mortem import judge, rows_met
+from deltanb.observe.post_mortem.evidence import gather
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from tests.observe.post_mortem.failures import DUCKS, FAILURES, NEW, fail, printed
 
@@ -186,6 +187,23 @@ def test_a_window_of_many_winners_is_cut_and_counted(monkeypatch: pytest.MonkeyP
     assert "7 earlier winners were not looked at" in remarks(pm)
     pm = dn.post_mortem(table, read_version=0, operation="DELETE", predicate="day = 'wed'")
     assert len(pm.winners) == 5 and "7 later winners were not looked at" in remarks(pm)
+
+
+def test_a_search_for_the_winner_holds_one_version_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each version holds all of its files: a hundred of them are a hundred tables in memory."""
+    builder = TableBuilder(MemoryStore("memory:///lake/ducks")).create("id long")
+    for version in range(30):
+        builder.commit(add(f"{version}.parquet"))
+    log = dn.open(builder.store).log
+    text = "Commit failed: a concurrent transactions added new data"
+    job = gather(log, text, None, None, None, None, None)
+    loaded: list[int] = []
+    load = type(log).snapshot_at
+    monkeypatch.setattr(type(log), "snapshot_at", lambda self, version, *more, **settings: (
+        loaded.append(version), load(self, version, *more, **settings))[1])
+    judged = judge.judge(log, job, {version: status.name for version, status in log.commits.listed(0)})
+    assert len(judged.candidates) == 30 and judged.culprit == 30
+    assert len(judged.snapshots) == 1 and len(loaded) <= 2
 
 
 # -- arguments --------------------------------------------------------------------------------------------
