@@ -91,7 +91,7 @@ class Case:
         for later in range(version + 1, end + 1):
             try:
                 verdict = check(verdict.transaction, self.judged.recorder.commit(later), rules)
-            except DeltaError:
+            except (DeltaError, OSError):
                 return Passage(POSSIBLE, f"version {later}, which may have landed by then, cannot be read")
             if verdict.error is not None:
                 return None if later <= landed else Passage(

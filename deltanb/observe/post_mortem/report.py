@@ -104,8 +104,9 @@ class RowsMet:
 class Remedy:
     """Something that would have let the job pass.
 
-    ``change`` is what to do; ``certainty`` is ``proved`` where the rules were asked again with that change
-    and nothing of the job that counts is inferred, else ``possible``; ``why`` says what came out.
+    ``change`` is what to do; ``certainty`` is ``proved`` where the rules were asked again with that change,
+    at the winner and at all commits behind it, and nothing of the job that counts is inferred, else
+    ``possible``; ``why`` says what came out.
     """
 
     change: str
