@@ -1,4 +1,6 @@
-"""How many examples Hypothesis tries: parts of what the profile has, so that all grow with it.
+"""How many examples a usual run tries, of Hypothesis and of a matrix that is slow.
+
+Those of Hypothesis are parts of what the profile has, so that all grow with it.
 
 ``ci``, that of every run, has 100; ``nightly``, that of ``pytest --thorough``, 2000 (``conftest.py``). A test
 says no number of its own: most have what the profile has, one whose examples take long :data:`few`, and one
@@ -7,6 +9,10 @@ whose examples are many and quick :data:`many`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 _usual = settings()
@@ -16,3 +22,9 @@ some_requests = settings(max_examples=_usual.max_examples // 10)
 """Of each endpoint of a server, well and badly formed."""
 longer = settings(many, stateful_step_count=2 * _usual.stateful_step_count)
 """Of machines whose faults need many steps."""
+
+
+def every(nth: int, cases: Sequence[Any]) -> list[Any]:
+    """All cases, of which a usual run has each nth, and ``--thorough`` the others, too."""
+    return [case if number % nth == 0 else pytest.param(case, marks=pytest.mark.thorough)
+            for number, case in enumerate(cases)]

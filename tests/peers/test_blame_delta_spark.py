@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
+from tests.examples import every
 from tests.observe.blame.histories import TABLES, History
 from tests.observe.blame.test_histories import METHODS, of
 from tests.peers.delta_spark import DeltaSpark, table
@@ -112,7 +113,7 @@ STEPS: list[Callable[[History], None]] = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", every(5, list(TABLES)))
 def test_rows_of_delta_spark_are_blamed_on_the_commit_that_last_wrote_them(
     kind: str, seed: int, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

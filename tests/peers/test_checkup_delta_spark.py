@@ -9,13 +9,14 @@ import pytest
 
 import deltanb as dn
 from deltanb.observe.checkup import checkup
+from tests.examples import every
 from tests.observe.checkup.planting import PLANTS, Plant
 from tests.observe.checkup.test_planted import check_plant, made
 from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-CASES = [pytest.param(plant, id=plant.name) for plant in PLANTS if "spark" in plant.writers]
+CASES = every(5, [plant for plant in PLANTS if "spark" in plant.writers])
 
 
 class Spark:
@@ -57,12 +58,12 @@ def _rows(start: int, stop: int, p: str) -> str:
             f"FROM range({start}, {stop})")
 
 
-@pytest.mark.parametrize("plant", CASES)
+@pytest.mark.parametrize("plant", CASES, ids=lambda plant: plant.name)
 def test_a_command_saves_what_it_was_to_save(plant: Plant, delta_spark: DeltaSpark, tmp_path: Path) -> None:
     check_plant(plant, Spark(delta_spark), tmp_path)
 
 
-@pytest.mark.parametrize("plant", CASES)
+@pytest.mark.parametrize("plant", CASES, ids=lambda plant: plant.name)
 def test_a_near_miss_is_no_finding(plant: Plant, delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = made(plant, Spark(delta_spark), tmp_path, has_it=False)
     with dn.set_options(clock=plant.clock):
