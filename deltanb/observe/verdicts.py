@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from deltanb.errors import DeltaError, VersionNotFound
-from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.recorded import Recorder
 from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.conflicts import Conflict
@@ -21,6 +21,9 @@ from deltanb.transaction.current import (
     CurrentTransaction,
 )
 from deltanb.transaction.prepare import isolation_of
+
+if TYPE_CHECKING:
+    from deltanb.observe.finer_rules import FinerRules
 
 MAX_CHECKS = 200_000
 """Commits that commits are checked against, all in all: of those that met more, the nearest are."""

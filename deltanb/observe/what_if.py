@@ -25,7 +25,6 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log.history import whole_number
-from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.recorded import Recorder, name_of, recorder_of
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.schema import properties
@@ -46,6 +45,7 @@ from deltanb.transaction.steps import Winner
 if TYPE_CHECKING:
     from deltanb.log.history import History, HistoryEntry
     from deltanb.log.reader import LogReader
+    from deltanb.observe.finer_rules import FinerRules
     from deltanb.observe.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -262,6 +262,8 @@ def replay(
     recorder, journal = recorder_of(log), attempts_of(log).attempts  # it brings the log up to date
     committed = {attempt.txn_id: attempt for attempt in journal
                  if attempt.outcome == "committed" and attempt.is_whole}
+    from deltanb.observe.finer_rules import FinerRules  # it reads rows, which what shows a replay does not
+
     finer = FinerRules(recorder, _row_level(row_level), columns)
     windows = [entry.version - read - 1 for entry in history
                if (read := whole_number(entry.read_version)) is not None]
