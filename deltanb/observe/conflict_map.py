@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.observe.meetings import Meeting, Meetings, meet
-from deltanb.text.display import Displayable, views
+from deltanb.text.display import Charted
 from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Tally:
 
 
 @dataclass(frozen=True, repr=False)
-class ConflictMap(Displayable):
+class ConflictMap(Charted):
     """Who races whom in a table, who loses, and what it costs.
 
     ``meetings`` are the pairs of transactions that ran at the same time; :meth:`by` counts them. The picture
@@ -195,27 +195,6 @@ class ConflictMap(Displayable):
         frame: pandas.DataFrame = self.to_arrow(by).to_pandas(types_mapper={
             pa_type: pandas.Int64Dtype() for pa_type in _integers()}.get)
         return frame
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The map as a Vega-Lite specification."""
-        spec: dict[str, Any] = views().drawing(self, "spec")
-        return spec
-
-    @property
-    def chart(self) -> Any:
-        """The map as an Altair chart, which can be changed.
-
-        Raises:
-            MissingDependency: Altair is not installed.
-        """
-        return views().drawing(self, "chart")
-
-    @property
-    def svg(self) -> str:
-        """The map as SVG, drawn without other tools."""
-        svg: str = views().drawing(self, "svg")
-        return svg
 
 
 def _integers() -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ from deltanb.sql import expressions as ex
 from deltanb.sql import predicates
 from deltanb.sql.coercion import is_number
 from deltanb.sql.expressions import Call, Column, Expression
-from deltanb.text.display import Displayable, views
+from deltanb.text.display import Charted
 from deltanb.text.formatting import name_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Bar:
 
 
 @dataclass(frozen=True, repr=False)
-class FileLayout(Displayable):
+class FileLayout(Charted):
     """The ranges of a column in the files of a version, drawn as bars; see :meth:`DeltaTable.layout`.
 
     ``files`` has a row for each file in the order of the ranges, with ``path`` (as in the log), ``min`` and
@@ -137,27 +137,6 @@ class FileLayout(Displayable):
                 "layout.to_pandas() needs pandas: pip install pandas; layout.to_arrow() has the same",
                 extra="notebook") from None
         return self.files.to_pandas()
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The bars as a Vega-Lite specification."""
-        spec: dict[str, Any] = views().drawing(self, "spec")
-        return spec
-
-    @property
-    def chart(self) -> Any:
-        """The bars as an Altair chart, which can be changed.
-
-        Raises:
-            MissingDependency: Altair is not installed.
-        """
-        return views().drawing(self, "chart")
-
-    @property
-    def svg(self) -> str:
-        """The bars as SVG, drawn without other tools."""
-        svg: str = views().drawing(self, "svg")
-        return svg
 
 
 def layout_of(snapshot: Snapshot, column: str, where: Where | None = None) -> FileLayout:

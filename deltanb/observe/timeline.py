@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.observe import tracks as timeline_rows
 from deltanb.observe.tracks import Mark, Track
 from deltanb.text import formatting as units
-from deltanb.text.display import Displayable, views
+from deltanb.text.display import Charted, views
 from deltanb.transaction.kept_journal import attempts_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CommitTimeline", "Mark", "Track"]
 
 
-class CommitTimeline(Displayable):
+class CommitTimeline(Charted):
     """Transactions of a table, drawn over its versions.
 
     ``tracks`` are the commits and the failed attempts, by version. In a notebook it has a lane for each
@@ -122,24 +122,3 @@ class CommitTimeline(Displayable):
     def scene(self) -> Any:
         """What the drawings show, and where: strip, lanes, window and words."""
         return views().drawing(self, "scene")
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The timeline as a Vega-Lite specification."""
-        spec: dict[str, Any] = views().drawing(self, "spec")
-        return spec
-
-    @property
-    def chart(self) -> Any:
-        """The timeline as an Altair chart, which can be changed.
-
-        Raises:
-            MissingDependency: Altair is not installed.
-        """
-        return views().drawing(self, "chart")
-
-    @property
-    def svg(self) -> str:
-        """The timeline of the newest versions as SVG, drawn without other tools."""
-        svg: str = views().drawing(self, "svg")
-        return svg

@@ -70,3 +70,30 @@ class Displayable:
         """
         written: Path = views().save(self, path)
         return written
+
+
+class Charted(Displayable):
+    """What has a chart, too: as a Vega-Lite specification, as Altair's and as SVG."""
+
+    __slots__ = ()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The picture as a Vega-Lite specification."""
+        spec: dict[str, Any] = views().drawing(self, "spec")
+        return spec
+
+    @property
+    def chart(self) -> Any:
+        """The picture as an Altair chart, which can be changed.
+
+        Raises:
+            MissingDependency: Altair is not installed.
+        """
+        return views().drawing(self, "chart")
+
+    @property
+    def svg(self) -> str:
+        """The picture as SVG, drawn without other tools; of a long timeline the newest versions."""
+        svg: str = views().drawing(self, "svg")
+        return svg
