@@ -11,7 +11,7 @@ import pytest
 import deltanb as dn
 from tests.examples import every
 from tests.observe.blame.histories import TABLES, History
-from tests.observe.blame.test_histories import METHODS, of
+from tests.observe.blame.test_histories import METHODS
 from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -44,54 +44,39 @@ def values(rows: list[dict[str, Any]]) -> str:
 def append(history: History) -> None:
     rows, version = history.new_rows(2), history.next
     history.table.sql(f"INSERT INTO {{t}} {values(rows)}")
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.insert(rows, version)
 
 
 def update(history: History) -> None:
-    n, before = history.random.randrange(4), history.next
+    n, version = history.random.randrange(4), history.next
     history.table.sql(f"UPDATE {{t}} SET n = n + 1, text = 'z' WHERE n = {n} AND part = 'a'")
-    for row in history.model.rows:
-        if row.values["n"] == n and row.values["part"] == "a":
-            history.model.update(row, {"n": n + 1, "text": "z"}, before)
+    history.model.increase(n, version)
 
 
 def delete(history: History) -> None:
     n = history.random.randrange(4)
     history.table.sql(f"DELETE FROM {{t}} WHERE n = {n}")
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != n]
+    history.model.delete(n)
 
 
 def merge(history: History) -> None:
-    version, known = history.next, [row.values["id"] for row in history.model.rows]
-    rows = history.new_rows(1) + [
-        {"id": number, "part": "b", "n": 100 + version, "text": "merged"}
-        for number in history.random.sample(known, min(2, len(known)))]
+    rows, version = history.rows_to_merge(), history.next
     history.table.sql(
         f"MERGE INTO {{t}} t USING (SELECT * FROM {values(rows)} AS s(id, part, n, text)) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET n = s.n, text = s.text WHEN NOT MATCHED THEN INSERT *")
-    for row in rows:
-        match = [one for one in history.model.rows if one.values["id"] == row["id"]]
-        for one in match:
-            history.model.update(one, {"n": row["n"], "text": row["text"]}, version)
-        if not match:
-            history.model.insert(row, version)
+    history.model.merge(rows, version)
 
 
 def overwrite(history: History) -> None:
     rows, version = history.new_rows(3), history.next
     history.table.sql(f"INSERT OVERWRITE {{t}} {values(rows)}")
-    history.model.rows = []
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.overwrite(rows, version)
 
 
 def replace_where(history: History) -> None:
     rows, version = [{**row, "n": 2} for row in history.new_rows(2)], history.next
     history.table.sql(f"INSERT INTO {{t}} REPLACE WHERE n = 2 {values(rows)}")
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != 2]
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.replace(2, rows, version)
 
 
 def optimize(history: History) -> None:
@@ -105,7 +90,7 @@ def purge(history: History) -> None:
 def restore(history: History) -> None:
     version = history.random.randrange(history.table.version + 1)
     history.table.sql(f"RESTORE TABLE {{t}} TO VERSION AS OF {version}")
-    history.model.rows = [row.copy() for row in history.model.before[version]]
+    history.model.restore(version)
 
 
 STEPS: list[Callable[[History], None]] = [
@@ -126,14 +111,9 @@ def test_rows_of_delta_spark_are_blamed_on_the_commit_that_last_wrote_them(
                       f"TBLPROPERTIES ({properties})")
     history.model.commit(0)
     history.table.sql(f"INSERT INTO {{t}} {values(rows)}")
-    for row in rows:
-        history.model.insert(row, 1)
+    history.model.insert(rows, 1)
     history.model.commit(1)
     history.run(9, STEPS)
-    blame = dn.open(history.table.path).blame(columns=["n", "text"], keys="id")
-    about = f"{history.done}, {blame.doubts}"
-    assert of(blame, "_version") == history.model.blame(), about
-    for name in ("n", "text"):
-        assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    blame, about = history.check_blame(dn.open(history.table.path))
     if kind in METHODS or "replace_where" not in history.done:  # of which it does not say whether ids stay
         assert blame.method == METHODS.get(kind, "row ids") or not len(blame), about

@@ -11,7 +11,6 @@ import pytest
 
 import deltanb as dn
 from tests.observe.blame.histories import History, columns
-from tests.observe.blame.test_histories import of
 
 TABLES = {"plain": {}, "feed": {"delta.enableChangeDataFeed": "true"}}
 SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 100))]
@@ -35,53 +34,38 @@ class Peer:
 def append(history: History) -> None:
     rows, version = history.new_rows(2), history.next
     deltalake.write_deltalake(history.table.path, columns(rows), mode="append")
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.insert(rows, version)
 
 
 def update(history: History) -> None:
     n, version = history.random.randrange(4), history.next
     history.table.handle.update({"n": "n + 1", "text": "'z'"}, predicate=f"n = {n} AND part = 'a'")
-    for row in history.model.rows:
-        if row.values["n"] == n and row.values["part"] == "a":
-            history.model.update(row, {"n": n + 1, "text": "z"}, version)
+    history.model.increase(n, version)
 
 
 def delete(history: History) -> None:
     n = history.random.randrange(4)
     history.table.handle.delete(f"n = {n}")
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != n]
+    history.model.delete(n)
 
 
 def merge(history: History) -> None:
-    version, known = history.next, [row.values["id"] for row in history.model.rows]
-    rows = history.new_rows(1) + [
-        {"id": number, "part": "b", "n": 100 + version, "text": "merged"}
-        for number in history.random.sample(known, min(2, len(known)))]
+    rows, version = history.rows_to_merge(), history.next
     (history.table.handle.merge(columns(rows), "t.id = s.id", source_alias="s", target_alias="t")
      .when_matched_update({"n": "s.n", "text": "s.text"}).when_not_matched_insert_all().execute())
-    for row in rows:
-        match = [one for one in history.model.rows if one.values["id"] == row["id"]]
-        for one in match:
-            history.model.update(one, {"n": row["n"], "text": row["text"]}, version)
-        if not match:
-            history.model.insert(row, version)
+    history.model.merge(rows, version)
 
 
 def overwrite(history: History) -> None:
     rows, version = history.new_rows(4), history.next
     deltalake.write_deltalake(history.table.path, columns(rows), mode="overwrite")
-    history.model.rows = []
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.overwrite(rows, version)
 
 
 def replace_where(history: History) -> None:
     rows, version = [{**row, "n": 2} for row in history.new_rows(2)], history.next
     deltalake.write_deltalake(history.table.path, columns(rows), mode="overwrite", predicate="n = 2")
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != 2]
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.replace(2, rows, version)
 
 
 def optimize(history: History) -> None:
@@ -94,7 +78,7 @@ def restore(history: History) -> None:
         return  # it restores earlier versions alone
     version = history.random.randrange(history.table.version)
     history.table.handle.restore(version)
-    history.model.rows = [row.copy() for row in history.model.before[version]]
+    history.model.restore(version)
 
 
 STEPS: list[Callable[[History], None]] = [
@@ -110,14 +94,9 @@ def test_rows_of_delta_rs_are_blamed_on_the_commit_that_last_wrote_them(
     rows: Any = history.new_rows(5)
     deltalake.write_deltalake(history.table.path, columns(rows), configuration=TABLES[kind],
                               partition_by=["part"] if seed % 2 else None)
-    for row in rows:
-        history.model.insert(row, 0)
+    history.model.insert(rows, 0)
     history.model.commit(0)
     history.run(10, STEPS)
-    blame = dn.open(history.table.path).blame(columns=["n", "text"], keys="id")
-    about = f"{history.done}, {blame.doubts}"
-    assert of(blame, "_version") == history.model.blame(), about
-    for name in ("n", "text"):
-        assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    blame, _ = history.check_blame(dn.open(history.table.path))
     assert blame.method == {"plain": "versions", "feed": "feed"}[kind] or not len(blame)
     assert set(blame.to_arrow()["_writer"].to_pylist()) <= {"delta-rs"}

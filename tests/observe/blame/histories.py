@@ -24,9 +24,6 @@ class Row:
     written: int
     changed: dict[str, int]
 
-    def copy(self) -> Row:
-        return deepcopy(self)
-
 
 @dataclass
 class Model:
@@ -38,8 +35,37 @@ class Model:
     def commit(self, version: int) -> None:
         self.before[version] = deepcopy(self.rows)
 
-    def insert(self, values: dict[str, Any], version: int) -> None:
-        self.rows.append(Row(values, version, dict.fromkeys(values, version)))
+    def insert(self, rows: list[dict[str, Any]], version: int) -> None:
+        self.rows += [Row(values, version, dict.fromkeys(values, version)) for values in rows]
+
+    def increase(self, n: int, version: int) -> None:
+        """``n`` by one, and another text, in one part."""
+        for row in self.rows:
+            if row.values["n"] == n and row.values["part"] == "a":
+                self.update(row, {"n": n + 1, "text": "z"}, version)
+
+    def delete(self, n: int) -> None:
+        self.rows = [row for row in self.rows if row.values["n"] != n]
+
+    def merge(self, rows: list[dict[str, Any]], version: int, unique: bool = True) -> None:
+        """Rows update those with their ids, and are inserted where there are none."""
+        for row in rows:
+            match = [one for one in self.rows if unique and one.values["id"] == row["id"]]
+            for one in match:
+                self.update(one, {"n": row["n"], "text": row["text"]}, version)
+            if not match:
+                self.insert([row], version)
+
+    def overwrite(self, rows: list[dict[str, Any]], version: int) -> None:
+        self.rows = []
+        self.insert(rows, version)
+
+    def replace(self, n: int, rows: list[dict[str, Any]], version: int) -> None:
+        self.delete(n)
+        self.insert(rows, version)
+
+    def restore(self, version: int) -> None:
+        self.rows = deepcopy(self.before[version])
 
     def update(self, row: Row, values: dict[str, Any], version: int) -> None:
         row.written = version
@@ -71,8 +97,7 @@ class History:
         rows = made.new_rows(6)
         made.table = dn.create(path, columns(rows), partition_by="part" if partitioned else (),
                                properties=properties)
-        for row in rows:
-            made.model.insert(row, 0)
+        made.model.insert(rows, 0)
         made.model.commit(0)
         return made
 
@@ -98,6 +123,28 @@ class History:
     def next(self) -> int:
         return int(self.table.version) + 1
 
+    def rows_to_merge(self) -> list[dict[str, Any]]:
+        """A new row, and some that change those with their ids into something else."""
+        known = [row.values["id"] for row in self.model.rows]
+        return self.new_rows(1) + [
+            {"id": number, "part": "b", "n": 100 + self.next, "text": "merged"}
+            for number in self.random.sample(known, min(2, len(known)))]
+
+    def check_blame(self, table: Any) -> tuple[Any, str]:
+        """Every row and value is blamed as in the model; the blame, and a sentence about the history."""
+        blame = table.blame(columns=["n", "text"], keys="id")
+        about = f"{self.done}, {blame.doubts}"
+        assert blamed(blame, "_version") == self.model.blame(), about
+        for name in ("n", "text"):
+            assert blamed(blame, f"_{name}_version") == self.model.column_blame(name), f"{name}: {about}"
+        return blame, about
+
+
+def blamed(blame: Any, version: str) -> Counter[Any]:
+    """How many rows of the same values a blame gives to each version."""
+    return Counter((tuple(sorted((name, row[name]) for name in COLUMNS)), row[version])
+                   for row in blame.to_arrow().to_pylist())
+
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     import pyarrow as pa
@@ -109,16 +156,13 @@ def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 def append(history: History) -> None:
     rows, version = history.new_rows(history.random.randrange(1, 4)), history.next
     history.table.append(columns(rows))
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.insert(rows, version)
 
 
 def update(history: History) -> None:
     n, version = history.random.randrange(4), history.next
     history.table.update({"n": "n + 1", "text": "'z'"}, where=f"n = {n} AND part = 'a'")
-    for row in history.model.rows:
-        if row.values["n"] == n and row.values["part"] == "a":
-            history.model.update(row, {"n": n + 1, "text": "z"}, version)
+    history.model.increase(n, version)
 
 
 def update_all(history: History) -> None:
@@ -131,7 +175,7 @@ def update_all(history: History) -> None:
 def delete(history: History) -> None:
     n = history.random.randrange(4)
     history.table.delete(f"n = {n}")
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != n]
+    history.model.delete(n)
 
 
 def merge(history: History) -> None:
@@ -143,29 +187,20 @@ def merge(history: History) -> None:
     (history.table.merge(columns(rows), "target.id = source.id")
      .when_matched_update(set={"n": "source.n", "text": "source.text"})
      .when_not_matched_insert_all().execute()) if history.unique else history.table.append(columns(rows))
-    for row in rows:
-        match = [one for one in history.model.rows if history.unique and one.values["id"] == row["id"]]
-        for one in match:
-            history.model.update(one, {"n": row["n"], "text": row["text"]}, version)
-        if not match:
-            history.model.insert(row, version)
+    history.model.merge(rows, version, history.unique)
 
 
 def overwrite(history: History) -> None:
     rows, version = history.new_rows(4), history.next
     history.table.overwrite(columns(rows))
-    history.model.rows = []
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.overwrite(rows, version)
 
 
 def replace_where(history: History) -> None:
     rows, version = history.new_rows(2), history.next
     rows = [{**row, "n": 2} for row in rows]
     history.table.overwrite(columns(rows), where="n = 2")
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != 2]
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.replace(2, rows, version)
 
 
 def optimize(history: History) -> None:
@@ -183,7 +218,7 @@ def analyze(history: History) -> None:
 def restore(history: History) -> None:
     version = history.random.randrange(history.table.version + 1)
     history.table.restore(version)
-    history.model.rows = deepcopy(history.model.before[version])
+    history.model.restore(version)
 
 
 def transaction(history: History) -> None:
@@ -192,9 +227,7 @@ def transaction(history: History) -> None:
     with history.table.transaction() as txn:
         txn.delete(f"n = {n}")
         txn.append(columns(rows))
-    history.model.rows = [row for row in history.model.rows if row.values["n"] != n]
-    for row in rows:
-        history.model.insert(row, version)
+    history.model.replace(n, rows, version)
 
 
 STEPS: dict[str, Callable[[History], None]] = {step.__name__: step for step in (

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from deltanb.testing import MemoryStore
-from tests.observe.blame.histories import COLUMNS, TABLES, History
+from tests.observe.blame.histories import TABLES, History, blamed
 
 SEEDS = range(4)
 METHODS = {"plain": "versions", "vectors": "versions", "mapped": "versions", "feed": "feed",
            "feed and vectors": "feed"}
-
-
-def of(blame: Any, version: str) -> Counter[Any]:
-    return Counter((tuple(sorted((name, row[name]) for name in COLUMNS)), row[version])
-                   for row in blame.to_arrow().to_pylist())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -28,13 +22,9 @@ def test_every_row_is_blamed_on_the_commit_that_last_wrote_it(
 ) -> None:
     history = History.create(MemoryStore(), seed, TABLES[kind], partitioned)
     history.run(14)
-    blame = history.table.blame(columns=["n", "text"], keys="id")
-    about = f"{history.done}, {blame.doubts}"
-    assert of(blame, "_version") == history.model.blame(), about
-    for name in ("n", "text"):
-        assert of(blame, f"_{name}_version") == history.model.column_blame(name), f"{name}: {about}"
+    blame, about = history.check_blame(history.table)
     some = history.table.blame("n > 1")
-    assert of(some, "_version") == Counter(
+    assert blamed(some, "_version") == Counter(
         {row: count for row, count in history.model.blame().items() if dict(row[0])["n"] > 1}), about
     assert blame.method == METHODS.get(kind, "row ids") or not len(blame)
     assert blame.num_unknown == 0 and all(blame.is_certain.to_pylist())
@@ -47,4 +37,4 @@ def test_equal_rows_are_as_many_of_each_commit(kind: str, seed: int) -> None:
     history = History.create(MemoryStore(), seed, TABLES[kind], seed % 2 == 0, unique=False)
     history.run(10)
     blame = history.table.blame()
-    assert of(blame, "_version") == history.model.blame(), f"{history.done}, {blame.doubts}"
+    assert blamed(blame, "_version") == history.model.blame(), f"{history.done}, {blame.doubts}"

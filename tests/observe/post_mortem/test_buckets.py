@@ -36,8 +36,8 @@ def test_the_same_as_in_a_folder_and_with_few_rounds(table: Any, s3_server: S3Se
     assert pm.winner is not None and pm.winner.version == COMMITS + 1
     assert pm.rows_met.answer == FAILURE.met
     _, error = fail(FAILURE, tmp_path / "ducks")
-    there = dn.post_mortem(tmp_path / "ducks", printed(error))
-    assert [one.kind for one in pm.would_have_passed] == [one.kind for one in there.would_have_passed]
+    in_folder = dn.post_mortem(tmp_path / "ducks", printed(error))
+    assert [one.kind for one in pm.would_have_passed] == [one.kind for one in in_folder.would_have_passed]
     assert {request.method for request in requests} <= {"GET", "HEAD"}
     assert rounds(requests) < COMMITS
 
