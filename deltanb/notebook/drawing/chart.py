@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from typing import Any
 
+from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing.colors import GROUND, LINE, MUTED, WORDS, variables
 from deltanb.options import options
 from deltanb.text import formatting as units
@@ -112,6 +113,25 @@ _STYLE = (
     ".dnb-svg .k-failed{fill:var(--x);stroke:var(--x)}"
     ".dnb-svg .h{stroke-width:16px;stroke-linecap:square}"
 )
+
+
+def altair(specification: Callable[[], dict[str, Any]], name: str, rest: str) -> Any:
+    """Altair's chart of a specification.
+
+    Args:
+        name: of the property that was asked for.
+        rest: the subject and verb of what is shown without Altair.
+
+    Raises:
+        MissingDependency: Altair is not installed.
+    """
+    try:
+        from altair import Chart
+    except ImportError:
+        raise MissingDependency(
+            f"{name} needs Altair: pip install 'deltanb[notebook]'. {rest} shown without it",
+            extra="notebook") from None
+    return Chart.from_dict(specification())
 
 
 def element(name: str, content: str = "", **attributes: Any) -> str:

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, plain, warn
+from deltanb.notebook.views.model import (
+    Inline,
+    Section,
+    Span,
+    Table,
+    View,
+    code,
+    muted,
+    ok,
+    plain,
+    present,
+    warn,
+)
 from deltanb.observe.tracks import predicate_of, writer_of
 from deltanb.options import options
 from deltanb.text import formatting as units
@@ -29,9 +41,8 @@ def view(bisection: Any) -> View:
     lines += [muted(note) for note in bisection.notes[:MAX_NOTES]]
     if len(bisection.notes) > MAX_NOTES:
         lines.append(muted(f"and {units.count(len(bisection.notes) - MAX_NOTES, 'more note')}"))
-    sections = [make(bisection) for make in (_commits, _meetings, _flips, _trials)]
     return View("Bisection", ", ".join(bisection.tables), (_verdict(bisection), span), tuple(lines),
-                tuple(section for section in sections if section is not None))
+                present(*(make(bisection) for make in (_commits, _meetings, _flips, _trials))))
 
 
 def _verdict(bisection: Any) -> Inline:

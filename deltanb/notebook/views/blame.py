@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from deltanb.notebook.views.diff import MAX_COLUMNS, MAX_TEXT_COLUMNS, fitting, shown
-from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, warn
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, present, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -23,9 +23,8 @@ def view(blame: Any) -> View:
     marks: list[Inline] = [f"v{blame.version}", units.count(len(blame), "row"), WAYS[blame.method]]
     if blame.num_unknown:
         marks.append(warn(f"? {units.number(blame.num_unknown)} not known"))
-    sections = [make(blame) for make in (_commits, _rows, _doubts)]
     return View("Blame", units.name_of(blame.table), tuple(marks),
-                sections=tuple(section for section in sections if section is not None))
+                sections=present(*(make(blame) for make in (_commits, _rows, _doubts))))
 
 
 def _commits(blame: Any) -> Section | None:

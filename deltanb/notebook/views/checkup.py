@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltanb.notebook.drawing import text
-from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
 from deltanb.notebook.views.verification import blind_spots, versions_of
 from deltanb.options import options
 from deltanb.text import formatting as units
@@ -27,9 +27,8 @@ def view(checkup: Any) -> View:
     if checkup.num_files is not None:
         marks += [units.count(checkup.num_files, "file"), units.size(checkup.size_in_bytes)]
     lines = (muted(f"{units.count(checkup.num_commits, 'commit')} of the history looked at"),)
-    sections = [make(checkup) for make in (_findings, blind_spots)]
     return View("Checkup", checkup.table, tuple(marks), lines,
-                tuple(section for section in sections if section is not None))
+                present(*(make(checkup) for make in (_findings, blind_spots))))
 
 
 def listing(checkup: Any) -> str:

@@ -12,16 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing import chart, heat_map, html
 from deltanb.notebook.drawing.heat_map import Bars, Cell, Heat, Panel
-from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
+from deltanb.notebook.views.verification import versions_of
 from deltanb.options import options
 from deltanb.text import formatting as units
 
 MAX_NAMES = 10
 """Rows and columns of a map; the others are one more, together."""
-MAX_VERSIONS = 4  # of a row
 BUSIEST = 3  # hours named in a line
 SIGNS = "✕ failed, ? landed although a rule ends it"
 _ABOUT = "rows came later, columns landed first"
@@ -44,10 +43,10 @@ def view(conflicts: Any) -> MapView:
     marks += [warn(f"✕ {units.number(total.lost)} lost")] if total.lost else []
     marks += [f"? {units.number(total.would_fail)} would fail"] if total.would_fail else []
     marks += [ok("✓ none lost")] if total.races and not total.lost and not total.would_fail else []
-    sections = [make(conflicts) for make in (_writers, _operations, _hours, _lost, _blind_spots)]
     panels = panels_of(conflicts)
     return MapView("Conflicts", conflicts.table, tuple(marks), tuple(_lines(conflicts)),
-                   tuple(section for section in sections if section is not None),
+                   present(*(make(conflicts) for make in (_writers, _operations, _hours, _lost,
+                                                          _blind_spots))),
                    panels=panels, sentences=tuple(f"{panel.title}: {panel.note}" for panel in panels))
 
 
@@ -156,15 +155,9 @@ def _blind_spots(conflicts: Any) -> Section | None:
     spots = conflicts.blind_spots
     if not spots:
         return None
-    rows = tuple((code(spot.kind), _versions(spot.versions), spot.evidence) for spot in spots)
+    rows = tuple((code(spot.kind), versions_of(spot.versions), spot.evidence) for spot in spots)
     table = Table(("kind", "versions", "what follows"), rows, len(rows), "blind spot")
     return Section("Blind spots", muted(", ".join(spot.kind for spot in spots)), table)
-
-
-def _versions(versions: Sequence[int]) -> str:
-    names = ", ".join(f"v{version}" for version in versions[:MAX_VERSIONS])
-    more = len(versions) - MAX_VERSIONS
-    return (f"{names} and {units.number(more)} more" if more > 0 else names) or "–"
 
 
 # -- pictures ---------------------------------------------------------------------------------------------
@@ -235,13 +228,7 @@ def _specification(conflicts: Any) -> dict[str, Any]:
 
 
 def _altair(conflicts: Any) -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise MissingDependency(
-            "conflicts().chart needs Altair: pip install 'deltanb[notebook]'. The map itself is shown "
-            "without it", extra="notebook") from None
-    return altair.Chart.from_dict(_specification(conflicts))
+    return chart.altair(lambda: _specification(conflicts), "conflicts().chart", "The map itself is")
 
 
 DRAWINGS = {"spec": lambda conflicts: chart.offline(_specification(conflicts)), "svg": _svg, "chart": _altair}

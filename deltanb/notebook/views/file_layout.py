@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing import chart, file_ranges, html
 from deltanb.notebook.drawing.file_ranges import Range, Ranges, track
-from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, present, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -25,9 +24,10 @@ VALUE = 24  # letters of a value in a line
 
 @dataclass(frozen=True)
 class Drawn(View):
-    """A view with the picture of its bars."""
+    """A view with its bars, and what they show in a sentence."""
 
-    picture: str = ""
+    ranges: Ranges | None = None
+    sentence: str = ""
 
 
 def view(layout: Any) -> View:
@@ -36,14 +36,16 @@ def view(layout: Any) -> View:
                            units.count(layout.num_files, "file"), units.size(layout.size_in_bytes)]
     if layout.num_files > layout.num_unknown + layout.num_null:
         marks.append(f"depth {layout.depth:g}")
-    sections = tuple(section for section in (_ranges(layout), _files(layout)) if section is not None)
-    return Drawn("Layout", layout.table, tuple(marks), tuple(_lines(layout)), sections, picture=_svg(layout))
+    ranges = ranges_of(layout)
+    return Drawn("Layout", layout.table, tuple(marks), tuple(_lines(layout)),
+                 present(_ranges(layout, len(ranges.bars)), _files(layout)),
+                 ranges=ranges, sentence=sentence(layout))
 
 
 def to_html(view: View, as_text: str) -> str:
     """The HTML form: the heading, the bars, the tables."""
-    assert isinstance(view, Drawn)
-    return html.pictured(view, view.picture, as_text)
+    assert isinstance(view, Drawn) and view.ranges is not None
+    return html.pictured(view, file_ranges.draw(view.ranges, view.sentence), as_text)
 
 
 def _lines(layout: Any) -> Iterator[Inline]:
@@ -60,7 +62,7 @@ def _lines(layout: Any) -> Iterator[Inline]:
         yield muted("no range: " + ", ".join(without))
 
 
-def _ranges(layout: Any) -> Section | None:
+def _ranges(layout: Any, number: int) -> Section | None:
     bars = layout.bars(TEXT_BARS)
     if not bars:
         return None
@@ -68,7 +70,6 @@ def _ranges(layout: Any) -> Section | None:
                   units.number(bar.files) if layout.where is None or bar.opened == bar.files
                   else f"{units.number(bar.opened)} of {units.number(bar.files)}") for bar in bars)
     table = Table(("values", "ranges", "files"), rows, len(bars), "bar", cut_last=("ranges", "files"))
-    number = len(layout.bars())
     known = layout.num_files - layout.num_unknown - layout.num_null
     words = f"{units.count(known, 'file')} by least value"
     if number < known:
@@ -142,13 +143,7 @@ def _specification(layout: Any) -> dict[str, Any]:
 
 
 def _altair(layout: Any) -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise MissingDependency(
-            "layout().chart needs Altair: pip install 'deltanb[notebook]'. The bars themselves are shown "
-            "without it", extra="notebook") from None
-    return altair.Chart.from_dict(_specification(layout))
+    return chart.altair(lambda: _specification(layout), "layout().chart", "The bars themselves are")
 
 
 DRAWINGS = {"spec": lambda layout: chart.offline(_specification(layout)), "svg": _svg, "chart": _altair}

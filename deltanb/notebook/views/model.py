@@ -116,6 +116,11 @@ class Section:
     """The text form prints the table too, as far as its lines go."""
 
 
+def present(*sections: Section | None) -> tuple[Section, ...]:
+    """The sections that an object has something for."""
+    return tuple(section for section in sections if section is not None)
+
+
 @dataclass(frozen=True)
 class View:
     """What is shown of one object."""

@@ -21,6 +21,7 @@ from deltanb.notebook.views.model import (
     muted,
     ok,
     plain,
+    present,
     spans,
     warn,
 )
@@ -48,10 +49,9 @@ def view(pm: Any) -> View:
         marks.append(f"v{pm.winner.version} won")
     if pm.rule:
         marks.append(["rule ", code(pm.rule)])
-    sections = (_remedies(pm), _job(pm), _winners(pm), _files(pm), _checks(pm), _before(pm),
-                _remarks(pm))
     return View("Post-mortem", pm.table, tuple(marks), (pm.verdict, _rows(pm)),
-                tuple(section for section in sections if section is not None))
+                present(_remedies(pm), _job(pm), _winners(pm), _files(pm), _checks(pm), _before(pm),
+                        _remarks(pm)))
 
 
 def to_text(shown: View) -> str:

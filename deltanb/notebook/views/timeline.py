@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deltanb.errors import MissingDependency
 from deltanb.notebook.drawing import chart, html
 from deltanb.notebook.drawing.catalog_scene import CatalogScene
 from deltanb.notebook.drawing.timeline_scene import Scene
@@ -96,15 +95,9 @@ def _svg(timeline: Any) -> str:
 
 
 def _altair(timeline: Any) -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise MissingDependency(
-            "timeline.chart needs Altair: pip install 'deltanb[notebook]'. The timeline itself is "
-            "shown without it", extra="notebook") from None
     from deltanb.notebook.drawing.timeline_vega import draw
 
-    return altair.Chart.from_dict(draw(timeline.scene))
+    return chart.altair(lambda: draw(timeline.scene), "timeline.chart", "The timeline itself is")
 
 
 DRAWINGS = {"scene": _scene, "spec": _spec, "svg": _svg, "chart": _altair}

@@ -13,7 +13,7 @@ from typing import Any
 
 from deltanb.notebook.drawing import html, text
 from deltanb.notebook.drawing.timeline_scene import Scene
-from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -47,10 +47,9 @@ def view(verification: Any) -> View:
     first, last = verification.versions
     span = f"v{first}" if first == last else f"v{first} to v{last}"
     marks = (*_verdict(verification), span, units.count(verification.num_commits, "commit"))
-    sections = [make(verification) for make in (_findings, _cycles, blind_spots)]
     return VerificationView(
         "Verification", verification.table, marks, (muted(FILES[verification.files]),),
-        tuple(section for section in sections if section is not None),
+        present(*(make(verification) for make in (_findings, _cycles, blind_spots))),
         scene=verification.drawn.scene if verification.drawn is not None else None)
 
 
