@@ -109,6 +109,10 @@ def tracked_files() -> list[Path]:
     return [path for path in paths if path.is_file() and path.suffix in TEXT_SUFFIXES]
 
 
+def test_no_example_has_left_a_table_in_the_checkout() -> None:
+    assert not sorted(folder.parent.name for folder in ROOT.glob("*/_delta_log"))
+
+
 def test_an_extra_that_is_named_is_one() -> None:
     """Who is told to install one has to find it."""
     project = (ROOT / "pyproject.toml").read_text("utf-8")
