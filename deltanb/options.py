@@ -315,8 +315,7 @@ def report_folder() -> str | None:
     ...     report_folder()
     'reports'
     """
-    folder = os.environ.get(REPORT_VARIABLE) if options.report is None else options.report
-    return os.path.expanduser(folder) if folder else None
+    return _place(options.report, REPORT_VARIABLE)
 
 
 def journal_place() -> str | None:
@@ -326,7 +325,11 @@ def journal_place() -> str | None:
     ...     journal_place()
     'beside'
     """
-    place = os.environ.get(JOURNAL_VARIABLE) if options.journal is None else options.journal
+    return _place(options.journal, JOURNAL_VARIABLE)
+
+
+def _place(value: Any, variable: str) -> str | None:
+    place = os.environ.get(variable) if value is None else value
     return os.path.expanduser(place) if place else None
 
 

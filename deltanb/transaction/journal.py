@@ -149,6 +149,7 @@ class Journal(deque[Attempt]):
         elif txn.conflict is not None:
             last, rule = txn.conflict.version, txn.conflict.rule
         has_failed = txn.status == "failed"
+        written, stream = (_bytes_written(current), _stream(current)) if has_failed else (None, None)
         global _last_version
         with self._lock:
             if txn.committed is not None:
@@ -166,8 +167,7 @@ class Journal(deque[Attempt]):
                 changes_data=bool(current.operation.changes_data), newest=self._newest,
                 prepared=current.replace(_lines=None) if has_failed else None,
                 run=running.get(), time=current.commit_info.timestamp, rule=rule,
-                written=_bytes_written(current) if has_failed else None,
-                stream=_stream(current) if has_failed else None,
+                written=written, stream=stream,
             )
             self._keep(attempt)
         if has_failed and (rule is not None or isinstance(txn.error, MaxCommitRetriesExceeded)):

@@ -41,10 +41,10 @@ TRANSACTION = "TRANSACTION"
 """A commit of several statements, each of which has been checked as the operation that it is."""
 PRESERVED = "delta.rowTracking.preserved"
 """The tag of a commit that says whether all rows kept their ids."""
-RECOMMITS_FILES = frozenset({
-    BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", DROP_FEATURE, TRANSACTION})
+_OLD_FILES = frozenset({BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE"})
+RECOMMITS_FILES = _OLD_FILES | {DROP_FEATURE, TRANSACTION}
 """Operations that may add files with the deletion vectors they have already."""
-TAKES_FILES = frozenset({BACKFILL, UNBACKFILL, "COMPUTE STATS", "RESTORE", "CLONE", "CONVERT"})
+TAKES_FILES = _OLD_FILES | {"CONVERT"}
 """Operations whose commits name files that were written before, by others."""
 
 

@@ -217,10 +217,6 @@ class Granule:
             self.others.pop(self.first, None)
         self._hold(locker, mode)
 
-    def is_queued(self, waiter: Waiter) -> bool:
-        """Whether a request is in the queue."""
-        return waiter in self.waiters()
-
     def withdraw(self, waiter: Waiter) -> None:
         """Take a request out of the queue, if it is there."""
         if self.queue and waiter in self.queue:

@@ -280,10 +280,6 @@ class Lock:
         elif mode != NONE:
             self.owner, self.is_exclusive = locker, mode == EXCLUSIVE
 
-    def is_queued(self, waiter: Waiter) -> bool:
-        """Whether a request is in a queue."""
-        return waiter in self.waiters()
-
     def withdraw(self, waiter: Waiter) -> None:
         """Take a request out of its queue, if it is in one."""
         for queue in (self.owners, self.readers):

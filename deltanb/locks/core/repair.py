@@ -49,7 +49,8 @@ def mend(table: LockTable, locker: Locker | None = None, height: int | None = No
             if id(lock) not in on_stack and lock.held_by(locker) != NONE:
                 lock.force(locker, NONE)
     for waiter in list(table.waiting):
-        if waiter.result is None and not waiter.lock.is_queued(waiter) and waiter.lock.resume(waiter):
+        is_queued = waiter in waiter.lock.waiters()
+        if waiter.result is None and not is_queued and waiter.lock.resume(waiter):
             table.granted(waiter, is_noted=len(waiter.locker.entries) > waiter.height)
     for lock in list(table.locks.values()):
         for waiter in lock.settle():

@@ -115,7 +115,7 @@ class World:
             assert all(at < len(locker.entries) for at in (*locker.upgrades, *locker.joined))
             assert locker.floor <= len(locker.entries)
             assert (locker.waiter is None) or locker.waiter in table.waiting
-        assert all(waiter.lock.is_queued(waiter) for waiter in table.waiting)
+        assert all(waiter in waiter.lock.waiters() for waiter in table.waiting)
         for waiter, signal in self.signals.items():
             assert signal.locked() == (waiter.result is None), "who waits is told once it is decided"
         assert self.me._locker.waiter is None and self.me._locker.call is None
