@@ -12,20 +12,13 @@ from deltanb.observe.checkup.commits import MAX_COMMITS
 from deltanb.observe.checkup.kinds import BLIND_SPOTS, FAIL_ON, FIGURES, KINDS, TOPICS, as_markdown
 from deltanb.observe.checkup.storage import MAX_LISTED
 from deltanb.table.contract import declared
+from tests.pages import assert_part
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "checkup.md"
-END = "<!-- end of kinds -->"
 
 
 def test_the_page_has_every_kind_every_figure_and_every_blind_spot(update_golden: bool) -> None:
-    before, begin, rest = PAGE.read_text("utf-8").partition("<!-- kinds: ")
-    remark, arrow, tables = rest.partition("-->\n")
-    _, end, after = tables.partition(END)
-    assert begin and arrow and end
-    if update_golden:
-        PAGE.write_text(f"{before}{begin}{remark}{arrow}\n{as_markdown()}\n{end}{after}", "utf-8")
-    assert f"\n{as_markdown()}\n{END}" in PAGE.read_text("utf-8"), \
-        "out of date: pytest tests/observe/test_checkup_page.py --update-golden writes it"
+    assert_part(PAGE, "kinds", as_markdown(), update_golden)
 
 
 def test_the_page_has_the_bounds_of_what_is_read() -> None:

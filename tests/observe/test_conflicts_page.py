@@ -10,6 +10,7 @@ from deltanb.observe import finer_rules
 from deltanb.observe.meetings import as_markdown
 from deltanb.options import JOURNAL_VARIABLE
 from deltanb.transaction import kept_journal, row_levels
+from tests.pages import assert_part
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conflicts.md"
 TABLES = {"meetings": as_markdown, "levels": row_levels.as_markdown}
@@ -17,15 +18,7 @@ TABLES = {"meetings": as_markdown, "levels": row_levels.as_markdown}
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_page_has_the_tables_of_the_code(name: str, update_golden: bool) -> None:
-    before, begin, rest = PAGE.read_text("utf-8").partition(f"<!-- {name}: ")
-    remark, arrow, tables = rest.partition("-->\n")
-    end = f"<!-- end of {name} -->"
-    _, is_there, after = tables.partition(end)
-    assert begin and arrow and is_there
-    if update_golden:
-        PAGE.write_text(f"{before}{begin}{remark}{arrow}\n{TABLES[name]()}\n{end}{after}", "utf-8")
-    assert f"\n{TABLES[name]()}\n{end}" in PAGE.read_text("utf-8"), \
-        "out of date: pytest tests/observe/test_conflicts_page.py --update-golden writes it"
+    assert_part(PAGE, name, TABLES[name](), update_golden)
 
 
 def test_the_page_has_the_bounds() -> None:

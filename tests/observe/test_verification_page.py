@@ -7,20 +7,13 @@ from pathlib import Path
 from deltanb.observe.verify.kinds import BLIND_SPOTS, KINDS, TOPICS, as_markdown
 from deltanb.observe.verify.report import POSSIBLE, PROVED
 from deltanb.observe.verify.verify import MAX_OF_KIND
+from tests.pages import assert_part
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "verification.md"
-END = "<!-- end of kinds -->"
 
 
 def test_the_page_has_every_kind_and_every_blind_spot(update_golden: bool) -> None:
-    before, begin, rest = PAGE.read_text("utf-8").partition("<!-- kinds: ")
-    remark, arrow, tables = rest.partition("-->\n")
-    _, end, after = tables.partition(END)
-    assert begin and arrow and end
-    if update_golden:
-        PAGE.write_text(f"{before}{begin}{remark}{arrow}\n{as_markdown()}\n{end}{after}", "utf-8")
-    assert f"\n{as_markdown()}\n{END}" in PAGE.read_text("utf-8"), \
-        "out of date: pytest tests/observe/test_verification_page.py --update-golden writes it"
+    assert_part(PAGE, "kinds", as_markdown(), update_golden)
 
 
 def test_the_page_has_the_bound_of_what_is_listed() -> None:

@@ -20,9 +20,9 @@ from deltanb.observe.post_mortem.texts import DATABRICKS, OURS, SPARK, TEXTS, Te
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.conflict_rules import RULES
 from deltanb.transaction.conflicts import _FILE_MESSAGES, _OTHER_MESSAGES
+from tests.pages import assert_part
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "post-mortems.md"
-END = "<!-- end of texts -->"
 COMMIT = ('{"timestamp":1728639379364,"userId":"521","userName":"ann","operation":"WRITE",'
           '"operationParameters":{"mode":Append,"statsOnLoad":false,"partitionBy":[]},"notebook":{"notebookId":"12"},"clusterId":"1102",'
           '"readVersion":4,"isolationLevel":"WriteSerializable","isBlindAppend":false,"operationMetrics":'
@@ -212,14 +212,7 @@ def test_a_log_of_a_whole_night_is_read_from_its_end() -> None:
 
 
 def test_the_page_has_every_text(update_golden: bool) -> None:
-    before, begin, rest = PAGE.read_text("utf-8").partition("<!-- texts: ")
-    remark, arrow, table = rest.partition("-->\n")
-    _, end, after = table.partition(END)
-    assert begin and arrow and end
-    if update_golden:
-        PAGE.write_text(f"{before}{begin}{remark}{arrow}\n{as_markdown()}\n{end}{after}", "utf-8")
-    assert f"\n{as_markdown()}\n{END}" in PAGE.read_text("utf-8"), \
-        "out of date: pytest tests/observe/post_mortem/test_texts.py --update-golden writes it"
+    assert_part(PAGE, "texts", as_markdown(), update_golden)
 
 
 def test_the_page_names_every_writer_change_and_bound() -> None:
