@@ -102,3 +102,12 @@ def test_opening_a_table_loads_none_of_arrows_functions(table: Path) -> None:
     result = subprocess.run([sys.executable, "-c", program, str(table)],
                             capture_output=True, text=True, check=True, cwd=ROOT)
     assert result.stdout.split() == ["True", "False"]
+
+
+def test_a_table_that_is_shown_loads_the_values_of_post_mortems_alone(table: Path) -> None:
+    """The rules and the texts of all writers would be read for people who see a table for the first time."""
+    program = ("import sys, deltanb; repr(deltanb.open(sys.argv[1])); print(*sorted("
+               "name for name in sys.modules if name.startswith('deltanb.observe.post_mortem')))")
+    result = subprocess.run([sys.executable, "-c", program, str(table)],
+                            capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.split() == ["deltanb.observe.post_mortem", "deltanb.observe.post_mortem.report"]

@@ -25,8 +25,7 @@ from deltanb.notebook.views.model import (
     spans,
     warn,
 )
-from deltanb.observe.post_mortem.report import ENDED, SOURCES
-from deltanb.observe.post_mortem.rows_met import in_words
+from deltanb.observe.post_mortem.report import ENDED, SOURCES, in_words
 from deltanb.options import options
 from deltanb.text import formatting as units
 

@@ -1,6 +1,6 @@
 """What a post-mortem gives: the job, the winners, the rule, whether rows met, what would have let it pass.
 
-What lives here: the values, and the JSON and Markdown made of them.
+What lives here: the values, and the words, the JSON and the Markdown made of them.
 What it does not know: how any of it is found out.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltanb.text import formatting as units
 from deltanb.text.display import Displayable, views
 from deltanb.text.safe_text import redacted
 
@@ -98,6 +99,24 @@ class RowsMet:
     files: tuple[MetFile, ...] = ()
     num_files: int = 0
     note: str = ""
+
+
+def in_words(met: RowsMet) -> str:
+    """The answer as a sentence.
+
+    >>> in_words(RowsMet("no", "statistics", 0)), in_words(RowsMet("yes", "values", 2))
+    ('No row met, by statistics', 'Rows met: 2 rows that the winner changed meet the condition')
+    """
+    if met.answer == "no":
+        return f"No row met, by {met.by}"
+    if met.answer == "yes":
+        if met.rows is None:
+            return f"Rows met, by {met.by}"
+        return f"Rows met: {units.count(met.rows, 'row')} that the winner changed meet the condition"
+    if met.answer == "possible":
+        rows = "" if met.rows is None else f": {units.count(met.rows, 'row')} that the winner changed may"
+        return f"Rows may have met, by {met.by}{rows}" if met.by else "Rows may have met"
+    return "Whether rows met is not known" if met.answer == "unknown" else "It is not about rows"
 
 
 @dataclass(frozen=True)

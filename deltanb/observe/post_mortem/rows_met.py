@@ -16,7 +16,6 @@ from deltanb.errors import DeltaError
 from deltanb.observe.post_mortem.evidence import Job
 from deltanb.observe.post_mortem.judge import Judgement
 from deltanb.observe.post_mortem.report import MetFile, RowsMet
-from deltanb.text import formatting as units
 from deltanb.transaction.current import SNAPSHOT_ISOLATION
 from deltanb.transaction.reads import Scan
 
@@ -201,21 +200,3 @@ def _those(files: FileDiff, may: dict[str, set[str]]) -> FileDiff:
         removed=files.removed.filter(within(files.removed, "remove")),
         remasked_before=files.remasked_before.filter(in_place),
         remasked_after=files.remasked_after.filter(in_place))
-
-
-def in_words(met: RowsMet) -> str:
-    """The answer as a sentence.
-
-    >>> in_words(RowsMet("no", "statistics", 0)), in_words(RowsMet("yes", "values", 2))
-    ('No row met, by statistics', 'Rows met: 2 rows that the winner changed meet the condition')
-    """
-    if met.answer == "no":
-        return f"No row met, by {met.by}"
-    if met.answer == "yes":
-        if met.rows is None:
-            return f"Rows met, by {met.by}"
-        return f"Rows met: {units.count(met.rows, 'row')} that the winner changed meet the condition"
-    if met.answer == "possible":
-        rows = "" if met.rows is None else f": {units.count(met.rows, 'row')} that the winner changed may"
-        return f"Rows may have met, by {met.by}{rows}" if met.by else "Rows may have met"
-    return "Whether rows met is not known" if met.answer == "unknown" else "It is not about rows"
