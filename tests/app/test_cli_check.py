@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import deltanb as dn
-from deltanb.app import cli
 from deltanb.observe.checkup.kinds import FAIL_ON
+from tests.app.conftest import Run
 from tests.helpers import tree
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command line's exit code, output and errors."""
-    def run(*words: Any) -> tuple[int, str, str]:
-        code = cli.main(["check", *map(str, words)])
-        return code, *capsys.readouterr()
-    return run
+COMMAND = "check"
 
 
 @pytest.fixture

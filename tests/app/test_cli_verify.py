@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import deltanb as dn
-from deltanb.app import cli
+from tests.app.conftest import Run
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command line's exit code, output and errors."""
-    def run(*words: Any) -> tuple[int, str, str]:
-        code = cli.main(["verify", *map(str, words)])
-        return code, *capsys.readouterr()
-    return run
+COMMAND = "verify"
 
 
 @pytest.fixture

@@ -5,27 +5,16 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import deltanb as dn
-from deltanb.app import cli
+from tests.app.conftest import Run
 from tests.observe.post_mortem.failures import FAILURES, Failure, fail, printed
 
-Run = Callable[..., tuple[int, str, str]]
+COMMAND = "why"
 FAILURE: Failure = FAILURES[1]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command line's exit code, output and errors."""
-    def run(*words: Any) -> tuple[int, str, str]:
-        code = cli.main(["why", *map(str, words)])
-        return code, *capsys.readouterr()
-    return run
 
 
 @pytest.fixture
@@ -125,9 +114,9 @@ def test_an_empty_text_is_refused(table: Path, run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "words", [["--read-version", "-1"], ["--json", "--markdown"], ["--read-version", "x"]])
-def test_a_wrong_command_line_is_status_2(table: Path, words: list[str]) -> None:
+def test_a_wrong_command_line_is_status_2(table: Path, run: Run, words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["why", str(table), *words])
+        run(table, *words)
     assert ended.value.code == 2
 
 
