@@ -22,7 +22,7 @@ from deltanb.log import history
 from deltanb.observe.blame.answers import UNKNOWN, Answers
 from deltanb.observe.blame.by_files import Walk
 from deltanb.observe.blame.by_ids import blame_by_ids
-from deltanb.observe.blame.commits import Commits, key_of
+from deltanb.observe.blame.commits import Commits, key_of, reason_of
 from deltanb.observe.blame.matching import Keys
 from deltanb.observe.blame.rows import Part, read
 from deltanb.observe.tracks import name_writer
@@ -239,9 +239,9 @@ def _begin_with_columns(commits: Commits, snapshot: Snapshot, answers: Answers) 
                 else:
                     without = middle
         except (DeltaError, OSError) as error:
-            reason = units.clean(str(error).split("\n", 1)[0])
             answers.doubt(np.flatnonzero(versions < added), (
-                f"whether {units.clean(name)} was another column before v{added} is not known: {reason}"))
+                f"whether {units.clean(name)} was another column before v{added} is not known: "
+                f"{reason_of(error)}"))
             continue
         versions[(versions != UNKNOWN) & (versions < added)] = added
 

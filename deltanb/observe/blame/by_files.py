@@ -29,7 +29,7 @@ from deltanb.errors import DataFileNotFound, DeltaError, InvalidPredicate, Unsup
 from deltanb.log.diff import paired_fields
 from deltanb.observe.blame.answers import Answers
 from deltanb.observe.blame.by_ids import removed_parts
-from deltanb.observe.blame.commits import Commit, Commits, key_of
+from deltanb.observe.blame.commits import Commit, Commits, key_of, reason_of
 from deltanb.observe.blame.matching import PLACE, Keys, changed_values, pairs_by_key, pairs_by_value
 from deltanb.observe.blame.rows import Located, Part, read
 from deltanb.schema import properties
@@ -245,8 +245,7 @@ class Walk:
             self._lose(rows, f"v{commit.version} or an earlier one wrote them: the files that it rewrote are "
                              "gone (vacuumed)")
         except (DeltaError, OSError) as error:
-            reason = units.clean(str(error).split("\n", 1)[0])
-            self._lose(rows, f"v{commit.version} or an earlier one wrote them: {reason}")
+            self._lose(rows, f"v{commit.version} or an earlier one wrote them: {reason_of(error)}")
         return None
 
     def _narrowed(self, commit: Commit, scan: Scan) -> Scan:

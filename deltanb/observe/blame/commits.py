@@ -35,6 +35,11 @@ def key_of(path: str) -> str:
     return canonical_path(decode_path(path))
 
 
+def reason_of(error: Exception) -> str:
+    """The first line of an error, clean."""
+    return units.clean(str(error).split("\n", 1)[0])
+
+
 @dataclass(frozen=True)
 class Commit:
     """One commit: what it says of itself, and its actions."""
@@ -134,7 +139,7 @@ class Commits:
             self._known[version] = Commit(version, tuple(read()))
         except (DeltaError, OSError) as error:
             self._known[version] = None
-            self.unreadable[version] = units.clean(str(error).split("\n", 1)[0])
+            self.unreadable[version] = reason_of(error)
 
     def snapshot(self, version: int) -> Snapshot:
         """The table at a version.
