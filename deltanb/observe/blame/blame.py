@@ -31,11 +31,11 @@ from deltanb.sql.conditions import text_of
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
+from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from deltanb.actions import AddFile
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.schema.types import StructField, StructType
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 FIELDS = {"version": pa.int64(), "operation": pa.string(), "writer": pa.string(),
           "timestamp": pa.timestamp("us", "UTC")}
 """What is said of a commit, in this order: columns ``_version``, …, and ``_NAME_version``, … for a column."""
+FILE_COLUMNS = ("path", "partition_values", "size", "deletion_vector", "base_row_id",
+                "default_row_commit_version")
+"""What is read of the file list: how a file is read, and how large it is."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,8 @@ def blame_of(
                     row_ids=True)
     except UnsupportedPredicate as reason:
         raise reason.or_else("blame all rows and choose among them") from None
-    files = list(_files(snapshot, scan.predicate))
+    predicates = () if scan.predicate is None else (scan.predicate,)
+    files = list(FileScan(snapshot.files_for_scan(*predicates, columns=FILE_COLUMNS)))
     located = read(scan, [Part(file) for file in files])
     answers = Answers(located.rows.num_rows, names)
     if tracked and not _is_clone(commits):
@@ -194,19 +198,6 @@ def _check_names(snapshot: Snapshot, names: Sequence[str]) -> None:
         raise InvalidArgument(
             f"the table has a column {taken[0]!r}, which a blame adds; rename the column to blame its rows",
             column=taken[0])
-
-
-def _files(snapshot: Snapshot, predicate: Any) -> Iterator[AddFile]:
-    from deltanb.actions import AddFile, DeletionVector
-
-    needed = ("path", "partition_values", "size", "deletion_vector", "base_row_id",
-              "default_row_commit_version")
-    predicates = () if predicate is None else (predicate,)
-    for row in snapshot.files_for_scan(*predicates, columns=needed).to_pylist():
-        vector = row.pop("deletion_vector")
-        yield AddFile(**{**row, "partition_values": dict(row["partition_values"] or ())},
-                      modification_time=0, data_change=True,
-                      deletion_vector=None if vector is None else DeletionVector(**vector))
 
 
 def _is_clone(commits: Commits) -> bool:
