@@ -205,7 +205,7 @@ def _first_recorded(log: DeltaLog, final: int, earliest: int) -> int:
         actions = log.read_commit(version)
         if any(isinstance(action, Metadata | Protocol) for action in actions):
             before = log.snapshot_at(version - 1)
-            if not _is_on(before.metadata, before.protocol):
+            if not is_feed_on(before.metadata, before.protocol):
                 return version
     return earliest
 
@@ -407,7 +407,7 @@ def _check_replaced(
 
 
 def _check_enabled(metadata: Metadata, protocol: Protocol, version: int, log: DeltaLog) -> None:
-    if not _is_on(metadata, protocol):
+    if not is_feed_on(metadata, protocol):
         raise MissingChangeData(
             f"{log.path} recorded no changes at version {version}: its change data feed was off "
             "(delta.enableChangeDataFeed). Ask for a range in which it was on, or switch it on: what is "
@@ -415,7 +415,8 @@ def _check_enabled(metadata: Metadata, protocol: Protocol, version: int, log: De
             version=version)
 
 
-def _is_on(metadata: Metadata, protocol: Protocol) -> bool:
+def is_feed_on(metadata: Metadata, protocol: Protocol) -> bool:
+    """Whether a version with this metadata and protocol records its changes."""
     on = properties.get(metadata.configuration, "delta.enableChangeDataFeed")
     return bool(on) and protocol.supports("changeDataFeed")
 

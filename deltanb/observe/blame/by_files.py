@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb.commands.read.changes import changed_in, feed_scan, rows_of
+from deltanb.commands.read.changes import changed_in, feed_scan, is_feed_on, rows_of
 from deltanb.commands.rows.change_files import CHANGE_TYPE
 from deltanb.engines.arrow.data_file import plan
 from deltanb.engines.arrow.row_ids import columns_of
@@ -32,7 +32,6 @@ from deltanb.observe.blame.by_ids import removed_parts
 from deltanb.observe.blame.commits import Commit, Commits, key_of, reason_of
 from deltanb.observe.blame.matching import PLACE, Keys, changed_values, pairs_by_key, pairs_by_value
 from deltanb.observe.blame.rows import Located, Part, read
-from deltanb.schema import properties
 from deltanb.schema.types import from_arrow
 from deltanb.sql.predicates import parse
 from deltanb.text import formatting as units
@@ -138,8 +137,7 @@ class Walk:
             at = self.commits.snapshot(commit.version)
         except DeltaError:
             return False
-        is_on = properties.get(at.metadata.configuration, "delta.enableChangeDataFeed")
-        return bool(is_on) and at.protocol.supports("changeDataFeed")
+        return is_feed_on(at.metadata, at.protocol)
 
     # -- rows that were rewritten --------------------------------------------------------------------------
 
