@@ -10,7 +10,8 @@ rows that were there (ROW TRACKING BACKFILL): such rows stay open, for another w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,10 +128,11 @@ def _with(values: pa.Table, places: np.ndarray, others: pa.Table) -> pa.Table:
 def removed_parts(commits: Commits, commit: Commit) -> list[Part]:
     """The rows that a commit removed: of files, and in place by deletion vectors."""
     store = commits.log.store
+    values_before = cache(lambda: _partition_values(commits.snapshot(commit.version - 1)))
     parts = []
     for key, file in commit.removed.items():
         added = commit.added.get(key)
-        entry = as_file(commits, commit, file)
+        entry = _as_file(file, values_before)
         if added is None:
             parts.append(Part(entry))
             continue
@@ -141,16 +143,21 @@ def removed_parts(commits: Commits, commit: Commit) -> list[Part]:
     return parts
 
 
-def as_file(commits: Commits, commit: Commit, file: RemoveFile) -> AddFile:
+def _partition_values(snapshot: Snapshot) -> dict[str, dict[str, str | None]]:
+    """The partition values of a version's files, by path; empty where it is not partitioned."""
+    if not snapshot.partition_columns:
+        return {}
+    rows = snapshot.select_files(["path", "partition_values"]).to_pylist()
+    return {row["path"]: dict(row["partition_values"] or ()) for row in rows}
+
+
+def _as_file(
+    file: RemoveFile, values_before: Callable[[], Mapping[str, dict[str, str | None]]]
+) -> AddFile:
     """A removed file as it was named before; its partition values are looked up if the removal lacks them."""
     values = file.partition_values
     if values is None:
-        before = commits.snapshot(commit.version - 1)
-        values = {}
-        if before.partition_columns:
-            for row in before.select_files(["path", "partition_values"]).to_pylist():
-                if row["path"] == file.path:
-                    values = dict(row["partition_values"] or ())
+        values = values_before().get(file.path, {})
     return AddFile(
         path=file.path, partition_values=dict(values), size=file.size or 0, modification_time=0,
         data_change=True, stats=getattr(file, "stats", None), deletion_vector=file.deletion_vector,

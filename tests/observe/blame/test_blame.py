@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import deltanb as dn
 from deltanb import errors
 from deltanb.log.commits import commit_name
+from deltanb.log.snapshot import Snapshot
 from deltanb.observe.blame import by_files
 from deltanb.observe.blame.blame import FIELDS
 from deltanb.options import set_options
@@ -336,3 +338,32 @@ def test_a_column_whose_name_is_new_was_null_from_the_start(
     table.add_columns("v bigint")
     table.update({"v": "2"}, where="id = 2")
     assert versions(table.blame(columns="v", keys="id"), "_v_version") == {1: 0, 2: 2, 3: 0}
+
+
+def test_partition_values_that_removals_lack_are_looked_up_once_for_each_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"id": [1, 2, 3, 4, 5, 6], "n": [0] * 6, "part": ["a", "b", "c"] * 2}
+    table = dn.create(tmp_path / "t", rows, partition_by="part")
+    for version in (1, 2):
+        table.update({"n": f"{version}"}, where=f"id > {version}")
+    known = dn.open(table.path).blame(columns="n")
+    removed = []
+    for version in (1, 2):
+        place = Path(table.path, commit_name(version))
+        lines = [json.loads(line) for line in place.read_text().splitlines()]
+        removed += [line["remove"].pop("partitionValues") for line in lines if "remove" in line]
+        place.write_text("\n".join(map(json.dumps, lines)))
+    listed = []
+    select = Snapshot.select_files
+
+    def counted(self: Snapshot, columns: Any, *args: Any) -> pa.Table:
+        if list(columns) == ["path", "partition_values"]:
+            listed.append(self.version)
+        return select(self, columns, *args)
+
+    monkeypatch.setattr(Snapshot, "select_files", counted)
+    blamed = dn.open(table.path).blame(columns="n")
+    assert listed == [1, 0] and len(removed) == 6
+    assert versions(blamed) == versions(known) == {1: 0, 2: 1, 3: 2, 4: 2, 5: 2, 6: 2}
+    assert versions(blamed, "_n_version") == versions(known, "_n_version")
