@@ -29,7 +29,7 @@ class Answers:
         self.columns: dict[str, np.ndarray] = {name: np.full(size, UNKNOWN, np.int64) for name in columns}
         self.doubts: dict[str, np.ndarray] = {}
         """Why some answers are uncertain or missing: words -> which rows, as a mask."""
-        self._ways = {"row ids": False, "feed": False, "versions": False}
+        self._ways: set[str] = set()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,12 +49,12 @@ class Answers:
     @property
     def way(self) -> str:
         """The least sure way that was used."""
-        used = [way for way in WAYS if self._ways[way]]
+        used = [way for way in WAYS if way in self._ways]
         return used[-1] if used else next(iter(WAYS))
 
     def use(self, way: str) -> None:
         """Note that a way was used."""
-        self._ways[way] = True
+        self._ways.add(way)
 
     def wrote(self, rows: np.ndarray, version: int) -> None:
         """A version wrote these rows, unless a later one is known."""

@@ -23,7 +23,6 @@ from deltanb.observe.blame.answers import UNKNOWN, Answers
 from deltanb.observe.blame.by_files import Walk
 from deltanb.observe.blame.by_ids import blame_by_ids
 from deltanb.observe.blame.commits import Commits, key_of, reason_of
-from deltanb.observe.blame.matching import Keys
 from deltanb.observe.blame.rows import Part, read
 from deltanb.observe.tracks import name_writer
 from deltanb.schema.column_mapping import mode_of
@@ -164,7 +163,7 @@ def blame_of(
     commits = Commits(log)  # type: ignore[arg-type]
     snapshot = commits.snapshot(version)
     names = () if columns is None else known_columns(columns, snapshot)
-    key = Keys(None if keys is None else known_columns(keys, snapshot, "keys"))
+    key = None if keys is None else known_columns(keys, snapshot, "keys")
     _check_names(snapshot, names)
     tracked = columns_of(snapshot.metadata, snapshot.protocol)
     try:

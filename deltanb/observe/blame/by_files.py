@@ -30,7 +30,7 @@ from deltanb.log.diff import paired_fields
 from deltanb.observe.blame.answers import Answers
 from deltanb.observe.blame.by_ids import removed_parts
 from deltanb.observe.blame.commits import Commit, Commits, key_of, reason_of
-from deltanb.observe.blame.matching import PLACE, Keys, changed_values, pairs_by_key, pairs_by_value
+from deltanb.observe.blame.matching import PLACE, changed_values, pairs_by_key, pairs_by_value
 from deltanb.observe.blame.rows import Located, Part, read
 from deltanb.schema.types import from_arrow
 from deltanb.sql.predicates import parse
@@ -57,7 +57,7 @@ class Walk:
 
     def __init__(
         self, commits: Commits, snapshot: Snapshot, paths: Sequence[str], located: Located, answers: Answers,
-        keys: Keys, condition: Predicate | None = None,
+        keys: tuple[str, ...] | None, condition: Predicate | None = None,
     ) -> None:
         self.condition = condition
         """What all rows satisfy, as of the version where the walk begins."""

@@ -7,7 +7,6 @@ What it does not know: files, versions, commits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -48,15 +47,9 @@ def pairs_by_value(one: pa.Table, two: pa.Table, names: Sequence[str]) -> np.nda
     return pairs_of_equal(numbers[: one.num_rows], numbers[one.num_rows:])
 
 
-@dataclass(frozen=True)
-class Keys:
-    """What identifies a row: columns, None to look for one that is unique."""
-
-    names: tuple[str, ...] | None = None
-
-
 def pairs_by_key(
-    old: pa.Table, new: pa.Table, schema: StructType, keys: Keys, fixed: frozenset[str], version: int
+    old: pa.Table, new: pa.Table, schema: StructType, keys: tuple[str, ...] | None, fixed: frozenset[str],
+    version: int,
 ) -> np.ndarray:
     """For each new row the place of the old one that it replaces, by key; -1 for none.
 
@@ -73,7 +66,7 @@ def pairs_by_key(
     if not len(left_new) or not len(left_old):
         return places
     sides = Sides(_placed(old, left_old), _placed(new, left_new), schema)
-    changed = match(sides, keys.names, fixed, (version - 1, version))
+    changed = match(sides, keys, fixed, (version - 1, version))
     if changed.num_changed:
         places[changed.after[PLACE].to_numpy()] = changed.before[PLACE].to_numpy()
     return places
