@@ -14,7 +14,7 @@ What it does not know: files and how to read them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from deltanb.schema.types import TYPES, ArrayType, DataType, MapType, PrimitiveT
 __all__ = [
     "ID_KEY", "MAX_ID_KEY", "MODE_KEY", "NAME_KEY", "USAGE_TRACKING", "USED_KEY", "assign", "field_id",
     "has_unused_names", "hidden", "in_files", "mode_of", "physical_arrow", "physical_name", "physical_names",
-    "physical_schema", "to_logical", "to_physical", "with_usage",
+    "physical_path", "physical_schema", "to_logical", "to_physical", "with_usage",
 ]
 
 MODE_KEY = "delta.columnMapping.mode"
@@ -62,6 +62,22 @@ def physical_name(field: StructField, mode: str) -> str:
         InvalidTable: the table maps columns, and the schema does not say where this one went.
     """
     return field.name if mode == "none" else str(_mapped(field, NAME_KEY, str))
+
+
+def physical_path(schema: StructType, path: Sequence[str], mode: str) -> tuple[str, ...]:
+    """The names in files along a path through structs.
+
+    Raises:
+        InvalidTable: as :func:`physical_name`.
+        KeyError: there is no such column.
+    """
+    names, struct = [], schema
+    for part in path:
+        field = struct.field(part)
+        names.append(physical_name(field, mode))
+        if isinstance(field.type, StructType):
+            struct = field.type
+    return tuple(names)
 
 
 def field_id(field: StructField) -> int | None:

@@ -17,7 +17,7 @@ from deltanb.commands.define.clustering import logical_columns
 from deltanb.commands.result import CommandResult
 from deltanb.engines.arrow.statistics import indexed_leaves
 from deltanb.errors import InvalidArgument
-from deltanb.schema.column_mapping import mode_of, physical_name
+from deltanb.schema.column_mapping import mode_of, physical_path
 from deltanb.schema.paths import field_at, find, parse_path, quoted, type_at
 from deltanb.schema.protocol import supports, upgraded
 from deltanb.schema.types import StructType
@@ -95,7 +95,7 @@ def _physical_path(txn: OptimisticTransaction, path: Sequence[str]) -> tuple[str
         raise InvalidArgument(
             f"table {txn.table}: cannot cluster by {quoted(path)}, a part of an array or a map",
             column=quoted(path))
-    return tuple(physical_name(field_at(schema, path[:end]), mode) for end in range(1, len(path) + 1))
+    return physical_path(schema, path, mode)
 
 
 def _require_statistics(

@@ -291,8 +291,7 @@ def _rewritten(
     """Run the tasks, several at a time; curves one by one, since each may fill the memory."""
     mode = column_mapping.mode_of(txn.metadata, txn.protocol)
     columns = clustering_columns(txn.snapshot)
-    ordered_by = [_physical(txn.snapshot.schema, path, mode)
-                  for path in tasks[0].columns]
+    ordered_by = [column_mapping.physical_path(txn.snapshot.schema, path, mode) for path in tasks[0].columns]
     statistics_columns = list(dict.fromkeys([*columns, *ordered_by]))
 
     def write(task: _Task) -> list[AddFile]:
@@ -311,16 +310,6 @@ def _rewritten(
 
     workers = 1 if tasks[0].curve else parallel.threads(len(tasks), MAX_WORKERS)
     return list(parallel.each(work, tasks, workers, "optimize"))
-
-
-def _physical(schema: StructType, path: clustering.Path, mode: str) -> clustering.Path:
-    names, at = [], schema
-    for part in path:
-        field = at.field(part)
-        names.append(column_mapping.physical_name(field, mode))
-        if isinstance(field.type, StructType):
-            at = field.type
-    return tuple(names)
 
 
 def _fitted(snapshot: Snapshot, task: _Task) -> zorder.Curve | None:

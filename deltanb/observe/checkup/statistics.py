@@ -14,12 +14,11 @@ from deltanb.engines.arrow.statistics import indexed_leaves
 from deltanb.errors import DeltaError
 from deltanb.observe.checkup import kinds
 from deltanb.observe.checkup.files import WHOLE
-from deltanb.observe.checkup.live_files import LiveFiles, Path
+from deltanb.observe.checkup.live_files import Path
 from deltanb.observe.checkup.report import Finding
 from deltanb.observe.checkup.state import TableState
-from deltanb.schema.column_mapping import mode_of, physical_name
+from deltanb.schema.column_mapping import mode_of, physical_path
 from deltanb.schema.paths import quoted
-from deltanb.schema.types import StructType
 from deltanb.text import formatting as units
 from deltanb.transaction.writing import clustering_columns
 
@@ -41,7 +40,8 @@ def check_statistics(state: TableState) -> Iterator[Finding]:
     size, lacking = int(files.sizes[without].sum()), int(without.sum())
     names = tuple(map(".".join, missing))
     commits = max(state.conditions.commits[path] for path in missing)
-    unindexed = [path for path in missing if not _is_indexed(state, path)]
+    indexed = _indexed(state)
+    unindexed = [path for path in missing if not _is_indexed(state, path, indexed)]
     yield kinds.STATISTICS(
         f"no statistics of {', '.join(names)} in {units.number(lacking)} of "
         f"{units.count(len(files), 'file')}; "
@@ -50,37 +50,34 @@ def check_statistics(state: TableState) -> Iterator[Finding]:
          "bytes": size},
         {"files": lacking, "bytes": size}, reads=int(np.minimum(files.sizes, FOOTER_BYTES).sum()),
         writes=lacking * LINE_BYTES, case="unindexed" if unindexed else "", columns=names,
-        names=_names(state, files, unindexed))
+        names=_names(state, unindexed, indexed))
 
 
-def _indexed(state: TableState) -> set[Path]:
-    """The physical paths of the columns that writers of the table write statistics of."""
+def _indexed(state: TableState) -> set[Path] | None:
+    """The physical paths of the columns that writers of the table write statistics of; None where a property
+    is none, which has its own remark."""
     snapshot = state.snapshot
-    return {leaf.path for leaf in indexed_leaves(
-        snapshot.schema, snapshot.metadata, clustering_columns(snapshot), snapshot.protocol)}
-
-
-def _is_indexed(state: TableState, path: Path) -> bool:
     try:
-        return _physical(state, path) in _indexed(state)
-    except DeltaError:  # a property that is none, which has its own remark
+        return {leaf.path for leaf in indexed_leaves(
+            snapshot.schema, snapshot.metadata, clustering_columns(snapshot), snapshot.protocol)}
+    except DeltaError:
+        return None
+
+
+def _is_indexed(state: TableState, path: Path, indexed: set[Path] | None) -> bool:
+    """Whether a column is among those that are :func:`_indexed`; so is each where these are not known."""
+    snapshot = state.snapshot
+    try:
+        mode = mode_of(snapshot.metadata, snapshot.protocol)
+        return indexed is None or physical_path(snapshot.schema, path, mode) in indexed
+    except DeltaError:
         return True
 
 
-def _physical(state: TableState, path: Path) -> Path:
-    mode = mode_of(state.snapshot.metadata, state.snapshot.protocol)
-    names, struct = [], state.snapshot.schema
-    for part in path:
-        field = struct.field(part)
-        names.append(physical_name(field, mode))
-        if isinstance(field.type, StructType):
-            struct = field.type
-    return tuple(names)
-
-
-def _names(state: TableState, files: LiveFiles, more: list[Path]) -> str:
+def _names(state: TableState, more: list[Path], indexed: set[Path] | None) -> str:
     """``delta.dataSkippingStatsColumns`` with further columns, and those that have statistics already."""
     if not more:
         return ""
-    known = [path for path in files.columns_with_bounds() if path in more or _is_indexed(state, path)]
+    known = [path for path in state.files.columns_with_bounds()
+             if path in more or _is_indexed(state, path, indexed)]
     return ",".join(map(quoted, known))
