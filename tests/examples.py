@@ -28,3 +28,9 @@ def every(nth: int, cases: Sequence[Any]) -> list[Any]:
     """All cases, of which a usual run has each nth, and ``--thorough`` the others, too."""
     return [case if number % nth == 0 else pytest.param(case, marks=pytest.mark.thorough)
             for number, case in enumerate(cases)]
+
+
+def first(usual: int, of: int) -> list[Any]:
+    """The numbers below ``of``, of which a usual run has the first, and ``--thorough`` the others, too."""
+    return [number if number < usual else pytest.param(number, marks=pytest.mark.thorough)
+            for number in range(of)]

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from tests.examples import every
+from tests.examples import every, first
 from tests.observe.blame.histories import TABLES, History
 from tests.observe.blame.test_histories import METHODS
 from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 30))]
+SEEDS = first(1, of=30)
 
 
 class Peer:

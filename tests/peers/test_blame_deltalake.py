@@ -10,10 +10,11 @@ import deltalake
 import pytest
 
 import deltanb as dn
+from tests.examples import first
 from tests.observe.blame.histories import History, columns
 
 TABLES = {"plain": {}, "feed": {"delta.enableChangeDataFeed": "true"}}
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 100))]
+SEEDS = first(4, of=100)
 
 
 class Peer:

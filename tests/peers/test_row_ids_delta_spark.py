@@ -23,11 +23,12 @@ import pytest
 import deltanb as dn
 from deltanb.table.table import DeltaTable
 from tests.commands.test_row_ids import FEED, TRACKED, VECTORS, ids_of
+from tests.examples import first
 from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-HISTORIES = [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 60))]
+HISTORIES = first(3, of=60)
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string(), "v": pa.int64()})
 LAYOUTS = [{}, VECTORS, FEED, {**FEED, **VECTORS}]
 KEYS = 12

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import deltanb as dn
+from tests.examples import first
 from tests.observe.verify import faults_in_logs  # noqa: F401
 from tests.observe.verify.planting import FAULTS, Broken
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
@@ -20,7 +21,7 @@ PROPERTIES = (
     "'delta.enableRowTracking' = 'true'", "'delta.columnMapping.mode' = 'name'",
     "'delta.enableInCommitTimestamps' = 'true'", "'delta.checkpointPolicy' = 'v2'",
 )
-SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 500))]
+SEEDS = first(2, of=500)
 
 
 def write(peer: DeltaSpark, path: Path, seed: int, length: int = 8) -> None:

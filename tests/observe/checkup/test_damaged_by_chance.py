@@ -13,10 +13,11 @@ import pytest
 import deltanb as dn
 from deltanb.errors import DeltaError
 from deltanb.observe.checkup import checkup
+from tests.examples import first
 from tests.observe.verify import histories
 from tests.observe.verify.test_damaged import WAYS
 
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 100))]
+SEEDS = first(4, of=100)
 TRIALS = 10
 WRITERS = {"ours": histories.ours, "delta-rs": histories.delta_rs}
 

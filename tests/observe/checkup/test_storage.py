@@ -12,6 +12,7 @@ import deltanb as dn
 from deltanb.observe.checkup import Checkup, checkup
 from deltanb.options import options
 from deltanb.schema.properties import DAY_MS
+from tests.examples import first
 from tests.observe.verify import histories
 
 LOST = "part-00000-lost.parquet"
@@ -92,8 +93,7 @@ def test_removed_files_by_the_log_alone(tmp_path: Path) -> None:
         assert "tombstones" not in checkup(tmp_path / "t", list_files=False).kinds
 
 
-@pytest.mark.parametrize("seed", [
-    *range(8), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(8, 200))])
+@pytest.mark.parametrize("seed", first(8, of=200))
 def test_random_histories_of_each_writer(seed: int, tmp_path: Path) -> None:
     with dn.set_options(durability="none"):
         histories.ours(tmp_path / "ours", seed)

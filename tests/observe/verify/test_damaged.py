@@ -11,9 +11,10 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import DeltaError
+from tests.examples import first
 from tests.observe.verify import histories
 
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 100))]
+SEEDS = first(3, of=100)
 TRIALS = 25
 
 

@@ -18,8 +18,9 @@ import deltanb as dn
 from deltanb.observe.verify import Verification
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction import conflict_rules
+from tests.examples import first
 
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 60))]
+SEEDS = first(4, of=60)
 HISTORIES = 100  # of each seed
 OF_ISOLATION = {"conflict-passed", "kept-under-overwrite", "removed-twice"}
 

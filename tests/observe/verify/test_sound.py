@@ -9,6 +9,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.observe.verify import Verification
+from tests.examples import first
 from tests.observe.verify import histories
 from tests.shared_tables import expectations, names, path_of
 
@@ -39,8 +40,7 @@ def test_what_was_made_up_is_found(name: str) -> None:
     assert name in expectations() and proved(dn.verify(path_of(name), files="none"))
 
 
-@pytest.mark.parametrize("seed", [
-    *range(12), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(12, 500))])
+@pytest.mark.parametrize("seed", first(12, of=500))
 def test_nothing_is_proved_of_our_own_histories(seed: int, tmp_path: Path) -> None:
     with dn.set_options(durability="none"):
         histories.ours(tmp_path / "t", seed)
@@ -48,8 +48,7 @@ def test_nothing_is_proved_of_our_own_histories(seed: int, tmp_path: Path) -> No
     assert report.num_commits >= 6 and not proved(report)
 
 
-@pytest.mark.parametrize("seed", [
-    *range(6), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(6, 500))])
+@pytest.mark.parametrize("seed", first(6, of=500))
 def test_nothing_is_proved_of_histories_of_deltalake(seed: int, tmp_path: Path) -> None:
     histories.delta_rs(tmp_path / "t", seed)
     report = dn.verify(tmp_path / "t", files="all")
