@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deltanb.actions import DomainMetadata
+from deltanb.actions import CommitInfo, DomainMetadata
 from deltanb.errors import DeltaError, VersionNotFound
 from deltanb.log.history import to_milliseconds, version_as_of
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job, partition_of_hint
@@ -95,6 +95,7 @@ class _Judge:
         self.log, self.job, self.newest, self.oldest = log, job, max(names), min(names)
         self.recorder = Recorder(log, num_files=0)  # which does not need the newest version to be sound
         self.result = Judgement(self.recorder, names)
+        self.unreadable: dict[int, DeltaError | OSError] = {}
 
     def run(self) -> Judgement:
         """What the text says of the winner, then the version read, then the winners."""
@@ -199,7 +200,8 @@ class _Judge:
         """A commit, None where it cannot be read."""
         try:
             return self.recorder.commit(version)
-        except (DeltaError, OSError):
+        except (DeltaError, OSError) as error:
+            self.unreadable[version] = error
             return None
 
     def _read_version(self) -> int | None:
@@ -417,14 +419,11 @@ class _Judge:
             (self.result.rule or "") if ends else "", checks)
 
     def _why_unreadable(self, version: int) -> str:
-        try:
-            self.recorder.commit(version)
-        except VersionNotFound:
-            return "the log does not have it: it was cleaned up, or it is missing" if version >= self.oldest \
-                else "it was cleaned up"
-        except (DeltaError, OSError) as error:
+        error = self.unreadable[version]
+        if not isinstance(error, VersionNotFound):
             return _line(error)
-        return ""
+        return "the log does not have it: it was cleaned up, or it is missing" if version >= self.oldest \
+            else "it was cleaned up"
 
     # -- neither a version read nor a winner ---------------------------------------------------------------
 
@@ -436,8 +435,8 @@ class _Judge:
             return
         first = max(self.oldest, self.newest - MAX_GUESSED + 1, 1)
         result.read_ahead(first, self.newest)
-        remarks = list(job.remarks)
-        could = [version for version in range(first, self.newest + 1) if self._could_end(version)]
+        remarks, info = list(job.remarks), job.commit_info()
+        could = [version for version in range(first, self.newest + 1) if self._could_end(version, info)]
         result.candidates = could[::-1]
         job.remarks = remarks  # what each of them lacks is of no interest
         if not result.candidates:
@@ -459,14 +458,14 @@ class _Judge:
                 f"{_versions(result.candidates)}; the newest is taken. The version read or the start of the "
                 "job would tell which")
 
-    def _could_end(self, version: int) -> bool:
+    def _could_end(self, version: int, info: CommitInfo) -> bool:
         """Whether the rule fails at a commit, had the job read the version before it."""
         winner = self._commit(version)
         if winner is None:
             return False
         removes = "delete / delete" in self.job.rules
         try:
-            recorded = self.recorder.supposed(self.job.commit_info(), version - 1, removes)
+            recorded = self.recorder.supposed(info, version - 1, removes)
         except (DeltaError, OSError):
             return False
         verdict = self._asked(self._with_hints(recorded.current), winner, self._named())

@@ -9,7 +9,7 @@ What it does not know: how rows are compared (``rows_met``), which commit the wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile
@@ -69,6 +69,8 @@ class Case:
     met: RowsMet
     current: CurrentTransaction
     winner: Winner
+    asked: dict[tuple[str, tuple[str, ...]], tuple[Passage | None, list[str]]] = field(default_factory=dict)
+    """What finer rules have answered: they may open files for it."""
 
     @property
     def certainty(self) -> str:
@@ -104,8 +106,11 @@ class Case:
         self, row_level: str, partition_by: Sequence[str] = ()
     ) -> tuple[Passage | None, list[str]]:
         """How finer rules let the job pass, and why it may have passed where they do not."""
-        finer = FinerRules(self.judged.recorder, row_level, partition_by)
-        return self.passes(self.current, finer.of(RULES)), finer.doubts
+        question = row_level, tuple(partition_by)
+        if question not in self.asked:
+            finer = FinerRules(self.judged.recorder, *question)
+            self.asked[question] = self.passes(self.current, finer.of(RULES)), finer.doubts
+        return self.asked[question]
 
     def snapshot(self) -> Snapshot:
         """The version that the job read."""

@@ -142,16 +142,20 @@ class _Look:
         from deltanb.sql.predicates import Predicate, parse
 
         whole = " AND ".join(f"({part.sql})" for part in condition.parts)
+        sides = {"add": after, "remove": before}
+        predicates: dict[str, Predicate] = {}  # of each side: the schema may have changed between them
         files, left = [], MAX_FILES_READ
         for one in met.files:
             if one.statistics is False or left <= 0:
                 files.append(one)
                 continue
             left -= 1
-            at = after if one.action == "add" else before
-            predicate: Predicate = parse(whole, at.schema)
+            at = sides[one.action]
+            if one.action not in predicates:
+                predicates[one.action] = parse(whole, at.schema)
             try:
-                files.append(replace(one, rows=count(at, _only(at.files, one.path), predicate)))
+                rows = count(at, _only(at.files, one.path), predicates[one.action])
+                files.append(replace(one, rows=rows))
             except (DeltaError, OSError):
                 files.append(one)  # gone or damaged: its rows stay unknown
         return replace(met, files=tuple(files))

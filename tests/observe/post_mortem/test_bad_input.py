@@ -58,6 +58,22 @@ def test_a_damaged_winner_is_named(failed: tuple[Path, str]) -> None:
     assert commit_name(2).rpartition("/")[2] in pm.winners[-1].note
 
 
+def test_a_winner_that_cannot_be_read_is_read_once(
+    failed: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = failed
+    (path / commit_name(3)).write_text("no JSON")
+    log, asked = dn.open(path).log.seen_by_others, []
+    read = type(log).read_commit
+    monkeypatch.setattr(type(log), "read_commit", lambda self, version: (
+        asked.append(version), read(self, version))[1])
+    names = {version: status.name for version, status in log.commits.listed(0)}
+    judged = judge.judge(log, gather(log, None, 1, None, "day = 'wed'", "DELETE", None), names)
+    assert [one.outcome == "unreadable" for one in judged.winners] == [False, True, False, False]
+    assert commit_name(3).rpartition("/")[2] in judged.winners[1].note
+    assert asked.count(3) == 1
+
+
 @pytest.mark.parametrize("version", [3, 5])
 def test_damage_behind_the_winner_changes_nothing_about_it(failed: tuple[Path, str], version: int) -> None:
     path, text = failed
@@ -201,7 +217,11 @@ def test_a_search_for_the_winner_holds_one_version_of_the_table(monkeypatch: pyt
     load = type(log).snapshot_at
     monkeypatch.setattr(type(log), "snapshot_at", lambda self, version, *more, **settings: (
         loaded.append(version), load(self, version, *more, **settings))[1])
+    described: list[Any] = []
+    describe = type(job).commit_info
+    monkeypatch.setattr(type(job), "commit_info", lambda self: (described.append(self), describe(self))[1])
     judged = judge.judge(log, job, {version: status.name for version, status in log.commits.listed(0)})
+    assert len(described) <= 2, "the condition of a MERGE is parsed for it"
     assert len(judged.candidates) == 30 and judged.culprit == 30
     assert len(judged.snapshots) == 1 and len(loaded) <= 2
 

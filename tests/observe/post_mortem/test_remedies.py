@@ -10,6 +10,7 @@ import pytest
 import deltanb as dn
 from deltanb.engines.arrow.read import read_table
 from deltanb.log.commits import commit_name
+from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.post_mortem import remedies
 from deltanb.observe.post_mortem.remedies import CHANGES
 from deltanb.observe.post_mortem.report import PROVED
@@ -139,6 +140,18 @@ def test_vectors_are_proposed_where_both_changed_other_rows_of_one_file() -> Non
     assert change.certainty == "possible"
     assert change.change.startswith("Set delta.enableDeletionVectors to true")
     assert "deletion vectors" not in kinds[same.name]
+
+
+def test_finer_rules_are_asked_each_question_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may open files for an answer."""
+    asked: list[Any] = []
+    monkeypatch.setattr(remedies, "FinerRules", lambda recorder, *question: (
+        asked.append(question), FinerRules(recorder, *question))[1])
+    failure = next(one for one in FAILURES if one.name == "update ∥ update of another row")
+    table, error = fail(failure, MemoryStore())
+    kinds = {one.kind for one in dn.post_mortem(table, error).would_have_passed}
+    assert "deletion vectors" in kinds and ("vectors", ()) in asked
+    assert len(asked) == len(set(asked))
 
 
 FEATURES = [
