@@ -10,8 +10,7 @@ import pytest
 
 import deltanb as dn
 from tests.examples import every, first
-from tests.observe.blame.histories import TABLES, History
-from tests.observe.blame.test_histories import METHODS
+from tests.observe.blame.histories import METHODS, TABLES, History, properties_of
 from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -104,8 +103,8 @@ def test_rows_of_delta_spark_are_blamed_on_the_commit_that_last_wrote_them(
 ) -> None:
     history = History(Peer(delta_spark, tmp_path / "t"), seed)
     rows: Any = history.new_rows(5)
-    properties = ", ".join(f"'{name}' = '{str(value).lower()}'" for name, value in {
-        "delta.checkpointInterval": "4", **TABLES[kind]}.items())
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in {
+        "delta.checkpointInterval": "4", **properties_of(kind)}.items())
     by = "PARTITIONED BY (part)" if seed % 2 else ""
     history.table.sql(f"CREATE TABLE {{t}} (id BIGINT, part STRING, n BIGINT, text STRING) USING delta {by} "
                       f"TBLPROPERTIES ({properties})")

@@ -11,9 +11,9 @@ import pytest
 
 import deltanb as dn
 from tests.examples import first
-from tests.observe.blame.histories import History, columns
+from tests.observe.blame.histories import METHODS, History, columns, properties_of
 
-TABLES = {"plain": {}, "feed": {"delta.enableChangeDataFeed": "true"}}
+KINDS = ("plain", "feed")
 SEEDS = first(4, of=100)
 
 
@@ -87,17 +87,17 @@ STEPS: list[Callable[[History], None]] = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_delta_rs_are_blamed_on_the_commit_that_last_wrote_them(
     kind: str, seed: int, tmp_path: Path
 ) -> None:
     history = History(Peer(tmp_path / "t"), seed)
     rows: Any = history.new_rows(5)
-    deltalake.write_deltalake(history.table.path, columns(rows), configuration=TABLES[kind],
+    deltalake.write_deltalake(history.table.path, columns(rows), configuration=properties_of(kind),
                               partition_by=["part"] if seed % 2 else None)
     history.model.insert(rows, 0)
     history.model.commit(0)
     history.run(10, STEPS)
     blame, _ = history.check_blame(dn.open(history.table.path))
-    assert blame.method == {"plain": "versions", "feed": "feed"}[kind] or not len(blame)
+    assert blame.method == METHODS[kind] or not len(blame)
     assert set(blame.to_arrow()["_writer"].to_pylist()) <= {"delta-rs"}

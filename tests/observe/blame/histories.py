@@ -246,3 +246,11 @@ TABLES: dict[str, dict[str, Any]] = {
     "everything": {"delta.enableRowTracking": True, "delta.enableChangeDataFeed": True,
                    "delta.enableDeletionVectors": True, "delta.columnMapping.mode": "name"},
 }
+METHODS = {"plain": "versions", "vectors": "versions", "mapped": "versions", "feed": "feed",
+           "feed and vectors": "feed"}
+"""By which method rows of a table are blamed; of a table that is not named, by row ids."""
+
+
+def properties_of(kind: str) -> dict[str, str]:
+    """The properties of a table, as other writers take them: all values are text."""
+    return {name: str(value).lower() for name, value in TABLES[kind].items()}

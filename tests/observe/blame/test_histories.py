@@ -7,11 +7,9 @@ from collections import Counter
 import pytest
 
 from deltanb.testing import MemoryStore
-from tests.observe.blame.histories import TABLES, History, blamed
+from tests.observe.blame.histories import METHODS, TABLES, History, blamed
 
 SEEDS = range(4)
-METHODS = {"plain": "versions", "vectors": "versions", "mapped": "versions", "feed": "feed",
-           "feed and vectors": "feed"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
