@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import ConcurrentWriteException, DeltaError, InvalidArgument, MaxCommitRetriesExceeded
 from deltanb.log.history import whole_number
 from deltanb.observe.recorded import name_of, recorder_of
-from deltanb.observe.tracks import MAX_NAME, name_writer
+from deltanb.observe.tracks import name_writer, operation_of
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.observe.verify.kinds import BLIND_SPOTS
 from deltanb.observe.verify.report import BlindSpot
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from deltanb.log.history import History, HistoryEntry
 
 MAX_PROBLEMS = 5  # damaged files of a journal that are named
-UNKNOWN_OPERATION = "not recorded"
 
 OUTCOMES = {
     "failed": "the later one failed: the rule ended it at this commit",
@@ -258,7 +257,7 @@ class _Walk:
             return LevelVerdict(unknown=reason_of(error))
 
     def _failed(self, attempt: Attempt, limit: int) -> list[Meeting]:
-        loser = Contender(writer_of_attempt(attempt), _operation(attempt.operation), None, attempt.time,
+        loser = Contender(writer_of_attempt(attempt), operation_of(attempt.operation), None, attempt.time,
                           attempt.txn_id)
         winners = self._range(attempt.read_version, attempt.version + 1, limit, attempt.version)
         verdict = LevelVerdict(rule=attempt.rule or str(attempt.kind), version=attempt.version)
@@ -289,9 +288,7 @@ class _Walk:
         """The side of a commit; None if the history does not have it."""
         known = self.contenders.get(version)
         if known is None and (entry := self.entries.get(version)) is not None:
-            known = self.contenders[version] = Contender(
-                writer_of_entry(entry), _operation(entry.operation), version, entry.timestamp,
-                None if entry.txn_id is None else str(entry.txn_id))
+            known = self.contenders[version] = contender_of(entry)
         return known
 
     def _blind_spots(self) -> Iterator[BlindSpot]:
@@ -318,6 +315,12 @@ def _journal_spots(known: Attempts) -> Iterator[BlindSpot]:
         yield BlindSpot("journal-bound", (), known.place, SPOTS["journal-bound"])
 
 
+def contender_of(entry: HistoryEntry) -> Contender:
+    """The side of a commit of a history."""
+    return Contender(writer_of_entry(entry), operation_of(entry.operation), entry.version, entry.timestamp,
+                     None if entry.txn_id is None else str(entry.txn_id))
+
+
 def writer_of_entry(entry: HistoryEntry) -> str:
     """Who wrote a commit of a history, by the name that all views give."""
     return name_writer({
@@ -329,10 +332,6 @@ def writer_of_attempt(attempt: Attempt) -> str:
     """Who tried to commit, by the same name."""
     return name_writer({
         "userName": attempt.writer, "engineInfo": "deltanb", "operationParameters": attempt.stream})
-
-
-def _operation(name: Any) -> str:
-    return units.fit(units.clean(name or UNKNOWN_OPERATION), MAX_NAME)
 
 
 def _hour(time: Any, zone: dt.tzinfo) -> int | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 KINDS = ("append", "rewrite", "delete", "optimize", "schema")
 UNKNOWN_WRITER = "unknown writer"
 WHOLE_TABLE = "the whole table"  # in place of a condition
+UNKNOWN_OPERATION = "not recorded"
 MAX_NAME = 60  # characters of an operation, a writer or a table: nobody reads more of them in a picture
 
 SHORT_ID = 8  # characters of a query's id: up to its first hyphen
@@ -174,7 +175,7 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
             changes_data |= line.remove.dataChange is not False
         elif line.commitInfo is not None:
             info = line.commitInfo
-    operation = units.fit(units.clean(info.get("operation") or "not recorded"), MAX_NAME)
+    operation = operation_of(info.get("operation"))
     stream = stream_of(info.get("operationParameters"))
     writer = name_writer(info)
     user = writer_of(info.get("userName"), info.get("engineInfo")) if stream else None
@@ -186,6 +187,15 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
         time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
         txn_id=info.get("txnId"), predicate=predicate_of(info.get("operationParameters")),
     )
+
+
+def operation_of(name: Any) -> str:
+    """What a commit did, by the name that all views give.
+
+    >>> operation_of("WRITE"), operation_of(None)
+    ('WRITE', 'not recorded')
+    """
+    return units.fit(units.clean(name or UNKNOWN_OPERATION), MAX_NAME)
 
 
 def name_writer(info: Mapping[str, Any]) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import DeltaError
 from deltanb.log.history import History, HistoryEntry, between
-from deltanb.observe.meetings import Contender, meet, writer_of_entry
+from deltanb.observe.meetings import Contender, contender_of, meet
 from deltanb.observe.post_mortem.evidence import Job
 from deltanb.observe.post_mortem.judge import Judgement
 from deltanb.observe.post_mortem.report import MetBefore
+from deltanb.observe.tracks import operation_of, writer_of
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -46,15 +47,17 @@ def met_before(log: LogReader, job: Job, judged: Judgement) -> MetBefore | None:
     except (DeltaError, OSError) as error:
         job.remarks.append(f"how often the two met before is not known: {str(error).splitlines()[0]}")
         return None
-    winner = next((one for one in map(_contender, entries) if one.version == culprit), None)
+    winner = next((contender_of(entry) for entry in entries if entry.version == culprit), None)
     if winner is None:
         return None
+    our_operation = operation and operation_of(operation)  # by the names that contenders have
+    our_writer = writer and writer_of(writer, None)
 
     def is_theirs(one: Contender) -> bool:
         return (one.writer, one.operation) == (winner.writer, winner.operation)
 
     def is_ours(one: Contender) -> bool:
-        return writer in (None, one.writer) and operation in (None, one.operation)
+        return our_writer in (None, one.writer) and our_operation in (None, one.operation)
 
     both = [one for one in meetings if one.winner.version != culprit and (
         (is_theirs(one.winner) and is_ours(one.loser)) or (is_ours(one.winner) and is_theirs(one.loser)))]
@@ -84,14 +87,8 @@ def _entries(log: LogReader, judged: Judgement, first: int, last: int) -> list[H
         raise
 
 
-def _contender(entry: HistoryEntry) -> Contender:
-    return Contender(writer_of_entry(entry), str(entry.operation or ""), entry.version, entry.timestamp)
-
-
 def _hours_of_both(entries: Sequence[HistoryEntry], is_ours: Side, is_theirs: Side) -> Counter[Any]:
     """How often both sides commit, by hour: of the two the rarer one counts."""
-    sides = [_contender(entry) for entry in entries]
-    hours = {entry.version: entry.time.hour for entry in entries}
-    ours, theirs = (Counter(hours[one.version] for one in sides if belongs(one) and one.version is not None)
-                    for belongs in (is_ours, is_theirs))
+    sides = [(contender_of(entry), entry.time.hour) for entry in entries]
+    ours, theirs = (Counter(hour for one, hour in sides if belongs(one)) for belongs in (is_ours, is_theirs))
     return Counter({hour: min(ours[hour], theirs[hour]) for hour in ours if theirs[hour]})

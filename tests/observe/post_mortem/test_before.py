@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pytest
+
 import deltanb as dn
 from deltanb.log.commits import commit_name
 from deltanb.observe.post_mortem.before import BY_COMMITS
@@ -16,7 +18,9 @@ from tests.observe.post_mortem.failures import FAILURES, NEW, fail
 NOON = dt.datetime(2026, 3, 2, tzinfo=dt.timezone.utc)
 
 
-def commit(builder: TableBuilder, hour: int, operation: str, read: int, user: str, *actions: Any) -> None:
+def commit(
+    builder: TableBuilder, hour: int, operation: str | None, read: int, user: str, *actions: Any
+) -> None:
     parameters = {"predicate": '["day = \'mon\'"]'} if operation == "DELETE" else {}
     info = {"operation": operation, "readVersion": read, "userName": user,
             "isBlindAppend": operation == "WRITE", "operationParameters": parameters}
@@ -24,10 +28,14 @@ def commit(builder: TableBuilder, hour: int, operation: str, read: int, user: st
         builder.commit({"commitInfo": info}, *actions)
 
 
+def created(schema: str, **settings: Any) -> TableBuilder:
+    with set_options(clock=lambda: int(NOON.timestamp() * 1000)):
+        return TableBuilder(MemoryStore()).create(schema, **settings)
+
+
 def nights(count: int, meets: bool) -> TableBuilder:
     """Every night at two etl appends and nightly deletes; ``meets``: on top of the same version."""
-    with set_options(clock=lambda: int(NOON.timestamp() * 1000)):
-        builder = TableBuilder(MemoryStore()).create("id long, day string", partition_by=["day"])
+    builder = created("id long, day string", partition_by=["day"])
     mon, version = {"day": "mon"}, 0
     for night in range(count):
         commit(builder, 24 * night + 2, "WRITE", version, "etl", add(f"day=mon/{night}", mon))
@@ -81,6 +89,28 @@ def test_failures_of_this_session_are_meetings_but_the_one_that_is_asked_about()
     again = dn.race(table, {"ann": lambda t: t.append(NEW), "ben": lambda t: t.delete("day = 'mon'")})
     before = dn.post_mortem(table, again.outcomes["ben"]).met_before
     assert before is not None and (before.meetings, before.lost, before.versions) == (1, 1, ((2, 0),))
+
+
+@pytest.mark.parametrize("operation", [None, "", "COPY" * 20, "WRITE\x1b[2J"], ids=repr)
+def test_a_winner_of_any_operation_has_met_what_its_like_has(operation: str | None) -> None:
+    """One that has none, one that is longer than anybody shows, one that is not safe to show."""
+    builder = created("id long")
+    for version in (0, 2, 4):
+        commit(builder, 2, operation, version, "etl", add(f"{version}"))
+        commit(builder, 2, "DELETE", version, "nightly")
+    commit(builder, 2, operation, 6, "etl", add("last"))
+    before = explained(builder, writer="nightly")
+    assert before.meetings == 3 and before.hours == {2: 3}
+
+
+def test_a_job_of_a_long_name_has_met_the_winner() -> None:
+    builder, operation, writer = created("id long"), "PURGE" * 20, "w" * 80
+    for version in (0, 2):
+        commit(builder, 2, "WRITE", version, "etl", add(f"{version}"))
+        commit(builder, 2, operation, version, writer)
+    commit(builder, 2, "WRITE", 4, "etl", add("last"))
+    before = dn.post_mortem(builder.store, read_version=4, operation=operation, writer=writer).met_before
+    assert before is not None and before.meetings == 2
 
 
 def test_the_winner_alone_is_not_enough() -> None:
