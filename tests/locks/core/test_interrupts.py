@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import pkgutil
 import random
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,8 +22,10 @@ from typing import Any
 import pytest
 
 import deltanb.locks.core.manager as module
+from deltanb import locks
 from deltanb.errors import LockFailure
 from deltanb.locks import LockManager, LockResult, Transaction
+from deltanb.locks.core import repair
 from deltanb.locks.core.granules import CONVERT
 from deltanb.locks.core.keys import partition_key, table_key
 from deltanb.locks.core.lock_table import ALONE, FEW, Lock, Waiter
@@ -471,9 +475,19 @@ def test_a_ctrl_c_at_any_line_leaves_all_of_a_step_or_nothing(
     strike(name, record, 1 if is_thorough else 6)
 
 
-@pytest.mark.parametrize(("module", "name"), [
+MENDED = [
     ("lock_table", "unlock a group"), ("lock_table", "put off"), ("lock_table", "exit all"),
-    ("batch", "many that are free"), ("manager", "unlock at a glance"), ("waits", "a free lock")])
+    ("batch", "many that are free"), ("manager", "unlock at a glance"), ("waits", "a free lock")]
+"""Modules that mend, each with a scenario in which it does."""
+
+
+def test_every_module_that_mends_has_a_scenario_of_it() -> None:
+    names = [one.name for one in pkgutil.walk_packages(locks.__path__, "deltanb.locks.")]
+    importers = {name for name in names if getattr(import_module(name), "mend", None) is repair.mend}
+    assert importers - {repair.__name__} == {f"deltanb.locks.core.{module}" for module, _ in MENDED}
+
+
+@pytest.mark.parametrize(("module", "name"), MENDED)
 def test_where_nothing_is_mended_it_is_noticed(
     module: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
