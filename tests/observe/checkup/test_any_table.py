@@ -12,7 +12,7 @@ from deltanb.errors import DeltaError, UnsupportedProtocol
 from deltanb.observe.checkup import Checkup, checkup
 from deltanb.observe.checkup.live_files import leaves
 from deltanb.schema.paths import quoted
-from tests.observe.verify import histories
+from tests.observe.verify.histories import WRITERS
 from tests.shared_tables import names, path_of
 
 
@@ -57,12 +57,11 @@ def test_a_table_that_cannot_be_read_is_answered_or_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_check_of_a_random_history_fails(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_check_of_a_random_history_fails(writer: str, seed: int, tmp_path: Path) -> None:
     with dn.set_options(durability="none"):
-        histories.ours(tmp_path / "ours", seed)
-        histories.delta_rs(tmp_path / "delta_rs", seed)
-    for path in (tmp_path / "ours", tmp_path / "delta_rs"):
-        report = checkup(path)
-        assert not failed(report)
-        assert "operation-unknown" not in [spot.kind for spot in report.blind_spots]
-        assert check_layouts(dn.open(path))
+        WRITERS[writer](tmp_path / "t", seed)
+    report = checkup(tmp_path / "t")
+    assert not failed(report)
+    assert "operation-unknown" not in [spot.kind for spot in report.blind_spots]
+    assert check_layouts(dn.open(tmp_path / "t"))

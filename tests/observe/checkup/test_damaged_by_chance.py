@@ -14,12 +14,11 @@ import deltanb as dn
 from deltanb.errors import DeltaError
 from deltanb.observe.checkup import checkup
 from tests.examples import first
-from tests.observe.verify import histories
+from tests.observe.verify.histories import WRITERS
 from tests.observe.verify.test_damaged import WAYS
 
 SEEDS = first(4, of=100)
 TRIALS = 10
-WRITERS = {"ours": histories.ours, "delta-rs": histories.delta_rs}
 
 
 @pytest.fixture(scope="module", params=WRITERS)

@@ -13,7 +13,7 @@ from deltanb.observe.checkup import Checkup, checkup
 from deltanb.options import options
 from deltanb.schema.properties import DAY_MS
 from tests.examples import first
-from tests.observe.verify import histories
+from tests.observe.verify.histories import WRITERS
 
 LOST = "part-00000-lost.parquet"
 
@@ -94,10 +94,9 @@ def test_removed_files_by_the_log_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", first(8, of=200))
-def test_random_histories_of_each_writer(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("writer", WRITERS)
+def test_random_histories_of_each_writer(writer: str, seed: int, tmp_path: Path) -> None:
     with dn.set_options(durability="none"):
-        histories.ours(tmp_path / "ours", seed)
-        histories.delta_rs(tmp_path / "delta_rs", seed)
-    for path in (tmp_path / "ours", tmp_path / "delta_rs"):
-        check_as_vacuum(path, 1)
-        check_as_vacuum(path)
+        WRITERS[writer](tmp_path / "t", seed)
+    check_as_vacuum(tmp_path / "t", 1)
+    check_as_vacuum(tmp_path / "t")

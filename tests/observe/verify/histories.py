@@ -1,6 +1,6 @@
 """Random histories that are sound, because whoever wrote them kept the rules: ours, and deltalake's.
 
-What lives here: :func:`ours` and :func:`delta_rs`, which write a table by a number.
+What lives here: :func:`ours` and :func:`delta_rs`, which write a table by a number; :data:`WRITERS`, both.
 What it does not know: what is verified of it.
 """
 
@@ -229,3 +229,6 @@ def delta_rs(path: Path, seed: int) -> None:
             draw.choice(statements)()
         except deltalake.exceptions.DeltaError:
             done["delta-rs refused"] += 1
+
+
+WRITERS: dict[str, Callable[[Path, int], None]] = {"ours": ours, "delta-rs": delta_rs}
