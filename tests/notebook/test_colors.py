@@ -38,9 +38,15 @@ def colors(scheme: str) -> dict[str, str]:
     return found
 
 
+def channels(color: str) -> list[int]:
+    """Red, green and blue of ``#rrggbb`` or ``#rgb``."""
+    digits = color[1:] if len(color) == 7 else "".join(2 * digit for digit in color[1:])
+    return [int(digits[i : i + 2], 16) for i in (0, 2, 4)]
+
+
 def linear(color: str) -> RGB:
-    channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    shares = (channel / 255 for channel in channels(color))
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
     return r, g, b
 
 
@@ -87,7 +93,7 @@ def test_words_in_the_colour_of_a_sign_can_be_read(scheme: str, name: str, groun
     palette = colors(scheme)
     mix = rf"color-mix\(in srgb, ?var\(--dnb-{name}\) (\d+)%, ?var\(--dnb-ink\)"
     (share,) = re.findall(mix, html.stylesheet())
-    both = [[int(palette[one][i : i + 2], 16) for i in (1, 3, 5)] for one in (name, "ink")]
+    both = [channels(palette[one]) for one in (name, "ink")]
     mixed = [round((a * int(share) + b * (100 - int(share))) / 100) for a, b in zip(*both, strict=True)]
     assert contrast("#" + "".join(f"{channel:02x}" for channel in mixed), palette[ground]) >= TEXT_CONTRAST
 
@@ -101,7 +107,7 @@ def test_the_palette_can_be_told_apart(sight: str) -> None:
 
 
 def test_the_measures_themselves() -> None:
-    assert contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert contrast("#ffffff", "#000000") == contrast("#fff", "#000") == pytest.approx(21)
     assert contrast("#56b4e9", "#ffffff") == pytest.approx(2.3, abs=0.1)
     assert lab("#ffffff", "normal") == pytest.approx((100, 0, 0), abs=0.02)
     assert {"fg", "bg", "soft", "tint", "line", *PALETTE} <= set(colors("dark"))
@@ -115,8 +121,8 @@ def test_plain_has_no_colour() -> None:
 
 
 def mixed(front: str, back: str, share: float) -> str:
-    pairs = [[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in (front, back)]
-    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in zip(*pairs, strict=True))
+    pairs = zip(channels(front), channels(back), strict=True)
+    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

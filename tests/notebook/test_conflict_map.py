@@ -19,6 +19,7 @@ from deltanb.observe.verify.report import BlindSpot
 from deltanb.options import set_options
 from tests.notebook.looks import assert_consistent, assert_golden_drawing, drawn_forms
 from tests.notebook.samples import TIME
+from tests.notebook.test_colors import TEXT_CONTRAST, contrast, mixed
 
 WRITERS = ("etl-a", "etl-b", "nightly-compaction", "ann")
 
@@ -91,26 +92,12 @@ def test_hostile_names_are_shown_and_do_nothing() -> None:
     ElementTree.fromstring(svg)
 
 
-def luminance(hexed: str) -> float:
-    hexed = hexed[1:] if len(hexed) == 7 else "".join(2 * one for one in hexed[1:])
-    parts = [int(hexed[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [part / 12.92 if part <= .04045 else ((part + .055) / 1.055) ** 2.4 for part in parts]
-    return .2126 * linear[0] + .7152 * linear[1] + .0722 * linear[2]
-
-
-def blended(over: str, ground: str, share: float) -> str:
-    ground = ground if len(ground) == 7 else "#" + "".join(2 * one for one in ground[1:])
-    pairs = [(int(over[at : at + 2], 16), int(ground[at : at + 2], 16)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in pairs)
-
-
 @pytest.mark.parametrize("dark", [False, True])
 def test_words_on_the_strongest_shade_can_be_read(dark: bool) -> None:
     scheme = dict(one[2:].split(":") for one in variables(dark).split(";"))
-    shade = luminance(blended(color("append"), scheme["g"], MOST))
+    shade = mixed(color("append"), scheme["g"], MOST)
     for words in (scheme["t"], scheme["x"]):
-        light, deep = sorted((luminance(words), shade), reverse=True)
-        assert (light + .05) / (deep + .05) >= 4.5
+        assert contrast(words, shade) >= TEXT_CONTRAST
 
 
 def test_shades_rise_with_their_numbers_and_end_at_the_bound() -> None:
