@@ -78,12 +78,6 @@ def test_one_that_holds_and_one_that_comes_and_goes() -> None:
     assert "v1 ✕ does not hold, v2 ✓ holds, v3 ✕ does not hold and 3 more" in page.text
 
 
-def test_text_alone_where_the_display_is_text() -> None:
-    bisection = dn.bisect(stock(), "pieces >= 0")
-    with set_options(display="text"):
-        assert set(bisection._repr_mimebundle_()) == {"text/plain"}
-
-
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_much_stays_within_bounds_and_what_is_left_out_has_a_number(verdict: str) -> None:
     page = assert_consistent(many(verdict))

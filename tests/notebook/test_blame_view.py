@@ -75,12 +75,6 @@ def test_a_table_without_rows() -> None:
     assert "0 rows" in assert_consistent(blame).text
 
 
-def test_text_alone_where_the_display_is_text() -> None:
-    blame = orders().blame()
-    with set_options(display="text"):
-        assert set(blame._repr_mimebundle_()) == {"text/plain"}
-
-
 @pytest.mark.parametrize("max_rows", [3, 20])
 def test_much_stays_within_bounds_and_what_is_left_out_has_a_number(max_rows: int) -> None:
     blame = many()

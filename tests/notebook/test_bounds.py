@@ -113,6 +113,12 @@ def test_repr_is_one_line_and_print_is_the_sheet(world: World, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_text_alone_where_the_display_is_text(world: World, name: str) -> None:
+    with dn.set_options(display="text"):
+        assert set(world.objects[name]._repr_mimebundle_()) == {"text/plain"}
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_picture_touches_nothing(world: World, name: str) -> None:
     assert world.touched[name] == []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import deltanb as dn
 from deltanb.notebook.views.checkup import listing
 from deltanb.observe.checkup import Checkup, checkup
 from deltanb.observe.checkup.kinds import KINDS
@@ -78,8 +77,3 @@ def test_the_listing_has_every_finding_and_every_blind_spot_in_full() -> None:
     assert "  saves 1\u00a0798 rows, 8.0 kB; reads 0 B, writes 2.0 kB" in lines
     (unknown,) = [line for line in lines if line.startswith("  operation-unknown  v15  ")]
     assert unknown.endswith(": 'POLISH'")
-
-
-def test_text_alone_where_the_display_is_text() -> None:
-    with dn.set_options(display="text"):
-        assert set(many()._repr_mimebundle_()) == {"text/plain"}

@@ -105,9 +105,7 @@ def test_shades_rise_with_their_numbers_and_end_at_the_bound() -> None:
     assert shades == sorted(shades) and shades[0] > 0 and shades[-1] == MOST
 
 
-def test_text_alone_where_the_display_is_text_and_no_colour_where_none_is_asked_for() -> None:
-    with set_options(display="text"):
-        assert set(raced()._repr_mimebundle_()) == {"text/plain"}
+def test_no_colour_where_none_is_asked_for() -> None:
     with set_options(colors="plain"):
         drawn_forms(raced())
 

@@ -102,11 +102,6 @@ def test_a_text_that_is_not_known(update_golden: bool) -> None:
     assert "java.lang.OutOfMemoryError: Java\n  heap space." in str(pm) and pm.status == 3
 
 
-def test_text_alone_where_the_display_is_text() -> None:
-    with set_options(display="text"):
-        assert set(explained()._repr_mimebundle_()) == {"text/plain"}
-
-
 def test_the_ticket_has_every_section_of_the_page() -> None:
     pm = explained()
     text, page = pm.to_markdown(), assert_consistent(pm)

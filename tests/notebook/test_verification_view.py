@@ -74,11 +74,6 @@ def test_a_sound_table(update_golden: bool) -> None:
     assert "a sample of the data files was opened" in page.text and "Findings" not in page.text
 
 
-def test_text_alone_where_the_display_is_text() -> None:
-    with set_options(display="text"):
-        assert set(verified()._repr_mimebundle_()) == {"text/plain"}
-
-
 def test_many_findings_stay_within_bounds_and_what_is_left_out_has_a_number() -> None:
     report = many()
     page = assert_consistent(report)
