@@ -9,18 +9,22 @@ meetings are counted or drawn.
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import ConcurrentWriteException, DeltaError, InvalidArgument, MaxCommitRetriesExceeded
+from deltanb.log.commits import commit_name
 from deltanb.log.history import whole_number
-from deltanb.observe.recorded import name_of, recorder_of
+from deltanb.observe.recorded import MAX_COMMITS, MAX_WALK, name_of, recorder_of
 from deltanb.observe.tracks import name_writer, operation_of
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.observe.verify.kinds import BLIND_SPOTS
 from deltanb.observe.verify.report import BlindSpot
 from deltanb.sql.coercion import read_zone
+from deltanb.store.base import is_remote
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import shown
 from deltanb.transaction.conflict_rules import RULES
@@ -206,7 +210,7 @@ class _Walk:
         for error in self.history.damaged.values():
             self.reasons.setdefault("unreadable", reason_of(error))
         rows: list[tuple[int, bool, list[Meeting]]] = []
-        for read, version in windows:
+        for read, version in self._with_commits(windows, limit):
             known = landed.get(str(self.entries[version].txn_id))
             rows.append((version, True, self._committed(read, version, limit, known)))
         rows += [(attempt.version, False, self._failed(attempt, limit)) for attempt in failed]
@@ -227,6 +231,25 @@ class _Walk:
                 self.spots["impossible-window"].add(version)
             elif version - read > 1:
                 yield read, version
+
+    def _with_commits(
+        self, windows: Sequence[tuple[int, int]], limit: int
+    ) -> Iterable[tuple[int, int]]:
+        """The windows; over a network, the commits of as many as are held are read before the first of them."""
+        if not windows or not is_remote(self.recorder.log.store):
+            yield from windows
+            return
+        bases = [max(read, version - limit - 1) for read, version in windows]
+        asked = _asked_for(windows, bases)
+        behind, end = bases[0], -1
+        for (read, version), base in zip(windows, bases, strict=True):
+            if version > end:
+                at = bisect_right(asked, min(behind, base))
+                some = asked[at:at + MAX_COMMITS]
+                self.recorder.read_ahead({one: commit_name(one) for one in some})
+                end = some[-1]
+            yield read, version
+            behind = base
 
     def _range(self, read: int, end: int, limit: int, version: int) -> Sequence[int]:
         """The versions behind ``read`` and before ``end`` that count, at most ``limit`` of them."""
@@ -299,6 +322,17 @@ class _Walk:
                 why = f": {self.reasons[kind]}" if kind in self.reasons else ""
                 yield BlindSpot(kind, tuple(sorted(versions)), missing.get(kind, ""), SPOTS[kind] + why)
         yield from _journal_spots(self.known)
+
+
+def _asked_for(windows: Iterable[tuple[int, int]], bases: Sequence[int]) -> list[int]:
+    """The versions whose commits are asked for: those of the windows, and those from what one of them read to
+    what the next one did, as far as the recorder goes through them."""
+    asked = {one for (_, version), base in zip(windows, bases, strict=True)
+             for one in range(base + 1, version + 1)}
+    for base, following in pairwise(bases):
+        if following - base <= MAX_WALK:
+            asked.update(range(base + 1, following + 1))
+    return sorted(asked)
 
 
 def _journal_spots(known: Attempts) -> Iterator[BlindSpot]:

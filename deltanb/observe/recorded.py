@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import (
@@ -106,22 +107,31 @@ class Recorder:
         """
         winner = self._commits.get(version)
         if winner is None:
-            winner = self._commits[version] = Winner(version, tuple(self.log.read_commit(version)))
-            if len(self._commits) > MAX_COMMITS:
-                self._commits.popitem(last=False)
+            winner = self._keep(version, Winner(version, tuple(self.log.read_commit(version))))
+        return winner
+
+    def _keep(self, version: int, winner: Winner) -> Winner:
+        self._commits[version] = winner
+        if len(self._commits) > MAX_COMMITS:
+            self._commits.popitem(last=False)
         return winner
 
     def read_ahead(self, names: Mapping[int, str]) -> None:
         """Read commits, by version and file name, that :meth:`commit` will be asked for; over a network,
-        several at a time. What cannot be read is left to it."""
-        missing = {version: name for version, name in names.items() if version not in self._commits}
+        several at a time. What cannot be read is left to it, and so is what is beyond the first
+        :data:`MAX_COMMITS`, which would push out what is asked for before."""
+        missing: dict[int, str] = {}
+        for version, name in islice(names.items(), MAX_COMMITS):
+            if version in self._commits:
+                self._commits.move_to_end(version)  # what is read now pushes out others
+            else:
+                missing[version] = name
         with suppress(OSError):
             bodies = self.log.commits.read_many(missing)
             for (version, name), data in zip(missing.items(), bodies, strict=True):
                 if data is not None:
                     with suppress(DeltaError):
-                        self._commits[version] = Winner(
-                            version, tuple(parse_commit(data, name, self.log.path)))
+                        self._keep(version, Winner(version, tuple(parse_commit(data, name, self.log.path))))
 
     def snapshot(self, version: int, with_files: bool) -> Snapshot:
         """The table at a version; without ``with_files``, its files are not right.

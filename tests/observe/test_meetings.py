@@ -14,9 +14,10 @@ from deltanb.actions import Action, AddCDCFile, AddFile, from_json
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commits import commit_name
 from deltanb.log.history import History, HistoryEntry
-from deltanb.observe import meetings, verdicts
+from deltanb.observe import meetings, recorded, verdicts
 from deltanb.observe.meetings import OUTCOMES, SPOTS, Meetings, meet
 from deltanb.observe.what_if import LEVELS
+from deltanb.store.open import store_for
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
 from deltanb.transaction.conflict_rules import RULES
 from deltanb.transaction.delta_log import DeltaLog
@@ -35,9 +36,9 @@ def commit(read: int | None, *lines: Any, operation: str = "DELETE", **info: Any
     return ({"commitInfo": known}, *lines)
 
 
-def raced(number: int) -> TableBuilder:
+def raced(number: int, store: Any = None) -> TableBuilder:
     """So many commits that all read version 0."""
-    table = TableBuilder(MemoryStore()).create("id long")
+    table = TableBuilder(store or MemoryStore()).create("id long")
     for version in range(1, number + 1):
         table.commit(*commit(0, add(f"f{version}"), operation="WRITE", isBlindAppend=True,
                              userName=f"writer {version % 3}"))
@@ -124,6 +125,37 @@ def test_many_meetings_are_bounded_and_the_bound_is_given(monkeypatch: pytest.Mo
     assert len(met) == 1 + 2 + 17 * 3 and met.num_raced == 19
     assert [one.winner.version for one in met if one.loser.version == 20] == [17, 18, 19], "the nearest"
     assert spots(met)["windows"] == tuple(range(5, 21))
+
+
+NUMBER = 30
+LATENCY = 0.03
+
+
+@pytest.mark.parametrize("few", [None, 8], ids=["all are held", "few are held"])
+def test_commits_in_a_bucket_are_read_many_at_a_time(
+    few: int | None, s3_server: Any, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chain of three commits at a time, each of which met the one before it."""
+    from deltanb.testing.s3_server import rounds
+
+    if few is not None:
+        monkeypatch.setattr(recorded, "MAX_COMMITS", few)
+        monkeypatch.setattr(meetings, "MAX_COMMITS", few)
+    store = store_for(f"{bucket}/ducks", s3_server.options)
+    table = TableBuilder(store).create("id long")
+    for version in range(1, NUMBER + 1):
+        read = version - 1 if version % 3 == 1 else version - 2
+        table.commit(*commit(read, add(f"f{version}"), operation="UPDATE", predicate="id = 1"))
+    expected = list(meet(table.log.history()))
+    log = DeltaLog.for_table(store)
+    history = log.history()
+    with s3_server.counted(LATENCY) as requests:
+        met = meet(history)
+    assert list(met) == expected and len(met) == NUMBER * 2 // 3
+    assert "unreadable" not in spots(met)
+    asked = [request.key for request in requests if request.key.endswith(".json")]
+    assert len(asked) <= NUMBER + 2, "each once, and the first ones for the version they make, too"
+    assert rounds(requests) < (NUMBER // 3 if few is None else NUMBER)
 
 
 def test_writers_have_one_name_whoever_records_it() -> None:
