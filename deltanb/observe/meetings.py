@@ -235,7 +235,7 @@ class _Walk:
     def _with_commits(
         self, windows: Sequence[tuple[int, int]], limit: int
     ) -> Iterable[tuple[int, int]]:
-        """The windows; over a network, the commits of as many as are held are read before the first of them."""
+        """The windows; over a network, as many commits as are held are read before the first of them."""
         if not windows or not is_remote(self.recorder.log.store):
             yield from windows
             return
