@@ -103,6 +103,10 @@ class MergeEngine(Protocol):
     def key_values(self) -> list[Any]:
         """For each key of the condition its values in the source, or their bounds; None if not known."""
 
+    def repeated(self, columns: Sequence[str]) -> tuple[dict[str, Any], int] | None:
+        """Values without NULL that several rows of the source have in these columns, and how many rows; None
+        if there are none."""
+
     def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> JoinedRows:
         """Join the files' rows with the source; ``seen`` may be called after each file that is read."""
 

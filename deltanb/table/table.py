@@ -776,19 +776,55 @@ class DeltaTable(Displayable, Askable, Aliases):
 
     @describes
     def merge(
-        self, source: Any, on: str, *, target_alias: str = "target", source_alias: str = "source",
+        self, source: Any, on: str | Sequence[str], *, target_alias: str = "target",
+        source_alias: str = "source", merge_schema: bool = False,
     ) -> MergeBuilder:
         """Begin a merge: add clauses to the result, then call ``.execute()``.
 
         Args:
             source: rows as in :meth:`append`, or another table.
-            on: SQL that is TRUE for a row of the table and a row of the source that match.
+            on: a column that both sides have, several, or SQL that is TRUE for a row of the table and a row
+                of the source that match. NULL in a key matches nothing.
             target_alias, source_alias: the names of table and source in SQL.
+            merge_schema: add columns that clauses assign and the table lacks.
         Details and errors: :func:`deltanb.commands.merge.merge.merge`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("cousins", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
+        >>> merge = table.merge({"name": ["Donald"], "nephews": [4]}, on="name")
+        >>> merge.when_matched_update(set={"nephews": "target.nephews + source.nephews"}).execute()
+        <CommandResult MERGE, ✓ committed v1, in this process>
         """
         from deltanb.commands.merge.merge import merge
         return merge(self.log, source, on, target_alias=target_alias,
-                     source_alias=source_alias)
+                     source_alias=source_alias, merge_schema=merge_schema)
+
+    @writes
+    def upsert(
+        self, source: Any, on: str | Sequence[str], *, merge_schema: bool = False, engine: str = "auto",
+        user_metadata: str | None = None, txn: tuple[str, int] | None = None,
+    ) -> CommandResult:
+        """Update the rows whose keys the source has, and insert its other rows: a :meth:`merge` by ``on``
+        that updates and inserts all columns, executed at once.
+
+        Args:
+            source: rows as in :meth:`append`, or another table; each key once. NULL in a key matches nothing.
+            on: the column that tells rows apart, or several.
+            merge_schema: add columns that the source has and the table lacks.
+            engine, user_metadata: as in :meth:`delete`.
+            txn: as in :meth:`append`.
+        Details and errors: :func:`deltanb.commands.merge.merge.upsert`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("uncles", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
+        >>> table.upsert({"name": ["Donald", "Gladstone"], "nephews": [4, 0]}, on="name").version
+        1
+        >>> table.to_arrow().sort_by("name").to_pydict()
+        {'name': ['Daisy', 'Donald', 'Gladstone'], 'nephews': [0, 4, 0]}
+        """
+        from deltanb.commands.merge.merge import upsert
+        return upsert(self.log, source, on, merge_schema=merge_schema, engine=engine,
+                      user_metadata=user_metadata, txn=txn)
 
     # -- transactions ---------------------------------------------------------------------------------------
 

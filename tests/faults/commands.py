@@ -263,6 +263,7 @@ COMMANDS = [
     Command("update with row ids", "tracked", on(lambda t: t.update({"amount": "0"}, "id = 2"))),
     Command("merge", "flat", on(merge)),
     Command("merge by vector, with feed", "feed and vectors", on(merge)),
+    Command("upsert", "flat", on(lambda t: t.upsert(rows(2, 7), on="id"))),
     Command("batch of a stream", "plain",
             on(lambda t: add_batch(t.log, rows(7, 8), Batch("a query", 3, "append")))),
     Command("batch of a stream, complete", "plain",

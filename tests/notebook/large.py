@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile
 from deltanb.catalog import progress
+from deltanb.commands.merge.clauses import Clause
 from deltanb.commands.read.feed import ChangeFeed
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import FILES, VacuumResult
@@ -175,7 +177,7 @@ KINDS = (
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
-    "CommandResult", "ConflictMap",
+    "CommandResult", "MergeBuilder", "ConflictMap",
     "Verification", "Checkup", "Bisection", "Blame", "PostMortem", "ChecksumVerification", "LockManager",
     "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
@@ -319,6 +321,9 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "VacuumResult": lambda: VacuumResult(
             "VACUUM", 9, "arrow", table="orders", files=vacuumed, cutoff=TIME, num_folders=3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
+        "MergeBuilder": lambda: replace(table.merge(wide_rows, "x" * 400), clauses=tuple(
+            Clause("matched", "update", "y" * 400, {f"c{n}": "z" * 40 for n in range(1000)})
+            for _ in range(1000))),
         "ConflictMap": lambda: ConflictMap(Meetings("orders", tuple(
             Meeting(Contender(f"{'x' * 55} {at % 97}", f"{'y' * 50} {at % 31}", at),
                     Contender(f"{'z' * 55} {at % 89}", f"{'w' * 50} {at % 37}", None, TIME), "failed",

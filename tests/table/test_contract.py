@@ -165,7 +165,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 """By the name of the parameter."""
 OF_METHOD = {("cluster_by", "columns"): ["id"], ("analyze", "columns"): ["v"],
-             ("add_constraint", "name"): "w",
+             ("add_constraint", "name"): "w", ("upsert", "on"): "id",
              ("replace_columns", "columns"): "id bigint, v string, w long"}
 OPTIONS = {"change_column": ("comment",), "delete": ("where",), "analyze": ("columns",)}
 """Parameters that a call is nothing without, though they have a default."""
@@ -396,3 +396,21 @@ def test_iceberg_refuses_what_it_does_not_take(home: Home) -> None:
     assert home.table.to_arrow(["v"], "id > 1", limit=1).num_rows == 1
     home.table.delete()
     assert home.table.to_arrow().num_rows == 0
+
+
+@pytest.mark.parametrize("kind", [IcebergTable, StagedIcebergTable])
+def test_iceberg_is_upserted_as_delta_is(home: Home, tmp_path: Path) -> None:
+    other = dn.create(tmp_path / "other", ROWS)
+    for source in ({"id": [2, None, 9, None], "v": ["B", "n", "Z", "n"]}, {"id": [None], "v": ["n"]},
+                   {"v": ["one", "two"], "id": [1, 2]}):
+        assert home.table.upsert(source, on="id").operation == other.upsert(source, on=["ID"]).operation
+        assert rows(home.table.to_arrow()) == rows(other.to_arrow())
+    before = operations(home)
+    for source, on, error, match in (
+        ({"id": [5, 5], "v": ["x", "y"]}, "id", errors.MultipleSourceRowsMatched, "2 rows with id=5"),
+        (MORE, "idd", errors.InvalidArgument, "has no column 'idd'; did you mean id"),
+        (MORE, "target.id = source.id", errors.InvalidArgument, "is a condition"),
+    ):
+        with pytest.raises(error, match=match):
+            home.table.upsert(source, on=on)
+    assert operations(home) == before

@@ -8,6 +8,7 @@ What it does not know: Iceberg's rules (``iceberg``), how PyIceberg is called (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.iceberg import pyiceberg_client
@@ -157,6 +158,46 @@ class IcebergTable(Displayable, Askable):
         """
         return self._run("DELETE", lambda table: table.delete(*(() if where is None else (where,))))
 
+    @like(DeltaTable.upsert)
+    def upsert(self, source: Any, on: str | Sequence[str]) -> CommandResult:
+        """Update the rows whose keys the source has, and insert its other rows. PyIceberg does not write rows
+        again that have the source's values already.
+
+        Raises:
+            MultipleSourceRowsMatched: several rows of the source have one key.
+            InvalidArgument: the table or the source lacks a column of ``on``.
+            CommitFailed: another commit was first; nothing was changed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///shop.db", warehouse="shop")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.events", {"id": [1], "what": ["click"]}, format="iceberg")
+        >>> _ = table.upsert({"id": [1, 2], "what": ["buy", "click"]}, on="id")
+        >>> table.to_arrow().sort_by("id").to_pydict()
+        {'id': [1, 2], 'what': ['buy', 'click']}
+        """
+        import pyarrow.compute as pc
+
+        from deltanb.commands.merge import keys
+
+        rows = _rows("upsert", source)
+        names = keys.check(
+            keys.columns_of(on, "upsert"), self.name, self.column_names, rows.column_names)
+        repeated = keys.repeated(names, rows)
+        if repeated is not None:
+            raise keys.refusal(self.name, *repeated)
+        is_whole = reduce(pc.and_, (pc.is_valid(rows[name]) for name in names))
+
+        def work(table: Any) -> None:
+            with table.transaction() as txn:
+                for part, write in ((is_whole, partial(txn.upsert, join_cols=names)),
+                                    (pc.invert(is_whole), txn.append)):
+                    some = rows.filter(part)
+                    if some.num_rows:
+                        write(pyiceberg_client.fitted(table, some, self.name))
+
+        return self._run("MERGE", work)
+
     def _run(self, operation: str, work: Callable[[Any], object]) -> CommandResult:
         """Run work on PyIceberg's table; returns the result of what it committed."""
         made: list[Json] = []
@@ -173,18 +214,22 @@ class IcebergTable(Displayable, Askable):
         return CommandResult(operation, newest, "pyiceberg", _counted(made))
 
     def _write(self, how: str, data: Any) -> CommandResult:
-        import pyarrow as arrow
-
-        from deltanb.engines.arrow import inputs
-
-        if inputs.is_spark(data):
-            raise InvalidArgument(
-                f"{how}: rows of an Iceberg table are written by PyIceberg, which takes no Spark DataFrame; "
-                "give Arrow or pandas, or write with Spark through the catalog's server")
-        source = inputs.source(data)
-        rows = arrow.Table.from_batches(source.batches(), source.schema)
+        rows = _rows(how, data)
         return self._run("WRITE", lambda table: getattr(table, how)(
             pyiceberg_client.fitted(table, rows, self.name)))
+
+
+def _rows(how: str, data: Any) -> pa.Table:
+    import pyarrow as arrow
+
+    from deltanb.engines.arrow import inputs
+
+    if inputs.is_spark(data):
+        raise InvalidArgument(
+            f"{how}: rows of an Iceberg table are written by PyIceberg, which takes no Spark DataFrame; "
+            "give Arrow or pandas, or write with Spark through the catalog's server")
+    source = inputs.source(data)
+    return arrow.Table.from_batches(source.batches(), source.schema)
 
 
 def _counted(snapshots: Sequence[Json]) -> dict[str, int]:

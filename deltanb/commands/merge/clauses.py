@@ -348,7 +348,8 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
     if missing:
         raise SchemaMismatch(
             f"{clause.words} *: the source does not have {', '.join(map(repr, missing))}. Name the columns "
-            "(set= or values=), leave them out (except_cols=), or let them be: with_schema_evolution()",
+            "(set= or values=), leave them out (except_cols=), or let them be: with_schema_evolution(), "
+            "or merge_schema=True of an upsert",
             differences=[f"- {name}: missing from the source" for name in missing])
     if not tree:
         raise SchemaMismatch(f"{clause.words} *: the source has none of the table's columns",

@@ -32,6 +32,7 @@ from deltanb.commands.merge.clauses import (
     Names,
     Resolved,
 )
+from deltanb.commands.merge.keys import repeated
 from deltanb.commands.merge.matching import SourceKeys, comparable
 from deltanb.commands.merge.outcomes import Outcome
 from deltanb.commands.merge.reach import Reach
@@ -114,6 +115,10 @@ class ArrowMerge:
         if self._able is None:
             return self._key_values
         return [array.take(array_of(self._able)) for array in self._key_values]
+
+    def repeated(self, columns: Sequence[str]) -> tuple[dict[str, Any], int] | None:
+        """A key that several rows of the source have."""
+        return repeated(columns, self.source)
 
     @cached_property
     def _reach(self) -> Reach:

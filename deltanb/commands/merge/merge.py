@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deltanb.actions import AddFile, SetTransaction
 from deltanb.commands.begin import begin
-from deltanb.commands.choose_engine import check_engine, choose_by_size, choose_engine
+from deltanb.commands.choose_engine import check_engine, choose_engine
 from deltanb.commands.define import evolution
+from deltanb.commands.merge import keys
 from deltanb.commands.merge.clauses import (
     DELETE,
     INSERT,
@@ -40,12 +40,12 @@ from deltanb.commands.merge.clauses import (
 )
 from deltanb.commands.merge.in_process import ArrowMerge
 from deltanb.commands.merge.on import On, analyze
+from deltanb.commands.merge.source import Source
 from deltanb.commands.result import CommandResult, Stopwatch
 from deltanb.commands.rows.change_files import wants_changes, write_changes
 from deltanb.commands.rows.find_and_change import FileChanges, mark_deleted, uses_vectors
 from deltanb.commands.rows.write import commit_or_discard, is_done
 from deltanb.commands.session import through_session
-from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.assignments import texts
 from deltanb.engines.arrow.enforce import Enforcer, nullable
 from deltanb.engines.arrow.touched import live_count, rows_of, written_rows
@@ -64,6 +64,7 @@ from deltanb.schema import columns as column_values
 from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType, to_arrow
+from deltanb.text.display import Displayable
 from deltanb.text.spellings import Spelt
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
@@ -83,9 +84,10 @@ MAX_ATTEMPTS = 3  # where Spark loses executors that hold the source
 _NOTHING = -1  # in place of a version: no row changed
 
 
-@dataclass(frozen=True)
-class MergeBuilder(Spelt):
-    """The description of a merge; each call returns a builder with a further clause.
+@dataclass(frozen=True, repr=False)
+class MergeBuilder(Displayable, Spelt):
+    """The description of a merge; each call returns a builder with a further clause. Nothing is read or
+    written before :meth:`execute`; until then it is shown as what it would do.
 
     For a target row that matches a source row, and for a row of either side without a match, the first clause
     of its kind whose condition is TRUE applies. Only the last clause of a kind may omit the condition.
@@ -110,11 +112,17 @@ class MergeBuilder(Spelt):
     source_alias: str = SOURCE_ALIAS
     clauses: tuple[Clause, ...] = ()
     evolves: bool = False
+    keys: tuple[str, ...] = ()
+    """The columns that ``on`` compares, where it was given by their names."""
+    refuses_repeated: bool = False
+    """Whether a key that several rows of the source have is an error even if no row of the table has it."""
     narrow: Narrow | None = field(default=None, repr=False)
     recorded: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the commit says beside the parameters of any merge: of which stream it is a batch."""
     within: Within | None = field(default=None, repr=False, compare=False)
     """As which table's call it is run: it gets the merge, and what runs one, which can be done again."""
+    results: list[CommandResult] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What it did, each time that it was executed."""
 
     def when_matched_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
@@ -216,25 +224,67 @@ class MergeBuilder(Spelt):
                     return _Merge(merge, engine, user_metadata, txn).run()
             return _Merge(merge, engine, user_metadata, txn).run()
 
-        return run(builder) if self.within is None else self.within(builder, run)
+        self.results.append(run(builder) if self.within is None else self.within(builder, run))
+        return self.results[-1]
 
 
 def merge(
-    log: DeltaLog, source: Any, on: str, *, target_alias: str = TARGET_ALIAS,
-    source_alias: str = SOURCE_ALIAS,
+    log: DeltaLog, source: Any, on: str | Sequence[str], *, target_alias: str = TARGET_ALIAS,
+    source_alias: str = SOURCE_ALIAS, merge_schema: bool = False,
 ) -> MergeBuilder:
     """Begin the description of a merge into a table; its ``.execute()`` runs it.
 
     Args:
         source: Arrow, pandas, polars, a dict of columns or a list of dicts; another
             :class:`~deltanb.table.table.DeltaTable`; or a Spark DataFrame.
-        on: SQL that is TRUE for a row of the table and a row of the source that match; a comparison with NULL
-            never is, except ``<=>`` of two NULLs.
+        on: a column that both sides have, several (``["id", "day"]``), or SQL that is TRUE for a row of the
+            table and a row of the source that match. A comparison with NULL never is, so NULL in a key
+            matches nothing, except by ``<=>`` in SQL.
         target_alias, source_alias: the names of table and source in SQL.
+        merge_schema: add columns of the source that clauses assign and the table lacks, as
+            :meth:`MergeBuilder.with_schema_evolution`.
+
+    Raises:
+        InvalidArgument: ``on`` is neither; when it is executed, a side lacks a column that it names.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("uncles", {"name": ["Donald"], "nephews": [3]})
+    >>> table.merge({"name": ["Donald"], "nephews": [4]}, on="name").when_matched_update_all()
+    <MergeBuilder MERGE uncles, not executed: call .execute()>
     """
-    if not isinstance(on, str):
-        raise InvalidArgument(f"the condition of a merge is SQL text, found {on!r:.80}")
-    return MergeBuilder(log, source, on, target_alias, source_alias)
+    sql, names = keys.condition_of(on, target_alias, source_alias)
+    return MergeBuilder(log, source, sql, target_alias, source_alias, evolves=merge_schema, keys=names)
+
+
+def upsert(
+    log: DeltaLog, source: Any, on: str | Sequence[str], *, merge_schema: bool = False, engine: str = "auto",
+    user_metadata: str | None = None, txn: tuple[str, int] | None = None,
+) -> CommandResult:
+    """Update the rows whose keys the source has, with all columns of their names, and insert its other rows.
+
+    It is the merge ``on`` these columns with ``when_matched_update_all()`` and
+    ``when_not_matched_insert_all()``, executed at once. A source row with NULL in a key matches nothing, and
+    is inserted. Columns that only the source has are left out, except with ``merge_schema``.
+
+    Args:
+        source: as of :func:`merge`.
+        on: a column that both sides have, or several.
+        merge_schema: add columns that the source has and the table lacks; the table's other columns stay as
+            they are in updated rows, and are NULL in new ones.
+        engine, user_metadata, txn: as of :meth:`MergeBuilder.execute`.
+
+    Returns:
+        The version (None if nothing was committed), engine, and Delta's metrics.
+
+    Raises:
+        MultipleSourceRowsMatched: several rows of the source have one key, whether the table has it or not.
+        InvalidArgument: the table or the source lacks a column of ``on``, which is by name.
+        SchemaMismatch, ConstraintViolation, AppendOnlyTable, DeltaConcurrentModificationException: as of
+            :meth:`MergeBuilder.execute`.
+    """
+    builder = merge(log, source, keys.columns_of(on, "upsert"), merge_schema=merge_schema)
+    builder = builder.when_matched_update_all().when_not_matched_insert_all()
+    return replace(builder, refuses_repeated=True).execute(engine, user_metadata, txn)
 
 
 def _mapping(values: Any, name: str) -> dict[str, Any]:
@@ -248,59 +298,6 @@ def _names(names: Any) -> tuple[str, ...]:
     if isinstance(names, str):
         raise InvalidArgument(f"except_cols={names!r} is one text; write except_cols=[{names!r}]")
     return tuple(names)
-
-
-# --- the source -----------------------------------------------------------------------------------
-
-class Source:
-    """The source of a merge in its original form, until an engine converts it.
-
-    Raises:
-        InvalidArgument: data of an unsupported kind, or with two columns of the same name.
-    """
-
-    def __init__(self, data: Any) -> None:
-        snapshot = getattr(data, "snapshot", None)  # a table's
-        self.snapshot = snapshot if isinstance(snapshot, Snapshot) else None
-        self.frame = data if inputs.is_spark(data) else None
-        self._data: inputs.Source | None = None
-        if self.snapshot is not None:
-            self.schema: StructType = self.snapshot.schema
-        else:
-            if self.frame is None:
-                data = self._data = inputs.source(data)
-            self.schema = evolution.schema_of(data)
-        lowered = [name.lower() for name in self.schema.names]
-        twice = next((name for name in self.schema.names if lowered.count(name.lower()) > 1), None)
-        if twice is not None:
-            raise InvalidArgument(f"the source has the column {twice!r} twice (names differ in case at "
-                                  "most); rename one", column=twice)
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it is larger than the process should hold, and Spark is available."""
-        return self.snapshot is not None and choose_by_size(
-            self.snapshot.log.store, [self.snapshot.files]) == "spark"
-
-    @cached_property
-    def table(self) -> pa.Table:
-        """The rows in the Arrow types of the schema."""
-        schema = nullable(self.schema)
-        if self.snapshot is not None:
-            from deltanb.engines.arrow.read import iter_batches
-
-            rows = iter_batches(self.snapshot, self.snapshot.files)
-            data = inputs.Source(to_arrow(self.schema), lambda: rows)
-        elif self.frame is not None:
-            from deltanb.engines.spark.columns import arrow_rows
-
-            data = inputs.source(arrow_rows(self.frame))
-        else:
-            assert self._data is not None
-            data = self._data
-        enforcer = Enforcer(data.schema, schema)
-        batches = [enforcer.apply(batch) for batch in data.batches()]
-        return pa.Table.from_batches(batches, to_arrow(schema))
 
 
 # --- the command ------------------------------------------------------------------------------------
@@ -326,6 +323,8 @@ class _Merge:
         self.source = Source(builder.source)
         self.names = Names(self.txn.snapshot.schema, self.source.schema, builder.target_alias,
                            builder.source_alias, options.clock())
+        self.keys = keys.check(
+            builder.keys, self.txn.table, self.names.target.names, self.names.source.names)
         self.on: On = analyze(self.names.qualified(builder.on), self.names)
         schema = self._evolve()
         self.clauses: list[Resolved] = [
@@ -357,6 +356,8 @@ class _Merge:
         if self.done is not None and is_done(txn, self.done):
             return CommandResult("MERGE", None, "log")
         work, engine, files = self._begun()
+        if self.builder.refuses_repeated:
+            self._refuse_repeated(work)
         with progress("MERGE: looking for rows", len(files)) as seen:
             matches = work.find(files, seen)
         self.watch.lap("scanTimeMs")
@@ -381,6 +382,13 @@ class _Merge:
 
         version = commit_or_discard(txn, commit)
         return CommandResult("MERGE", None if version == _NOTHING else version, engine, metrics)
+
+    def _refuse_repeated(self, work: MergeEngine) -> None:
+        """Refuse keys that several rows of the source have: those that the table lacks would be inserted as
+        often, and nothing would tell them apart later."""
+        key = work.repeated(self.keys)
+        if key is not None:
+            raise keys.refusal(self.txn.table, *key)
 
     def _deletes_alone(self) -> bool:
         """Whether the only clause for matching rows deletes all of them, so that several matches do not

@@ -55,8 +55,8 @@ from deltanb.sql import expressions as ex
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from deltanb.commands.merge.merge import Source
     from deltanb.commands.merge.on import On
+    from deltanb.commands.merge.source import Source
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -119,6 +119,11 @@ class SparkMerge:
             return int(self.source.count())
 
     # -- finding -------------------------------------------------------------------------------------
+
+    def repeated(self, columns: Sequence[str]) -> tuple[dict[str, Any], int] | None:
+        """A key that several rows of the source have."""
+        with rules(self.session), _while_held():
+            return repeated(self.source, columns)
 
     def key_values(self) -> list[Any]:
         """For each key of the condition, the source's distinct values if they are few, else their bounds;
@@ -327,6 +332,16 @@ class SparkMerge:
         """Spark's refusal of SQL as an error of this library."""
         with refusals(f"evaluate the merge on {self.on.sql!r}", self.on.sql):
             return work()
+
+
+def repeated(rows: DataFrame, columns: Sequence[str]) -> tuple[dict[str, Any], int] | None:
+    """Values without NULL that several rows of a frame have in these columns, and how many rows."""
+    names = [f"k{place}" for place in range(len(columns))]
+    keys = rows.select(*(column(one).alias(name) for one, name in zip(columns, names, strict=True)))
+    for name in names:
+        keys = keys.where(F.col(name).isNotNull())  # dropna() leaves out NaN, too, which equals NaN
+    some = keys.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).where("n > 1").limit(1).collect()
+    return (dict(zip(columns, some[0][:-1], strict=True)), some[0]["n"]) if some else None
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from deltanb.actions import AddCDCFile, RemoveFile
 from deltanb.commands.merge.merge import MergeBuilder
 from deltanb.errors import (
     ConstraintViolation,
+    InvalidArgument,
     InvalidPredicate,
     MultipleSourceRowsMatched,
     SchemaMismatch,
@@ -113,6 +114,27 @@ def test_merges_of_few_clauses(tmp_path: Path) -> None:
         with pytest.raises(MultipleSourceRowsMatched):
             merge(table, twice).when_matched_update_all().execute(engine=engine)
     both(tables, lambda t: merge(t, twice).when_matched_delete().when_not_matched_insert_all())
+
+
+def test_an_upsert_by_name(tmp_path: Path, spark: Any) -> None:
+    tables = twins(tmp_path, {"id": [1, 2, None], "the day": [1, 1, 1], "v": ["a", "b", "c"]},
+                   properties={"delta.columnMapping.mode": "name"})
+    source = {"ID": [2, None, 9], "the day": [1, 1, 1], "v": ["B", "N", "Z"]}
+    frame = spark.createDataFrame(pa.table(source).to_pandas().astype({"ID": "Int64"}))
+    done = {"arrow": tables["arrow"].upsert(source, on=["id", "the day"]),
+            "spark": tables["spark"].upsert(frame, on=["id", "the day"])}
+    assert {name: one.engine for name, one in done.items()} == {"arrow": "arrow", "spark": "spark"}
+    assert rows(tables["arrow"]) == rows(tables["spark"])
+    counts = [{name: n for name, n in one.metrics.items() if name.startswith("numTargetRows")
+               and name != "numTargetRowsCopied"} for one in done.values()]
+    assert counts[0] == counts[1] and counts[0]["numTargetRowsInserted"] == 2
+    repeated = spark.createDataFrame([(7, 1, "x"), (7, 1, "y"), (None, 1, "z"), (None, 1, "z")],
+                                     "id long, `the day` long, v string")
+    for table in tables.values():
+        with pytest.raises(MultipleSourceRowsMatched, match="2 rows with id=7, the day=1, "):
+            table.upsert(repeated, on=["id", "the day"])
+    with pytest.raises(InvalidArgument, match="the source has no column 'v'"):
+        table.upsert(frame.drop("v"), on="v")
 
 
 def test_schema_evolution_and_structs(tmp_path: Path) -> None:
