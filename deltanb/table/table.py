@@ -881,7 +881,8 @@ class DeltaTable(Displayable, Askable, Aliases):
         self, spark: Any = None, *, starting_version: int | str | None = None,
         starting_timestamp: str | None = None, max_files_per_trigger: int | None = None,
         max_bytes_per_trigger: int | str | None = None, ignore_deletes: bool = False,
-        skip_change_commits: bool = False, change_feed: bool = False,
+        skip_change_commits: bool = False, change_feed: bool = False, ignore_changes: bool = False,
+        fail_on_data_loss: bool = True, exclude_regex: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Any:
         """The table as a Spark stream: all rows of its newest version first, then new ones.
@@ -898,6 +899,10 @@ class DeltaTable(Displayable, Askable, Aliases):
             ignore_deletes: pass over commits that only remove whole files.
             skip_change_commits: leave out commits that delete or rewrite rows, with the rows they add.
             change_feed: stream changes, with the columns of :meth:`changes`.
+            ignore_changes: read all rows of the files that such commits add, also those that were only
+                written again.
+            fail_on_data_loss: False continues where the log has been cleaned up before it was read.
+            exclude_regex: leave out files in whose paths it matches.
             storage_options: access to a bucket for Spark's processes; they travel with the stream. What they
                 leave out comes from the environment there. A table that was opened with credentials needs
                 them again, since tables do not pass them on.
@@ -913,7 +918,9 @@ class DeltaTable(Displayable, Askable, Aliases):
                 "startingVersion": starting_version, "startingTimestamp": starting_timestamp,
                 "maxFilesPerTrigger": max_files_per_trigger, "maxBytesPerTrigger": max_bytes_per_trigger,
                 "ignoreDeletes": ignore_deletes or None, "skipChangeCommits": skip_change_commits or None,
-                "readChangeFeed": change_feed or None}, storage_options)
+                "readChangeFeed": change_feed or None, "ignoreChanges": ignore_changes or None,
+                "failOnDataLoss": None if fail_on_data_loss else False, "excludeRegex": exclude_regex,
+            }, storage_options)
 
     # -- upkeep ---------------------------------------------------------------------------------------------
 

@@ -284,3 +284,44 @@ def test_whatever_the_limits_every_file_comes_once(seed: int, tmp_path: Path) ->
     end = reader.latest(at, limited=False)
     seen += [decode_path(file["path"]) for file in reader.files(at, end)]
     assert len(seen) == len(set(seen)) == count
+
+
+def test_files_of_commits_that_rewrite_are_read_again_where_changes_are_ignored(table: dn.DeltaTable) -> None:
+    table.append({"id": [1, 2]})
+    table.update({"id": "id + 10"}, where="id = 1")
+    table.delete("id = 0")
+    table.append({"id": [3]})
+    reader = source(table, start=0, ignore_changes=True)
+    assert sorted(ids(table, reader.files(reader.initial(), reader.latest(reader.initial())))) == [
+        0, 1, 2, 2, 3, 11]
+
+
+@pytest.mark.parametrize("lost", [(0,), (0, 1), (1,)])
+def test_commits_that_the_log_lost_are_passed_over_where_that_is_no_failure(
+    table: dn.DeltaTable, lost: tuple[int, ...]
+) -> None:
+    for n in (1, 2):
+        table.append({"id": [n]})
+    table.log.checkpoint()
+    for version in lost:
+        (Path(table.path) / "_delta_log" / f"{version:020}.json").unlink()
+    table = dn.open(table.path)
+    reader = TableStreamSource(table.log, StreamOptions(0, fail_on_data_loss=False), table.snapshot)
+    start = Offset(table.snapshot.metadata.id, Position(0, True, 0), Position(0, True, 0))
+    assert sorted(ids(table, reader.files(start, reader.latest(start)))) == [
+        n for n in range(3) if n not in lost]
+    strict = TableStreamSource(table.log, StreamOptions(0), table.snapshot)
+    with pytest.raises(VersionNotFound):
+        strict.latest(start)
+
+
+def test_excluded_files_are_left_out_of_a_batch_whose_end_stays(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [0, 1], "p": ["a", "b"]}, "p")
+    table.append({"id": [2], "p": ["a"]})
+    for start in (None, 0):
+        with_all, without = source(table, start=start), source(table, start=start, exclude="p=a/")
+        end = without.latest(without.initial())
+        assert end == with_all.latest(with_all.initial())
+        assert ids(table, without.files(without.initial(), end)) == [1]
+    with pytest.raises(InvalidArgument, match=r"excludeRegex='\(' is no regular expression"):
+        StreamOptions(exclude="(")

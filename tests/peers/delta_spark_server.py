@@ -14,7 +14,9 @@ import fcntl
 import json
 import os
 import sys
+import tempfile
 import traceback
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 CONCURRENCY = "io.delta.exceptions."
@@ -145,6 +148,20 @@ class Server:
         rows = rows.option("checkpointLocation", f"{target}/_checkpoints").trigger(availableNow=True)
         rows.start(target).awaitTermination(60)
         return {"value": None}
+
+    def read_stream(self, path: str, options: dict[str, str]) -> dict[str, Any]:
+        """The rows of a stream over all that a table has, and ``_batch``, the batch of each."""
+        name, folder = f"stream_{uuid.uuid4().hex}", tempfile.mkdtemp()
+
+        def add(batch: DataFrame, number: int) -> None:
+            rows = batch.withColumn("_batch", F.lit(number))
+            batches.append(rows.toArrow())
+
+        batches: list[pa.Table] = []
+        rows = self.spark.readStream.format("delta").options(**options).load(path)
+        query = rows.writeStream.queryName(name).foreachBatch(add).option("checkpointLocation", folder)
+        query.trigger(availableNow=True).start().awaitTermination(60)
+        return {"rows": encoded(pa.concat_tables(batches))} if batches else {"value": None}
 
     def checkpoint(self, path: str) -> dict[str, Any]:
         """Write a checkpoint of the newest version."""

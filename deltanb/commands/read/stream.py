@@ -12,7 +12,8 @@ shows everything, a whole commit at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,6 +111,10 @@ class StreamOptions:
     ``start`` is a version, ``"latest"`` for new commits only, or None for the whole table first;
     ``timestamp`` (ISO 8601) means the first version at or after a time. A micro-batch ends when it reaches
     ``max_files`` or ``max_bytes``; it has at least one file.
+
+    ``ignore_changes`` reads the files that a commit adds though it removes others, ``skip_change_commits``
+    leaves such commits out. Without ``fail_on_data_loss``, commits that the log no longer has are passed
+    over. Files in whose paths the regular expression ``exclude`` matches are left out.
     """
 
     start: int | str | None = None
@@ -119,6 +124,9 @@ class StreamOptions:
     ignore_deletes: bool = False
     skip_change_commits: bool = False
     changes: bool = False
+    ignore_changes: bool = False
+    fail_on_data_loss: bool = True
+    exclude: str | None = None
 
     def __post_init__(self) -> None:
         if self.start is not None and self.timestamp is not None:
@@ -126,6 +134,12 @@ class StreamOptions:
                 "startingVersion and startingTimestamp contradict each other; give one of them")
         if isinstance(self.start, str) and self.start != "latest":
             raise InvalidArgument(f"startingVersion is a version or 'latest', found {self.start!r}")
+        if self.exclude is not None:
+            try:
+                re.compile(self.exclude)
+            except re.error as error:
+                raise InvalidArgument(
+                    f"excludeRegex={self.exclude!r} is no regular expression: {error}") from None
         for name, value in (("maxFilesPerTrigger", self.max_files), ("maxBytesPerTrigger", self.max_bytes)):
             if value is not None and value < 1:
                 raise InvalidArgument(f"{name}={value} must be at least 1")
@@ -223,7 +237,13 @@ class TableStreamSource:
             if piece.behind > stop:
                 break
             files += piece.files
-        return files
+        return files if self.options.exclude is None else self._included(files, self.options.exclude)
+
+    def _included(self, files: Sequence[Any], pattern: str) -> list[Any]:
+        # Only here: a batch's end is where it would be with them, as in Delta Spark.
+        search = re.compile(pattern).search
+        return [file for file in files
+                if not search(file["path"] if isinstance(file, dict) else file.path)]
 
     def between(self, start: Offset, end: Offset) -> Position:
         """The start and end of a batch; a repeated first batch takes its start from ``end``."""
@@ -292,9 +312,7 @@ class TableStreamSource:
         if not at.after:
             yield from self._of_snapshot(at)
             at = Position(at.version + 1, True, 0)
-        if at.version <= until:
-            self._check_available(at.version)
-        for version in range(at.version, until + 1):
+        for version in self._versions(at.version, until):
             files = self._of_commit(version)
             behind = Position(version + 1, True, 0)
             if not files or self.options.changes:
@@ -303,6 +321,18 @@ class TableStreamSource:
             for place in range(at.done if version == at.version else 0, len(files)):
                 yield Piece([files[place]],
                             behind if place == len(files) - 1 else Position(version, True, place + 1))
+
+    def _versions(self, first: int, last: int) -> Iterable[int]:
+        """The versions whose commits are read.
+
+        Raises:
+            VersionNotFound: the first one is gone, and that is not ignored.
+        """
+        if self.options.fail_on_data_loss:
+            if first <= last:
+                self._check_available(first)
+            return range(first, last + 1)
+        return sorted(version for version in self.log.commits.names() if first <= version <= last)
 
     def _of_snapshot(self, at: Position) -> Iterator[Piece]:
         table = self._snapshot_files(at.version)
@@ -361,7 +391,7 @@ class TableStreamSource:
         return added
 
     def _refuse_change(self, version: int, actions: Sequence[Action], *, rewrites: bool) -> None:
-        if self.options.ignore_deletes and not rewrites:
+        if self.options.ignore_changes or (self.options.ignore_deletes and not rewrites):
             return
         info = next((a for a in actions if isinstance(a, CommitInfo)), None)
         did = info.operation if info is not None and info.operation else "a commit"
@@ -370,7 +400,8 @@ class TableStreamSource:
         raise StreamSourceChanged(
             f"version {version} of {self.log.path} ({did}) {what} rows that the stream may have read, and a "
             f"stream shows only rows that come. {also}skipChangeCommits=true leaves out such commits, with "
-            "the rows they add; readChangeFeed=true shows them as changes, where the table records its "
+            "the rows they add; ignoreChanges=true reads all rows of the files they add, also those that were"
+            " only written again; readChangeFeed=true shows them as changes, where the table records its "
             "change feed; a new checkpoint reads the table anew", version=version, path=self.log.path)
 
     # -- columns ---------------------------------------------------------------------------------

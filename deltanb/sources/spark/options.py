@@ -2,7 +2,7 @@
 
 What lives here: :class:`ReadOptions` and :class:`WriteOptions`, made of the texts that Spark hands over, and
 :class:`SparkOptions`, by which any of them is taken. Spark knows no case of names, and no value but texts.
-What it does not know: tables, sessions.
+What it does not know: which options there are (``option_table``); tables, sessions.
 
 What is no option of ours reaches a bucket (``storage_options``), where the path is in one; else it is
 refused.
@@ -17,20 +17,13 @@ from dataclasses import dataclass, field
 from deltanb.errors import InvalidArgument
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.properties import size_in_bytes
+from deltanb.sources.spark.option_table import OPTIONS, READ, WRITE, by_lower_name, names_of
 from deltanb.store.storage_options import access_of
 from deltanb.store.uris import is_served, parse
 from deltanb.text.formatting import did_you_mean
 
-__all__ = ["READ", "STREAM", "WRITE", "ReadOptions", "SparkOptions", "WriteOptions"]
+__all__ = ["ReadOptions", "SparkOptions", "WriteOptions"]
 
-READ = ("path", "versionAsOf", "timestampAsOf", "where", "readChangeFeed", "startingVersion", "endingVersion",
-        "startingTimestamp", "endingTimestamp")
-FILES = ("targetFileSize", "maxRecordsPerFile", "compression")
-"""Options of the files that are written."""
-WRITE = ("path", "replaceWhere", "mergeSchema", "overwriteSchema", "partitionOverwriteMode", "partitionBy",
-         "txnAppId", "txnVersion", "userMetadata", *FILES, "saveMode")
-STREAM = ("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger", "ignoreDeletes",
-          "skipChangeCommits")
 _SAVE_MODES = ("append", "error", "errorifexists", "ignore")
 
 
@@ -46,46 +39,42 @@ class SparkOptions:
 
     Args:
         options: as Spark hands them over, names in any case.
-        known: the names that there are.
-        doing: what they are options of: ``reading``.
-        elsewhere: names that are options of something else, and of what.
+        use: who takes them, one of :data:`~deltanb.sources.spark.option_table.USES`.
     """
 
-    def __init__(
-        self, options: Mapping[str, str], known: Collection[str], doing: str,
-        elsewhere: Mapping[str, Collection[str]] | None = None,
-    ) -> None:
-        names = {name.lower(): name for name in known}
+    def __init__(self, options: Mapping[str, str], use: str) -> None:
+        self.use = use
+        names = by_lower_name([use])
         self._values: dict[str, str] = {}
         others: dict[str, str] = {}
-        for name, value in options.items():
-            if name.lower() in names:
-                self._values[names[name.lower()]] = value
-            else:
-                others[name] = value
+        for spelling, value in options.items():
+            name = names.get(spelling.lower())
+            if name is None:
+                others[spelling] = value
+            elif self._values.setdefault(name, value) != value:
+                raise InvalidArgument(
+                    f'option {name!r} of format("deltanb") has two values, {self._values[name]!r} and, as '
+                    f"{spelling!r}, {value!r}; give one of them")
         self.path = self._values.get("path", "")
         if not self.path or "provider" in others:  # CREATE TABLE tells who provides the table
             raise InvalidArgument(
-                f'{doing} with format("deltanb") needs the path of a table: .load(path), .save(path), or '
+                f'{use} with format("deltanb") needs the path of a table: .load(path), .save(path), or '
                 f'.option("path", path). {NO_NAMES}')
-        self.storage_options = self._of_bucket(others, known, doing, elsewhere or {})
+        self.storage_options = self._of_bucket(others)
 
-    def _of_bucket(
-        self, others: dict[str, str], known: Collection[str], doing: str,
-        elsewhere: Mapping[str, Collection[str]],
-    ) -> dict[str, str]:
-        for name in others:
-            for what, names in elsewhere.items():
-                if name.lower() in map(str.lower, names) and name.lower() not in map(str.lower, known):
-                    raise InvalidArgument(
-                        f'option {name!r} of format("deltanb") is one of {what}, not of {doing}; leave it '
-                        "out")
+    def _of_bucket(self, others: dict[str, str]) -> dict[str, str]:
+        elsewhere = by_lower_name()
+        for spelling in others:
+            if (name := elsewhere.get(spelling.lower())) is not None:
+                raise InvalidArgument(
+                    f'option {name!r} of format("deltanb") is one of {" and of ".join(OPTIONS[name].uses)}, '
+                    f"not of {self.use}; leave it out")
         if others and is_served(self.path):
             access_of(parse(self.path).kind, others)
             return others
         for name in others:
-            hint, _ = did_you_mean(name, known, f"options of {doing}")
-            raise InvalidArgument(f'format("deltanb") knows no option {name!r} of {doing}; {hint}')
+            hint, _ = did_you_mean(name, names_of(self.use), f"options of {self.use}")
+            raise InvalidArgument(f'format("deltanb") knows no option {name!r} of {self.use}; {hint}')
         return {}
 
     def text(self, name: str) -> str | None:
@@ -117,9 +106,9 @@ class SparkOptions:
         except InvalidArgument as error:
             raise InvalidArgument(f'an option of format("deltanb"): {error.message}') from None
 
-    def flag(self, name: str) -> bool:
-        """True or false, in any case; false unless given."""
-        text = self._values.get(name, "false").strip().lower()
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false, in any case."""
+        text = self._values.get(name, str(default)).strip().lower()
         if text not in ("true", "false"):
             raise self.wrong(name, "true or false")
         return text == "true"
@@ -189,7 +178,7 @@ class ReadOptions:
             ...
         deltanb.errors.InvalidArgument: format("deltanb") knows no option 'versionOf' ...; did you mean ...?
         """
-        taken = SparkOptions(options, READ, "reading", {"writing": WRITE, "streams": STREAM})
+        taken = SparkOptions(options, READ)
         begins, ends = ("startingVersion", "startingTimestamp"), ("endingVersion", "endingTimestamp")
         taken.contradict((["versionAsOf"], ["timestampAsOf"]), (begins[:1], begins[1:]), (ends[:1], ends[1:]),
                          (("versionAsOf", "timestampAsOf"), ("readChangeFeed", *begins, *ends)))
@@ -234,7 +223,7 @@ class WriteOptions:
         Raises:
             InvalidArgument: one that is not known, of a wrong value, or of no use in this mode.
         """
-        taken = SparkOptions(options, WRITE, "writing", {"reading": READ, "streams": STREAM})
+        taken = SparkOptions(options, WRITE)
         txn = taken.text("txnAppId"), taken.number("txnVersion")
         if (txn[0] is None) != (txn[1] is None):
             raise InvalidArgument(

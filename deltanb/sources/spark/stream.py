@@ -53,7 +53,8 @@ from deltanb.errors import (
 )
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
-from deltanb.sources.spark.options import FILES, READ, STREAM, WRITE, SparkOptions
+from deltanb.sources.spark.option_table import READ, STREAM_READ, STREAM_WRITE, by_lower_name
+from deltanb.sources.spark.options import SparkOptions
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.sources.spark.write import Wrote, files_of
 from deltanb.store.base import is_remote
@@ -66,9 +67,6 @@ if TYPE_CHECKING:
 __all__ = ["DeltaStreamReader", "DeltaStreamWriter", "is_stream", "read_stream", "stream_reader",
            "stream_schema", "stream_writer"]
 
-STREAM_WRITE = ("path", "checkpointLocation", "txnAppId", "mergeSchema", "overwriteSchema", "userMetadata",
-                *FILES, "queryName")
-
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -78,11 +76,13 @@ def is_stream(options: Mapping[str, str]) -> bool:
     The change feed without a start is one: a stream of it begins with the table as it is.
     """
     texts = {name.lower(): value.lower() for name, value in options.items()}
+    read, stream = by_lower_name([READ]), by_lower_name([STREAM_READ])
+    changes = any(value == "true" for spelling, value in texts.items()
+                  if stream.get(spelling) == "readChangeFeed")
     starts = texts.keys() & {"startingversion", "startingtimestamp"}
-    others = {name.lower() for name in READ[1:]} - {"readchangefeed", "startingversion", "startingtimestamp"}
-    return bool(texts.keys() & {name.lower() for name in STREAM} - {name.lower() for name in READ}
-                or texts.get("startingversion") == "latest"
-                or (bool(starts) != (texts.get("readchangefeed") == "true") and not texts.keys() & others))
+    of_a_version = texts.keys() & (read.keys() - stream.keys())
+    return bool(texts.keys() & (stream.keys() - read.keys()) or texts.get("startingversion") == "latest"
+                or (bool(starts) != changes and not of_a_version))
 
 
 def read_stream(
@@ -130,15 +130,15 @@ class _Read:
     """What a stream reads: its options, and the table as it is now."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        known = ("path", "readChangeFeed", *STREAM)
-        taken = SparkOptions(options, known, "streams", {"reading": READ, "writing": WRITE})
+        taken = SparkOptions(options, STREAM_READ)
         max_files, max_bytes = taken.number("maxFilesPerTrigger"), taken.size("maxBytesPerTrigger")
         start = taken.text("startingVersion")
         latest = start is not None and start.strip().lower() == "latest"
         self.options = StreamOptions(
             "latest" if latest else taken.number("startingVersion"), taken.text("startingTimestamp"),
             MAX_FILES if max_files is None and max_bytes is None else max_files, max_bytes,
-            taken.flag("ignoreDeletes"), taken.flag("skipChangeCommits"), taken.flag("readChangeFeed"))
+            taken.flag("ignoreDeletes"), taken.flag("skipChangeCommits"), taken.flag("readChangeFeed"),
+            taken.flag("ignoreChanges"), taken.flag("failOnDataLoss", True), taken.text("excludeRegex"))
         self.place = Place.at(taken.path, taken.storage_options)
         self.log = DeltaLog.for_table(self.place.store)
         self.shown: Snapshot = self.log.update()
@@ -250,7 +250,7 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
         InvalidArgument: the id of the query cannot be known.
         SchemaMismatch, …: what cannot be written is refused before any task begins.
     """
-    taken = SparkOptions(options, STREAM_WRITE, "streams", {"reading": READ, "writing": WRITE})
+    taken = SparkOptions(options, STREAM_WRITE)
     app_id, location = taken.text("txnAppId"), taken.text("checkpointLocation")
     checkpoint = None if location is None else Checkpoint(location)
     if app_id is None and (checkpoint is None or checkpoint.folder is None):

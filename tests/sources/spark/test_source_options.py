@@ -10,9 +10,23 @@ pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument
-from deltanb.sources.spark.options import ReadOptions, WriteOptions
+from deltanb.sources.spark import options as options_module
+from deltanb.sources.spark.option_table import (
+    OPTIONS,
+    READ,
+    STREAM_READ,
+    STREAM_WRITE,
+    USES,
+    WRITE,
+    as_markdown,
+    names_of,
+)
+from deltanb.sources.spark.options import ReadOptions, SparkOptions, WriteOptions
 from deltanb.sources.spark.source import DeltaDataSource
 from deltanb.sources.spark.stream import _Read, stream_reader
+from tests.pages import assert_part
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-options.md"
 
 
 @pytest.mark.parametrize(("options", "said"), [
@@ -25,7 +39,7 @@ from deltanb.sources.spark.stream import _Read, stream_reader
     ({"path": "t", "readChangeFeed": "true"}, r'needs a beginning: give .option\("startingVersion", 0\)'),
     ({"path": "t", "readChangeFeed": "true", "endingVersion": "1"}, "needs a beginning"),
     ({"path": "t", "versionAsOf": "-1"}, "whole number"),
-    ({"path": "t", "maxFilesPerTrigger": "1"}, "is one of streams, not of reading"),
+    ({"path": "t", "maxFilesPerTrigger": "1"}, "is one of reading a stream, not of reading"),
     ({"path": "t", "aws_region": "x"}, "no option 'aws_region' of reading"),
     ({"path": "s3://b/t", "aws_regoin": "x"}, "did you mean 'region'"),
 ])
@@ -94,3 +108,41 @@ def test_a_stream_of_changes_needs_no_start_where_the_feed_is_younger_than_the_t
         (0, "insert", 2), (1, "insert", 2)]
     with pytest.raises(InvalidArgument, match="needs a beginning"):
         DeltaDataSource(options).reader(columns)
+
+
+def test_the_page_lists_every_option(update_golden: bool) -> None:
+    assert_part(PAGE, "options", as_markdown(), update_golden)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_every_option_is_known_to_who_takes_it_and_to_nobody_else(use: str) -> None:
+    for option in OPTIONS.values():
+        for spelling in (option.name.upper(), *option.aliases):
+            if spelling.lower() == "path":
+                continue
+            if use in option.uses:
+                taken = SparkOptions({"path": "t", spelling: "x"}, use)
+                assert taken.text(option.name) == "x"
+            else:
+                with pytest.raises(InvalidArgument, match=f"{option.name!r} .* is one of .*, not of {use}"):
+                    SparkOptions({"path": "t", spelling: "x"}, use)
+        misspelt = {"path": "t", option.name + "z": "x"}
+        with pytest.raises(InvalidArgument, match="knows no option .*; "):
+            SparkOptions(misspelt, use)
+
+
+def test_an_option_by_two_names_has_one_value() -> None:
+    options = {"path": "t", "readChangeFeed": "true", "readChangeData": "true", "startingVersion": "0"}
+    assert ReadOptions.of(options).changes
+    with pytest.raises(InvalidArgument, match="'readChangeFeed' .* has two values"):
+        ReadOptions.of({**options, "readChangeData": "false"})
+
+
+@pytest.mark.parametrize("use", USES)
+def test_the_code_reads_each_option_it_takes(use: str) -> None:
+    """Each name stands in the module that takes it: an option that nobody reads would change nothing."""
+    modules = {READ: ["options"], WRITE: ["options", "write"], STREAM_READ: ["stream"],
+               STREAM_WRITE: ["stream", "options"]}
+    folder = Path(options_module.__file__).parent
+    code = "".join((folder / f"{name}.py").read_text("utf-8") for name in modules[use])
+    assert [name for name in names_of(use) if f'"{name}"' not in code and name != "path"] == []
