@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deltanb import errors as errors
     from deltanb import examples as examples
     from deltanb import locks as locks
+    from deltanb import sql as sql
     from deltanb import testing as testing
     from deltanb.catalog.catalog import Catalog as Catalog
     from deltanb.catalog.limits import Limits as Limits
@@ -83,8 +84,10 @@ _NAMES = {
 """public name -> the module that holds it."""
 
 _MODULES = (
-    "actions", "errors", "examples", "locks", "log", "options", "spark", "store", "testing", "transaction")
-"""Submodules reachable as attributes; ``deltanb.spark`` is also the function that gives a session."""
+    "actions", "errors", "examples", "locks", "log", "options", "spark", "sql", "store", "testing",
+    "transaction")
+"""Submodules reachable as attributes; ``deltanb.spark`` is also the function that gives a session,
+``deltanb.sql`` the one that runs SQL."""
 
 _OFFERED = sorted([*_NAMES, *(m for m in _MODULES if m not in ("log", "store", "transaction"))])
 __all__ = [name for name in _OFFERED if name != "open"]  # Python's own stays what it is

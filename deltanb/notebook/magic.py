@@ -1,13 +1,12 @@
-"""``%sql`` and ``%%sql``: queries in a notebook's cells, over tables named by variables or paths.
+"""``%sql`` and ``%%sql``: SQL in a notebook's cells, over tables named by variables or paths.
 
 What lives here: :class:`SqlMagic`, its options, and what ``%load_ext deltanb`` does.
-What it does not know: how a query runs (``query/run``), how its result looks (``views/query``).
+What it does not know: how a statement runs (``query/sql``), how its result looks (``views``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -15,9 +14,10 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from deltanb.errors import InvalidArgument
+from deltanb.query.statements.kinds import KINDS
 from deltanb.text.formatting import did_you_mean
 
-USAGE = "%%sql [--spark] [-o NAME] [-q] on the first line, below it one query"
+USAGE = "%%sql [--spark] [-o NAME] [-q] on the first line, below it SQL"
 _ASSIGNMENT = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
 _OPTION = re.compile(r"\s*(--?[A-Za-z][\w-]*)(?:=(\S*))?(?=\s|$)")
 _NAME = re.compile(r"\s*(\S+)")
@@ -42,27 +42,36 @@ class SqlMagic(Magics):
     @no_var_expand
     @line_cell_magic
     def sql(self, line: str, cell: str | None = None) -> Any:
-        """Ask Delta tables in SQL: `%sql SELECT …` on a line, `%%sql` for a cell.
+        """Ask and change Delta tables in SQL: `%sql SELECT …` on a line, `%%sql` for a cell.
+
+        All statements of `dn.sql` can be written, several with semicolons between them; the result is that of
+        the last one.
 
         A table is the name of a variable that holds one (`FROM flights`), or a path (`FROM 'lake/flights'`,
         ``FROM delta.`lake/flights` ``). A past version is `FROM flights VERSION AS OF 3` or
         `FROM flights TIMESTAMP AS OF '2026-03-01'`. Data frames and Arrow tables in variables can
-        be joined, and `$name` is the value of a variable (`:name` with Spark).
+        be joined, and `$name` or `:name` is the value of a variable.
 
-        DuckDB runs the query. Files that cannot hold what WHERE asks of a table are not opened; the result
+        DuckDB runs queries. Files that cannot hold what WHERE asks of a table are not opened; the result
         says how many, and why.
 
             --spark           ask Spark; a local session is begun if there is none
             -o, --output NAME keep the result in a variable, too; `NAME << SELECT …` does and shows nothing
             -q, --quiet       show nothing
 
-        The result has `.to_pandas()`, `.to_arrow()`, `.scans`, and can be asked by a later query.
+        The result of a query has `.to_pandas()`, `.to_arrow()`, `.scans`, and can be asked by a later query.
+
+        Statements:
         """
+        from deltanb.query.sql import run_sql
+
         request = parse(line, cell)
-        result = _engine(request.spark)(request.sql, self.shell.user_ns)
+        result = run_sql(request.sql, self.shell.user_ns, request.spark)
         if request.output is not None:
             self.shell.user_ns[request.output] = result
         return None if request.quiet else result
+
+    sql.__doc__ = f"{(sql.__doc__ or '').rstrip()} {', '.join(kind.name for kind in KINDS)}."
 
 
 def parse(line: str, cell: str | None = None) -> CellRequest:
@@ -110,18 +119,6 @@ def _variable(name: str) -> str:
     if not name.isidentifier() or iskeyword(name):
         raise InvalidArgument(f"-o takes the name of a variable, found {name!r}")
     return name
-
-
-def _engine(spark: bool) -> Callable[[str, dict[str, Any]], Any]:
-    from deltanb.query.run import run
-
-    if spark:
-        from deltanb.query.on_spark import SPARK
-
-        return lambda sql, namespace: run(sql, namespace, SPARK)
-    from deltanb.query.duck import DUCKDB
-
-    return lambda sql, namespace: run(sql, namespace, DUCKDB)
 
 
 def load(shell: Any) -> None:

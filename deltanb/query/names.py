@@ -1,9 +1,11 @@
-"""What a name in a query stands for: a variable that holds a table, a table of a catalog, a path.
+"""What a name in a statement stands for: a variable that holds a table, a table of a catalog, a path.
 
-What lives here: :func:`resolve`.
+What lives here: :class:`Scope`, in which names mean something; :func:`handle`, the table of a name;
+:func:`resolve`, what a query reads by it; :func:`place_of`, where a new table of a name goes.
 What it does not know: SQL, engines, rows.
 
-A variable comes first, whatever it is quoted in. A name that is none is a path: ``FROM 'lake/flights'``;
+A catalog that is asked itself (``catalog.sql``) comes first, for names with a namespace. Otherwise, a
+variable comes first, whatever it is quoted in. A name that is none is a path: ``FROM 'lake/flights'``;
 ``delta.`lake/flights``` is one in any case. DuckDB may read other files by itself.
 """
 
@@ -11,16 +13,54 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from deltanb.errors import InvalidQuery, TableNotFound
-from deltanb.query.statement import Reference
+from deltanb.errors import InvalidQuery, NamespaceNotFound, TableNotFound
+from deltanb.query.statements.text import Name
+from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
 
+Named = Any
+"""A :class:`~deltanb.query.statements.text.Name`, or a query's reference: parts, text and moment."""
 
-def resolve(reference: Reference, namespace: Mapping[str, Any], *, files: bool = False) -> Any:
+
+@dataclass
+class Scope:
+    """Where the names of a statement are looked up."""
+
+    variables: Mapping[str, Any]
+    catalog: Any = None
+    """The catalog whose tables come first."""
+    created: dict[str, Any] = field(default_factory=dict)
+    """Tables that earlier statements made, by the name that they gave them."""
+    staged: Callable[[Any], Any] = lambda table: table
+    """A table as the open transaction has it; without one the table itself."""
+
+    @classmethod
+    def of(cls, names: Scope | Mapping[str, Any]) -> Scope:
+        """A scope of variables, or the scope itself."""
+        return names if isinstance(names, Scope) else cls(names)
+
+    def has(self, name: str) -> bool:
+        """Whether a variable, or an earlier statement, has the name."""
+        return name in self.created or (name in self.variables and not name.startswith("__"))
+
+    def __getitem__(self, name: str) -> Any:
+        return self.created[name] if name in self.created else self.variables[name]
+
+
+class Place(NamedTuple):
+    """Where a new table goes: a path, or a name in a catalog; neither for a name alone."""
+
+    path: str | None = None
+    catalog: Any = None
+    name: str = ""
+
+
+def resolve(reference: Named, names: Scope | Mapping[str, Any], *, files: bool = False) -> Any:
     """What a query names: a table at its version, other rows with an Arrow stream, or None.
 
     None stands for a file that is there and no table: only where ``files``, for an engine that reads such.
@@ -30,42 +70,101 @@ def resolve(reference: Reference, namespace: Mapping[str, Any], *, files: bool =
         InvalidQuery: time travel on what has no versions, or a variable that holds no rows.
         VersionNotFound, InvalidArgument: as of ``table.as_of``.
     """
-    source = _look_up(reference, namespace, files)
-    if not isinstance(source, DeltaTable):
-        if reference.moment is not None:
-            raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the "
-                               "words AS OF", name=reference.text)
+    source = _look_up(reference, Scope.of(names), files)
+    changes = getattr(reference, "changes", None)
+    if changes is not None:
+        if not isinstance(source, DeltaTable):
+            raise InvalidQuery(f"{reference.text} is no Delta table, which alone has a change data feed",
+                               name=reference.text)
+        return source.changes(*changes).to_arrow()
+    if source is None or isinstance(source, DeltaTable):
         return source
-    return source if reference.moment is None else source.as_of(reference.moment)
+    return _rows(reference.text, source)
 
 
-def _look_up(reference: Reference, namespace: Mapping[str, Any], files: bool) -> Any:
+def handle(name: Named, scope: Scope) -> Any:
+    """The table that a statement is about, at its version.
+
+    Raises:
+        TableNotFound: there is none of the name.
+        InvalidQuery: the name is a variable's that holds other rows, which no statement changes.
+    """
+    table = _look_up(name, scope, False)
+    if isinstance(table, Askable):
+        return table
+    raise InvalidQuery(
+        f"{name.text} is {_a(type(table).__name__)} and no Delta table: a statement that changes or "
+        "describes a table takes a DeltaTable, a name in a catalog or a path", name=name.text)
+
+
+def place_of(name: Name, scope: Scope) -> Place:
+    """Where a table of a name that may not exist would be."""
+    if name.path is not None:
+        return Place(name.path)
+    if len(name.parts) > 1:
+        kind = _catalogs()
+        first = scope.variables.get(name.parts[0])
+        if kind is not None and isinstance(first, kind):
+            return Place(None, first, ".".join(name.parts[1:]))
+        if scope.catalog is not None:
+            return Place(None, scope.catalog, name.text)
+        raise InvalidQuery(
+            f"{name.text} would be a table of a catalog, and {name.parts[0]} is no variable that holds one; "
+            "run the statement by catalog.sql(…), or name a path: delta.`lake/flights`", name=name.text)
+    return Place(None, None, name.text)
+
+
+def _look_up(reference: Named, scope: Scope, files: bool) -> Any:
+    source = _at_any_version(reference, scope, files)
+    if isinstance(source, DeltaTable):
+        if reference.moment is None:
+            return scope.staged(source)
+        return source.as_of(reference.moment)
+    if reference.moment is not None:
+        raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the "
+                           "words AS OF", name=reference.text)
+    return scope.staged(source) if isinstance(source, Askable) else source
+
+
+def _at_any_version(reference: Named, scope: Scope, files: bool) -> Any:
     parts = reference.parts
     if len(parts) == 2 and parts[0].lower() == "delta":
         return DeltaTable.for_path(parts[1])
     if len(parts) > 1:
-        return _of_catalog(reference, namespace)
+        return _of_catalog(reference, scope)
     name = parts[0]
-    if name in namespace and not name.startswith("__"):
-        return _rows(name, namespace[name])
+    if scope.has(name):
+        return scope[name]
     if DeltaTable.is_delta_table(name):
         return DeltaTable.for_path(name)
     if files and os.path.isfile(name):
         return None
-    raise _not_found(reference.text, namespace)
+    raise _not_found(reference.text, scope.variables)
 
 
-def _of_catalog(reference: Reference, namespace: Mapping[str, Any]) -> Any:
-    """A table by catalog, namespace and name, where the first of these is a variable."""
-    kind = getattr(sys.modules.get("deltanb.catalog.catalog"), "Catalog", None)
-    held = namespace.get(reference.parts[0])
-    if kind is not None and isinstance(held, kind):
-        return _rows(reference.text, held.table(".".join(reference.parts[1:])))
-    raise _not_found(reference.text, namespace)
+def _of_catalog(reference: Named, scope: Scope) -> Any:
+    """A table by namespace and name, in the scope's catalog or in one that the first part is a variable
+    of."""
+    missing: TableNotFound | NamespaceNotFound | None = None
+    if scope.catalog is not None:
+        try:
+            return scope.catalog.table(reference.text)
+        except (TableNotFound, NamespaceNotFound) as error:
+            missing = error
+    kind = _catalogs()
+    first = scope.variables.get(reference.parts[0])
+    if kind is not None and isinstance(first, kind):
+        return first.table(".".join(reference.parts[1:]))
+    raise missing or _not_found(reference.text, scope.variables)
+
+
+def _catalogs() -> Any:
+    """The class of catalogs, if one was ever opened."""
+    return getattr(sys.modules.get("deltanb.catalog.catalog"), "Catalog", None)
 
 
 def _rows(name: str, value: Any) -> Any:
-    if isinstance(value, DeltaTable) or hasattr(value, "__arrow_c_stream__"):
+    if hasattr(value, "__arrow_c_stream__"):
         return value
     if hasattr(value, "to_arrow"):
         return value.to_arrow()

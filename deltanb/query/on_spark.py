@@ -10,23 +10,24 @@ The session is the running one, or a local one is begun. Its views are dropped w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from deltanb.errors import InvalidPredicate, InvalidQuery
+from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidQuery, shown
 from deltanb.query.run import Answer, Engine, Source
 
 
-def run(sql: str, sources: list[Source], values: Mapping[str, Any]) -> Answer:
-    """The rows of a query.
+def run(sql: str, sources: list[Source], values: Mapping[str, Any], session: Any = None) -> Answer:
+    """The rows of a query, in a session of the caller's or in the running one.
 
     Raises:
         MissingDependency: there is no PySpark or no Java.
         InvalidQuery: Spark refuses the query; its reason is in the message.
         DeltaError: a table cannot be read.
     """
-    session = _session()
+    session = _session() if session is None else session
     from deltanb.engines.spark.columns import arrow_rows
     from deltanb.engines.spark.jobs import followed
     from deltanb.engines.spark.refusals import refusals
@@ -59,9 +60,20 @@ def _session() -> Any:
     return spark()
 
 
-def _is_utc() -> bool:
-    zone = _session().conf.get("spark.sql.session.timeZone")
+def _is_utc(session: Any = None) -> bool:
+    zone = (_session() if session is None else session).conf.get("spark.sql.session.timeZone")
     return zone in ("UTC", "Etc/UTC", "GMT", "Z")
 
 
 SPARK = Engine("Spark", "spark", run, is_utc=_is_utc)
+
+
+def in_session(session: Any) -> Engine:
+    """The engine that runs queries in one session.
+
+    Raises:
+        InvalidArgument: it is no session.
+    """
+    if not hasattr(session, "sql") or not hasattr(session, "catalog"):
+        raise InvalidArgument(f"spark={shown(session)} is no Spark session: give one, or True")
+    return Engine("Spark", "spark", partial(run, session=session), is_utc=partial(_is_utc, session))

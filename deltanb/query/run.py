@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from deltanb.errors import InvalidQuery
 from deltanb.log.skipping.explain import Condition, ScanExplanation, explain
-from deltanb.query.names import resolve
+from deltanb.query.names import Scope, resolve
 from deltanb.query.pushed import Pushed, pushed
 from deltanb.query.result import QueryResult, Read
 from deltanb.query.statement import Reference, Statement
@@ -71,13 +71,13 @@ class Engine:
     is_utc: Callable[[], bool] = lambda: True
 
 
-def run(sql: str, namespace: Mapping[str, Any], engine: Engine) -> QueryResult:
+def run(sql: str, namespace: Scope | Mapping[str, Any], engine: Engine) -> QueryResult:
     """Run a query over tables that are named by variables or paths.
 
     Args:
         sql: one query in the engine's SQL. ``$name`` (DuckDB) or ``:name`` (Spark) stands for the value of a
             variable.
-        namespace: the variables, by name.
+        namespace: the variables, by name, or where names are looked up beside them.
         engine: who runs it.
 
     Raises:
@@ -85,9 +85,9 @@ def run(sql: str, namespace: Mapping[str, Any], engine: Engine) -> QueryResult:
         TableNotFound: a name stands for nothing.
         MissingDependency: the engine is not installed.
     """
-    statement = Statement(sql, engine.dialect)
-    resolved = {one: resolve(one, namespace, files=engine.reads_files) for one in statement.references}
-    values = _values(statement, namespace)
+    statement, scope = Statement(sql, engine.dialect), Scope.of(namespace)
+    resolved = {one: resolve(one, scope, files=engine.reads_files) for one in statement.references}
+    values = _values(statement, scope.variables)
     tables = {one: rows for one, rows in resolved.items() if isinstance(rows, DeltaTable)}
     schemas = {one: table.snapshot.schema for one, table in tables.items()}
     conditions = pushed(statement, schemas, values, is_utc=engine.is_utc())

@@ -4,8 +4,10 @@ What lives here: :class:`Statement`. The text is cut by sqlglot, and only names 
 time travel are ever changed in it: everything else reaches the engine as it was written.
 What it does not know: what a name stands for (``names``), what conditions mean (``pushed``), any engine.
 
-``FROM flights VERSION AS OF 3`` and ``TIMESTAMP AS OF '2026-03-01'`` are Spark's, and no engine is asked
-about them: the clause is read here and cut out.
+``FROM flights VERSION AS OF 3``, ``flights@v3`` and ``TIMESTAMP AS OF '2026-03-01'`` are Spark's, and no
+engine is asked about them: the clause is read here and cut out. So is ``table_changes('flights', 2, 5)``,
+which stands for the table's change data feed. A parameter may be written ``:name`` or ``$name``, whoever runs
+the query.
 """
 
 from __future__ import annotations
@@ -22,8 +24,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from deltanb.errors import InvalidQuery
+from deltanb.query.statements.text import Cursor, is_parameter, words_of
 
 _TRAVEL = re.compile(r"(?:FOR )?(SYSTEM_VERSION|VERSION|SYSTEM_TIME|TIMESTAMP) AS OF")
+_AT_VERSION = re.compile(r"v\d{1,18}", re.IGNORECASE)
+_CHANGES = "__changes_"
+"""Begins the names that stand for calls of ``table_changes`` while a query is parsed."""
 _WORDS = 4  # of the longest such clause
 _TYPED = ("TIMESTAMP", "DATE")
 
@@ -50,6 +56,8 @@ class Reference:
     """Where it stands in the text, time travel included; both are within."""
     moment: int | str | None = None
     """The version or time it is to be read at."""
+    changes: tuple[int | str, ...] | None = None
+    """The first and perhaps the last version, or time, whose changes are meant."""
 
     @property
     def text(self) -> str:
@@ -85,6 +93,7 @@ class Statement:
                                "table.explain(where) says it of a condition", query=self.sql)
         self.tokens = self._tokens(self.sql)
         travels = list(_travels(self.tokens))
+        self._changes = list(_calls(self.sql, self.tokens))
         self.tree = self._tree(travels)
         self.references = tuple(self._references(travels))
 
@@ -98,6 +107,9 @@ class Statement:
         text = self.sql
         for travel in travels:  # blanks in its place: all else keeps its position
             text = text[:travel.start] + " " * (travel.end + 1 - travel.start) + text[travel.end + 1:]
+        for at, call in enumerate(self._changes):
+            name = f"{_CHANGES}{at}".ljust(call.end + 1 - call.start)
+            text = text[:call.start] + name + text[call.end + 1:]
         try:
             parsed = self._parser.parser().parse(self._tokens(text), text)
         except (SqlglotError, RecursionError) as error:
@@ -118,6 +130,10 @@ class Statement:
                 raise InvalidQuery(
                     f"{node.name}: VERSION AS OF takes a number and TIMESTAMP AS OF a text, such as "
                     "'2026-03-01 12:00:00'", query=self.sql)
+            if node.name.startswith(_CHANGES):
+                call = self._changes[int(node.name.removeprefix(_CHANGES))]
+                yield Reference(node, call.parts, call.start, call.end, None, call.moments)
+                continue
             spans = [part.meta for part in node.parts]
             start, end = min(one["start"] for one in spans), max(one["end"] for one in spans)
             behind = (one for one in left if one.start > end and not self.sql[end + 1:one.start].strip())
@@ -135,6 +151,7 @@ class Statement:
         """The text with other names for its tables; columns can be qualified as before."""
         edits = [(one.start, one.end, self._named(one, name)) for one, name in names.items()]
         taken = [(start, end) for start, end, _ in edits]
+        edits += self._parameters()
         if self.dialect == "duckdb":
             edits += [(token.start, token.end, _quoted(token.text, '"')) for token in self.tokens
                       if token.token_type == TokenType.IDENTIFIER and self.sql[token.start] == "`"
@@ -143,6 +160,17 @@ class Statement:
         for start, end, new in sorted(edits, reverse=True):
             text = text[:start] + new + text[end + 1:]
         return text
+
+    def _parameters(self) -> list[tuple[int, int, str]]:
+        """Parameters that have another dialect's sign, with that of their engine."""
+        theirs, ours = (":", "$") if self.dialect == "duckdb" else ("$", ":")
+        if theirs not in self.sql or self.tree.find(exp.Placeholder, exp.Parameter) is None:
+            return []
+        words = [None, *words_of(self.sql, self.tokens)]
+        return [(sign.start, sign.start, ours) for before, sign, name in zip(
+                    words, words[1:], words[2:], strict=False)
+                if sign is not None and name is not None and sign.text == theirs
+                and is_parameter(before, sign, name)]
 
     def _named(self, one: Reference, name: str) -> str:
         quote = '"' if self.dialect == "duckdb" else "`"
@@ -185,7 +213,56 @@ def _travels(tokens: Sequence[Token]) -> Iterator[_Travel]:
         yield travel
 
 
+@dataclass(frozen=True)
+class _Call:
+    """``table_changes('flights', 2, 5)``."""
+
+    start: int
+    end: int
+    parts: tuple[str, ...]
+    moments: tuple[int | str, ...]
+
+
+def _calls(sql: str, tokens: Sequence[Token]) -> Iterator[_Call]:
+    """The calls of ``table_changes``, wherever they stand."""
+    if "table_changes" not in sql.lower():
+        return
+    cursor = Cursor(sql, list(words_of(sql, tokens)))
+    while not cursor.is_at_end:
+        start = cursor.start
+        if not (cursor.take("TABLE_CHANGES") and cursor.take_sign("(")):
+            cursor.at += 1
+            continue
+        parts = _table_of(cursor)
+        moments: list[int | str] = []
+        while cursor.take_sign(","):
+            word = cursor.word
+            is_time = word is not None and word.kind == "text"
+            moments.append(
+                cursor.string() if is_time else int(cursor.number("a version or a time in quotes")))
+        if len(moments) not in (1, 2):
+            raise cursor.refused(
+                "table_changes takes a table, the first version and perhaps the last one", start)
+        cursor.expect_sign(")")
+        yield _Call(start, cursor.words[cursor.at - 1].end - 1, parts, tuple(moments))
+
+
+def _table_of(cursor: Cursor) -> tuple[str, ...]:
+    """The table of ``table_changes``, as a name or as a text that is one."""
+    name = cursor.table()
+    is_name = name.is_quoted and _NAMES.fullmatch(name.text)
+    return Cursor.over(name.text).table().parts if is_name else name.parts
+
+
+_NAMES = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|`[^`]+`))*")
+
+
 def _travel(tokens: Sequence[Token], at: int) -> tuple[int, _Travel] | None:
+    if tokens[at].text == "@" and 0 < at < len(tokens) - 1:
+        name, sign, version = tokens[at - 1:at + 2]
+        is_one_word = name.end + 1 == sign.start and sign.end + 1 == version.start
+        if is_one_word and _AT_VERSION.fullmatch(version.text):
+            return at + 2, _Travel(sign.start, version.end, int(version.text[1:]))
     words = ""
     for last in range(at, min(at + _WORDS, len(tokens))):
         if tokens[last].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
@@ -218,7 +295,8 @@ def _check_kind(tree: exp.Expression, sql: str) -> None:
     inner = tree
     while isinstance(inner, exp.Subquery):
         inner = inner.this
-    if isinstance(inner, (exp.Query, exp.Describe, exp.Pivot)) or type(inner).__name__ == "Summarize":
+    if isinstance(inner, (exp.Query, exp.Values, exp.Describe, exp.Pivot)) or (
+            type(inner).__name__ == "Summarize"):
         return
     word = sql.split(None, 1)[0].upper()
     raise InvalidQuery(

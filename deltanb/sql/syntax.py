@@ -65,7 +65,7 @@ def syntax(sql: str) -> sqlglot.Expression:
     _refuse_halves(sql, sql)
     dialect = sqlglot.Dialect.get_or_raise("spark")
     try:
-        tokens = _spark_tokens(sql, dialect.tokenize(sql))
+        tokens = spark_tokens(sql, dialect.tokenize(sql))
         trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
     except SqlglotError as error:
         raise _syntax_error(sql, error) from None
@@ -148,7 +148,7 @@ def anonymous_functions(sql: str) -> list[str]:
     return [node.name.lower() for node in syntax(sql).find_all(sqlglot.exp.Anonymous)]
 
 
-def _spark_tokens(sql: str, tokens: list[Token]) -> list[Token]:
+def spark_tokens(sql: str, tokens: list[Token]) -> list[Token]:
     """The tokens as Spark means them, whichever version of sqlglot cut them.
 
     Texts are read from what stands in the SQL: versions know different escapes. Adjacent texts in one

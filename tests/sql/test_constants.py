@@ -109,13 +109,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tokens = 0
-        inner = sql_syntax._spark_tokens
+        inner = sql_syntax.spark_tokens
 
         def counted(sql: str, tokens: list[Any]) -> list[Any]:
             self.tokens += len(tokens)
             return inner(sql, tokens)
 
-        monkeypatch.setattr(sql_syntax, "_spark_tokens", counted)
+        monkeypatch.setattr(sql_syntax, "spark_tokens", counted)
 
 
 LISTS = {"numbers": ", ".join(map(str, range(500))), "texts": ",".join(f"'k, {n}'" for n in range(500))}

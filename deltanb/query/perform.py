@@ -1,0 +1,99 @@
+"""A statement is performed: the table of its name is asked for its method.
+
+What lives here: :class:`Performer`. One statement is one call, so that every kind of table (at a past
+version, in a transaction, under locks, of a catalog, Iceberg's) admits or refuses it as it does the method.
+What it does not know: how statements are written (``statements``), how several follow one another
+(``script``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb.errors import InvalidQuery
+from deltanb.query.names import Scope, handle
+from deltanb.query.run import Engine, run
+from deltanb.query.statements.command import Command
+from deltanb.query.statements.kinds import QUERY
+from deltanb.query.values import Arguments
+
+
+@dataclass(frozen=True)
+class Performer:
+    """Performs statements, whose names mean something in a scope."""
+
+    scope: Scope
+    engine: Engine
+
+    def perform(self, command: Command) -> Any:
+        """Perform one statement and return what its method returns."""
+        special = SPECIAL.get(command.statement)
+        return self.call(command) if special is None else special(self, command)
+
+    def call(self, command: Command) -> Any:
+        """Call the method of the statement's table."""
+        table, arguments = self.called(command)
+        return method_of(table, command)(**arguments)
+
+    def called(self, command: Command) -> tuple[Any, dict[str, Any]]:
+        """The table that a statement is about, and the arguments of its method."""
+        assert command.target is not None
+        table = handle(command.target, self.scope)
+        arguments = self.arguments(table, command)
+        return table, {name: arguments.of(value) for name, value in command.arguments.items()}
+
+    def arguments(self, table: Any, command: Command) -> Arguments:
+        """What makes the arguments of a statement about a table."""
+        names = [] if command.target is None else [command.target.parts[-1]]
+        if "alias" in command.details:
+            names.append(command.details["alias"])
+        return Arguments(self.scope, self.ask, self.engine.dialect == "duckdb", table, tuple(names))
+
+    def ask(self, sql: str) -> Any:
+        """Run a query."""
+        return run(sql, self.scope, self.engine)
+
+
+def method_of(table: Any, command: Command) -> Callable[..., Any]:
+    """The method that a statement calls.
+
+    Raises:
+        InvalidQuery: this kind of table has none such.
+    """
+    method: Callable[..., Any] | None = getattr(table, command.method, None)
+    if method is None:
+        raise InvalidQuery(
+            f"{command.statement} cannot be run on {table.name}: {type(table).__name__} has no method "
+            f"{command.method}", name=table.name)
+    return method
+
+
+def _query(performer: Performer, command: Command) -> Any:
+    word, _, rest = command.sql.partition(" ")
+    return performer.ask(f"SELECT * FROM {rest}" if word.upper() == "TABLE" else command.sql)
+
+
+def _merge(performer: Performer, command: Command) -> Any:
+    assert command.target is not None
+    table = handle(command.target, performer.scope)
+    arguments = Arguments(performer.scope, performer.ask, performer.engine.dialect == "duckdb", table)
+    settings = dict(command.arguments)
+    source = arguments.source(settings.pop("source"))
+    builder = method_of(table, command)(
+        source, **{name: arguments.of(value) for name, value in settings.items()})
+    targets = Arguments(performer.scope, performer.ask, arguments.is_duckdb, table,
+                        (settings["target_alias"],))
+    for clause in command.details["clauses"]:
+        values = arguments.of(clause)
+        for name in {"set", "values"} & values.keys():  # names of the table's columns, alone
+            pairs = clause.arguments[name].pairs
+            values[name] = dict(zip((targets.sql(column) for column, _ in pairs), values[name].values(),
+                                    strict=True))
+        builder = getattr(builder, clause.method)(**values)
+    return builder.execute()
+
+
+SPECIAL: dict[str, Callable[[Performer, Command], Any]] = {QUERY: _query, "MERGE": _merge}
+"""Statements that are more than a call of a table's method."""

@@ -1,0 +1,48 @@
+"""SQL as people of Delta write it: ``deltanb.sql(…)`` and ``catalog.sql(…)``.
+
+What lives here: :func:`run_sql`, which chooses the engine and looks names up among a caller's variables.
+What it does not know: notebooks, statements.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from deltanb.errors import InvalidQuery
+from deltanb.query.names import Scope
+from deltanb.query.run import Engine
+from deltanb.query.script import run_script
+
+
+def run_sql(
+    text: str, variables: Mapping[str, Any] | FrameType, spark: Any = None,
+    parameters: Mapping[str, Any] | None = None, catalog: Any = None,
+) -> Any:
+    """Run statements; what they mean, and the errors, are those of :func:`deltanb.sql`.
+
+    Args:
+        variables: those of the caller, by name or as a frame.
+        spark: a session that runs queries, or True for the running one; by default DuckDB does.
+        parameters: variables that come before the others.
+        catalog: the catalog whose tables come first.
+    """
+    if not isinstance(text, str):
+        raise InvalidQuery(f"SQL is a text, found {type(text).__name__}", query=str(text))
+    if isinstance(variables, FrameType):
+        variables = ChainMap(dict(variables.f_locals), variables.f_globals)
+    names = ChainMap(dict(parameters or {}), variables)  # type: ignore[arg-type]
+    return run_script(text, Scope(names, catalog), engine_of(spark))
+
+
+def engine_of(spark: Any = None) -> Engine:
+    """Who runs queries: DuckDB, or Spark in a session or in the running one."""
+    if spark is None or spark is False:
+        from deltanb.query.duck import DUCKDB
+
+        return DUCKDB
+    from deltanb.query.on_spark import SPARK, in_session
+
+    return SPARK if spark is True else in_session(spark)

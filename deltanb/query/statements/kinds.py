@@ -1,0 +1,160 @@
+"""The statements: their names, grammar, the method that each calls, and an example.
+
+What lives here: :data:`KINDS`, the one table of statements, from which the parser, ``docs/sql.md``, the
+magic's help, the error about an unknown statement and the tests' matrix follow; :func:`commands_of`, a text
+as values.
+What it does not know: how a command is performed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deltanb.query.statements import rows
+from deltanb.query.statements.command import Command
+from deltanb.query.statements.text import Cursor
+from deltanb.text.formatting import did_you_mean
+
+if TYPE_CHECKING:
+    from deltanb.errors import InvalidQuery
+
+QUERY = "SELECT"
+"""The statement that an engine runs as it is written."""
+_QUERIES = ("SELECT", "FROM", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "SUMMARIZE")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A statement that can be run."""
+
+    name: str
+    begins: tuple[str, ...]
+    """The words it may begin with, each a text of words."""
+    grammar: str
+    """How it is written, in one line."""
+    calls: str
+    """The method that it calls, as people call it."""
+    example: str
+    """One that runs."""
+    parse: Callable[[Cursor], Command] | None = None
+    """Reads what follows the first words."""
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind("SELECT", (*_QUERIES, "WITH"),
+         "SELECT … FROM table [VERSION AS OF n | TIMESTAMP AS OF 'time' | @vN] …",
+         "the engine", "SELECT carrier, max(delay) AS worst FROM flights GROUP BY carrier"),
+    Kind("INSERT", ("INSERT",),
+         "INSERT [WITH SCHEMA EVOLUTION] INTO table [PARTITION (column = value)] [(columns) | BY NAME] "
+         "VALUES … | SELECT … | TABLE other",
+         "table.append", "INSERT INTO flights VALUES (3, 12, 'AA'), (3, NULL, 'UA')", rows.insert),
+    Kind("INSERT OVERWRITE", (),
+         "INSERT OVERWRITE table [PARTITION (column = value)] [(columns) | BY NAME] query; "
+         "INSERT INTO table [BY NAME] REPLACE WHERE condition query",
+         "table.overwrite", "INSERT INTO flights REPLACE WHERE month = 1 VALUES (1, 7, 'DL')"),
+    Kind("UPDATE", ("UPDATE",), "UPDATE table [alias] SET column = value, … [WHERE condition]",
+         "table.update", "UPDATE flights SET delay = 0, carrier = lower(carrier) WHERE delay IS NULL",
+         rows.update),
+    Kind("DELETE", ("DELETE",), "DELETE FROM table [alias] [WHERE condition]",
+         "table.delete", "DELETE FROM flights f WHERE f.month = 1", rows.delete),
+    Kind("TRUNCATE", ("TRUNCATE",), "TRUNCATE TABLE table", "table.delete", "TRUNCATE TABLE flights",
+         rows.truncate),
+    Kind("MERGE", ("MERGE",),
+         "MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING source [alias] ON condition "
+         "WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE "
+         "WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT … "
+         "WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE",
+         "table.merge",
+         "MERGE INTO flights f USING late l ON f.month = l.month AND f.carrier = l.carrier "
+         "WHEN MATCHED THEN UPDATE SET delay = l.delay WHEN NOT MATCHED THEN INSERT *", rows.merge),
+)
+"""In the order of the documentation; of two that begin alike, the longer words count."""
+
+ABSENT: dict[str, str] = {
+    "CACHE": "what a query has read is not held; keep its result in a variable",
+    "UNCACHE": "nothing is cached",
+    "REFRESH": "a table follows its log by itself",
+    "MSCK": "a Delta table has its partitions in its log",
+    "CREATE VIEW": "keep the query's result in a variable, which a later query can name",
+    "CREATE FUNCTION": "register it with Spark, and ask with spark=",
+    "USE": "name tables with their namespace: namespace.table",
+    "SET": "table properties are set by ALTER TABLE … SET TBLPROPERTIES, options by dn.set_options(…)",
+    "LOAD": "read the files and append their rows: table.append(…)",
+    "CALL": "there are no stored procedures",
+    "GRANT": "permissions are the storage's and the catalog server's",
+    "REVOKE": "permissions are the storage's and the catalog server's",
+}
+"""Statements of Spark's that are not run here, and what is done instead."""
+
+
+def commands_of(sql: str) -> list[Command]:
+    """The statements of a text that semicolons separate, as values.
+
+    Raises:
+        InvalidQuery: the first statement that is none of :data:`KINDS`, or is not written as its grammar
+            says, with line and column.
+
+    >>> [command.statement for command in commands_of("DELETE FROM a; INSERT INTO b TABLE a;")]
+    ['DELETE', 'INSERT']
+    """
+    return [command for cursor in Cursor.over(sql).statements() for command in _commands(cursor)]
+
+
+def is_query(sql: str) -> bool:
+    """Whether a text surely is one query, which an engine takes as it is."""
+    first = sql.lstrip(" \n\t(")[:10].split(None, 1)
+    return bool(first) and first[0].upper() in ("SELECT", "FROM", "SUMMARIZE") and (
+        ";" not in sql.rstrip("; \n\t"))
+
+
+def _commands(cursor: Cursor) -> Iterator[Command]:
+    line, column = cursor.place()
+    start = cursor.start
+    command = _command(cursor)
+    yield replace(command, sql=cursor.sql[start:cursor.end], line=line, column=column)
+
+
+def _command(cursor: Cursor) -> Command:
+    if cursor.sees("WITH"):
+        inserting = rows.with_insert(cursor)
+        if inserting is not None:
+            return inserting
+    kind = _kind(cursor)
+    if kind is None:
+        raise unknown(cursor)
+    if kind.parse is None:
+        return Command(QUERY)
+    command = kind.parse(cursor)
+    cursor.expect_end()
+    return command
+
+
+def _kind(cursor: Cursor) -> Kind | None:
+    """The statement that begins here; its first words are taken, unless it is a query."""
+    if cursor.word is not None and cursor.word.is_sign("("):
+        return KINDS[0]
+    for words, kind in _BY_WORDS:
+        if kind.parse is None and cursor.sees(*words):
+            return kind
+        if cursor.take(*words):
+            return kind
+    return None
+
+
+_BY_WORDS = sorted(((tuple(words.split()), kind) for kind in KINDS for words in kind.begins),
+                   key=lambda pair: -len(pair[0]))
+
+
+def unknown(cursor: Cursor) -> InvalidQuery:
+    """The error of a statement that is not run here."""
+    for words, way in ABSENT.items():
+        if cursor.take(*words.split()):
+            cursor.at = 0
+            return cursor.refused(f"{words} is not run here: {way}")
+    first = cursor.word
+    text = cursor.sql[first.start:first.end] if first is not None else ""
+    known = list(dict.fromkeys(words for kind in KINDS for words in kind.begins))
+    hint, _ = did_you_mean(text.upper(), known, "statements")
+    return cursor.refused(f"{text} begins no statement that is run here; {hint}")

@@ -1,0 +1,284 @@
+"""The arguments of a statement's method: conditions, values and rows, from what the statement says.
+
+What lives here: :class:`Arguments`, for one statement about one table. Parameters become typed literals in
+conditions and values, so that history has what was asked; queries get them bound by their engine.
+What it does not know: which statement it is, how a table is changed.
+
+Conditions and values stay as they were written, but for parameters and for the table's own name before a
+column's. VALUES are evaluated as Spark does, in the types of their columns, in this process; only what does
+not run there is left to the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import sqlglot
+
+from deltanb.errors import InvalidArgument, InvalidQuery, UnsupportedPredicate
+from deltanb.query.names import Scope, resolve
+from deltanb.query.statements.command import DEFAULT, Assignments, Clause, PartitionCondition, Rows
+from deltanb.query.statements.text import Name, Sql
+from deltanb.schema.columns import DEFAULT as DEFAULT_OF
+from deltanb.schema.types import StructField, StructType, arrow_field, from_arrow
+from deltanb.sql.literals import literal, text_literal
+from deltanb.sql.names import split_name
+from deltanb.text.formatting import count, did_you_mean
+
+_ONE_ROW = pa.table({"": pa.nulls(1)})
+
+
+def parameter(name: str, variables: Mapping[str, Any]) -> Any:
+    """The value of a parameter.
+
+    Raises:
+        InvalidQuery: there is none of the name.
+    """
+    if name in variables:
+        return variables[name]
+    hint, _ = did_you_mean(name, [known for known in variables if not known.startswith("_")], "variables")
+    raise InvalidQuery(f"there is no variable {name}, which the statement asks for; {hint}", name=name)
+
+
+def as_literal(value: Any, name: str = "") -> str:
+    """A Python value as SQL that means it and nothing else.
+
+    >>> as_literal("it's"), as_literal(None), as_literal(2.5)
+    ("'it\\\\'s'", 'NULL', '2.5E0')
+
+    Raises:
+        InvalidQuery: there is no literal of such a value.
+    """
+    if isinstance(value, str):
+        return text_literal(value)
+    try:
+        return literal(value)
+    except InvalidArgument as error:
+        raise InvalidQuery(f"parameter {name}: {error.message}", name=name) from None
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Makes the arguments of a statement about a table."""
+
+    scope: Scope
+    ask: Callable[[str], Any]
+    """Runs a query; its result has ``rows``."""
+    is_duckdb: bool
+    """Whether that is DuckDB, whose SQL is not Spark's."""
+    table: Any = None
+    aliases: tuple[str, ...] = ()
+    """Other names of the table, which may stand before its columns'."""
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The table's columns."""
+        if hasattr(self.table, "schema"):
+            schema: StructType = self.table.schema
+            return schema
+        return from_arrow(self.table.to_arrow(limit=0).schema)
+
+    def of(self, value: Any) -> Any:
+        """An argument as the method takes it."""
+        match value:
+            case Sql():
+                return self.sql(value)
+            case Rows():
+                return self.rows(value)
+            case Name():
+                return resolve(value, self.scope)
+            case Assignments():
+                return self.assignments(value)
+            case PartitionCondition():
+                return " AND ".join(self._equality(*pair) for pair in value.pairs)
+            case Clause():
+                return {name: self.of(argument) for name, argument in value.arguments.items()}
+        return value
+
+    # -- expressions -----------------------------------------------------------------------------------
+
+    def sql(self, sql: Sql) -> str:
+        """A condition or value as text."""
+        return sql.bound(self._literal, self._unqualified)
+
+    def value(self, name: str) -> Any:
+        """The value of a parameter."""
+        return parameter(name, self.scope.variables)
+
+    def _literal(self, name: str) -> str:
+        return as_literal(self.value(name), name)
+
+    @cached_property
+    def _unqualified(self) -> frozenset[str]:
+        """Names before a dot that are the table's, since no column has them."""
+        if not self.aliases:
+            return frozenset()
+        columns = {name.lower() for name in self.schema.names}
+        return frozenset(alias.lower() for alias in self.aliases) - columns
+
+    def assignments(self, assignments: Assignments) -> dict[str, Any]:
+        """New values by column."""
+        made: dict[str, Any] = {}
+        for column, value in assignments.pairs:
+            name = self.sql(column)
+            if name in made:
+                raise InvalidQuery(f"column {name} is assigned twice; assign it once", name=name)
+            made[name] = self._assigned(name, value)
+        return made
+
+    def _assigned(self, name: str, value: Sql) -> Any:
+        if value.text.upper() == DEFAULT:
+            return self._default(self.schema.get(split_name(name)[0]))
+        if value.is_parameter:
+            given = self.value(value.parameters[0][2])
+            return text_literal(given) if isinstance(given, str) else given
+        return self.sql(value)
+
+    @staticmethod
+    def _default(field: StructField | None) -> str:
+        return "NULL" if field is None else str(field.metadata.get(DEFAULT_OF, "NULL"))
+
+    def _equality(self, column: Sql, value: Sql) -> str:
+        text = self.sql(value)
+        return f"{column.text} IS NULL" if text.upper() == "NULL" else f"{column.text} = {text}"
+
+    # -- rows ------------------------------------------------------------------------------------------
+
+    def rows(self, rows: Rows) -> Any:
+        """Rows with the names of their columns."""
+        fixed = {split_name(column.text)[-1]: value for column, value in rows.partition}
+        if rows.table is not None:
+            made = pa.table(resolve(rows.table, self.scope))
+        elif rows.values and not rows.by_name:
+            return self._values(rows, fixed)
+        else:
+            made = self.ask(self._query(rows)).rows
+        if not rows.by_name:
+            made = made.rename_columns(self._names(rows, fixed, made.num_columns))
+        for name, value in fixed.items():
+            column = self._evaluated([value], self._field(name))
+            made = made.append_column(column.schema.field(0), pa.repeat(column.column(0)[0], made.num_rows))
+        return made
+
+    def _query(self, rows: Rows) -> str:
+        if rows.query is not None:
+            return rows.query.text
+        return self._of_values([[self.sql(value) for value in row] for row in rows.values])
+
+    def _names(self, rows: Rows, fixed: Mapping[str, Sql], num_columns: int) -> list[str]:
+        """The names of the columns that rows are for, of which they have so many."""
+        if rows.columns is not None:
+            names = [split_name(name)[-1] if "`" in name else name for name in rows.columns]
+            what = count(len(names), "column is named", "columns are named")
+        elif self.table is None:
+            raise AssertionError("rows without names are for a table")
+        else:
+            taken = {name.lower() for name in fixed}
+            names = [name for name in self.schema.names if name.lower() not in taken]
+            what = f"table {self.table.name} has {count(len(names), 'column')}"
+        if len(names) != num_columns:
+            raise InvalidQuery(
+                f"{what} ({', '.join(names)}), and the rows have {count(num_columns, 'value')}; "
+                "name the columns: INSERT INTO table (a, b) …, or insert BY NAME", columns=names)
+        twice = next((one for one in names if [name.lower() for name in names].count(one.lower()) > 1), None)
+        if twice is not None:
+            raise InvalidQuery(f"column {twice} is named twice; name it once", name=twice)
+        return names
+
+    def _field(self, name: str) -> StructField:
+        field = self.schema.get(name)
+        if field is None:
+            hint, _ = did_you_mean(name, self.schema.names)
+            raise InvalidQuery(f"table {self.table.name} has no column {name}; {hint}", name=name)
+        return field
+
+    def _values(self, rows: Rows, fixed: Mapping[str, Sql]) -> pa.Table:
+        names = self._names(rows, fixed, len(rows.values[0]))
+        columns = {name: [row[place] for row in rows.values] for place, name in enumerate(names)}
+        columns.update({name: [value] * len(rows.values) for name, value in fixed.items()})
+        made = []
+        for name, values in columns.items():
+            field = self._field(name)
+            if all(value.text.upper() == DEFAULT for value in values):
+                continue
+            made.append(self._evaluated(values, field))
+        if not made:  # DEFAULT alone: as many rows
+            return pa.table({self.schema.names[0]: pa.nulls(len(rows.values))})
+        return pa.Table.from_batches([pa.RecordBatch.from_arrays(
+            [one.column(0) for one in made], schema=pa.schema([one.schema.field(0) for one in made]))])
+
+    def _evaluated(self, values: Sequence[Sql], field: StructField) -> pa.RecordBatch:
+        """Values of one column, as Spark stores them."""
+        from deltanb.engines.arrow.assignments import perhaps_text
+        from deltanb.errors import InvalidPredicate
+        from deltanb.sql.predicates import parse_value
+
+        arrays, kind = [], arrow_field(field).type
+        for value in values:
+            text = self._value_text(value, field)
+            if not isinstance(text, str):
+                arrays.append(text)
+                continue
+            try:
+                arrays.append(parse_value(text, StructType(()), field.type).evaluate(_ONE_ROW, field.name))
+            except InvalidPredicate as error:
+                raise perhaps_text(error, text, field.name, field.type) from None
+            except UnsupportedPredicate as reason:
+                arrays.append(self._asked(text, field, reason))
+        column = pa.concat_arrays([array.cast(kind) if array.type != kind else array for array in arrays])
+        return pa.RecordBatch.from_arrays([column], [field.name])
+
+    def _value_text(self, value: Sql, field: StructField) -> str | pa.Array:
+        """The SQL of a value; for a parameter that has none, such as a list, the value itself."""
+        if value.text.upper() == DEFAULT:
+            return self._default(field)
+        if not value.is_parameter:
+            return self.sql(value)
+        given = self.value(value.parameters[0][2])
+        if isinstance(given, str):
+            return text_literal(given)
+        try:
+            return literal(given, field.type)
+        except InvalidArgument as error:
+            if not isinstance(given, list | tuple | dict):
+                raise InvalidQuery(f"parameter {value.text}: {error.message}", name=value.text) from None
+        try:
+            return pa.array([given], arrow_field(field).type)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidQuery(f"parameter {value.text} does not fit column {field.name}: {error}",
+                               name=value.text) from None
+
+    def _asked(self, text: str, field: StructField, reason: UnsupportedPredicate) -> pa.Array:
+        """A value that this process does not evaluate, by the engine."""
+        try:
+            made = self.ask(self._of_values([[text]])).rows.column(0).combine_chunks()
+        except InvalidQuery as error:
+            raise InvalidQuery(f"{text}, the value of column {field.name}: {error.message}", query=text,
+                               ) from reason
+        return made
+
+    def _of_values(self, rows: Sequence[Sequence[str]]) -> str:
+        values = ", ".join(f"({', '.join(row)})" for row in rows)
+        sql = f"SELECT * FROM (VALUES {values})"
+        return sqlglot.transpile(sql, read="spark", write="duckdb")[0] if self.is_duckdb else sql
+
+    # -- the source of a merge -------------------------------------------------------------------------
+
+    def source(self, value: Rows | Name) -> Any:
+        """The rows of a merge's source."""
+        if isinstance(value, Name):
+            return resolve(value, self.scope)
+        assert value.query is not None
+        made = self.ask(f"({value.query.text})").rows
+        if value.columns is None:
+            return made
+        if len(value.columns) != made.num_columns:
+            raise InvalidQuery(f"the source has {count(made.num_columns, 'column')}, and "
+                               f"{len(value.columns)} are named", columns=value.columns)
+        return made.rename_columns(list(value.columns))
+
+
