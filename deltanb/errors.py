@@ -24,6 +24,7 @@
     │   └── BadRequest                    a request to a catalog is malformed: which field
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
     │   └── MaxCommitRetriesExceeded      the commit lost more races than the options allow
+    ├── NotIterable                       (also TypeError) a table in place of its rows
     ├── InvalidTransaction                (also AssertionError) actions no transaction may hold
     │   ├── DuplicateActions              one file added or removed twice
     │   ├── MetadataAbsent                a first commit without metadata
@@ -262,6 +263,10 @@ class IllegalStateError(DeltaError, RuntimeError):
     """A call at a moment when it makes no sense."""
 
 
+class NotIterable(DeltaError, TypeError):
+    """A table was iterated over; the message names what can be."""
+
+
 class MaxCommitRetriesExceeded(IllegalStateError):
     """The commit lost more races than the configured attempts allow."""
 
@@ -389,10 +394,7 @@ class TransactionAbandoned(DeltaError):
 
 
 class StorageError(DeltaError, OSError):
-    """A file cannot be read or written, and that is certain: nothing was committed (``.path``, ``.errno``).
-
-    A full or read-only disk, missing permissions, a device that fails.
-    """
+    """A file cannot be read or written, and surely nothing was committed (``.path``, ``.errno``)."""
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message, **data)

@@ -216,6 +216,12 @@ def _is_same(value: Any, default: Any) -> bool:
 
 
 def declared(kind: type) -> dict[str, Asked]:
-    """The declared methods of a kind of table, by name."""
-    methods = {name: getattr(inspect.getattr_static(kind, name), "asked", None) for name in dir(kind)}
+    """The declared methods of a kind of table, and its declared properties, by name."""
+    methods = {name: getattr(method_of(kind, name), "asked", None) for name in dir(kind)}
     return {name: asked for name, asked in methods.items() if isinstance(asked, Asked)}
+
+
+def method_of(kind: type, name: str) -> Any:
+    """A method as it is defined; of a property the one that reads it."""
+    method = inspect.getattr_static(kind, name)
+    return method.fget if isinstance(method, property) else method

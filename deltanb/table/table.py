@@ -36,6 +36,7 @@ from deltanb.table.contract import (
     replaces,
     writes,
 )
+from deltanb.table.frame import Frame
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
@@ -44,6 +45,8 @@ from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
+    from random import Random
+
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -72,7 +75,7 @@ MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
-class DeltaTable(Displayable, Askable, Aliases):
+class DeltaTable(Frame, Displayable, Askable, Aliases):
     """A Delta table.
 
     It follows the table: every read sees the newest version. :meth:`as_of` returns one pinned to a version,
@@ -1146,6 +1149,23 @@ class DeltaTable(Displayable, Askable, Aliases):
         """Set the clustering columns; see :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
         from deltanb.commands.define.alter_clustering import cluster_by
         return cluster_by(self.log, columns)
+
+    # -- as a frame (table/frame) ---------------------------------------------------------------------------
+
+    def _column_names(self) -> list[str]:
+        return list(self.schema.names)
+
+    def _arrow_schema(self) -> pa.Schema:
+        return self.schema.to_arrow()
+
+    def _sample(
+        self, n: int, random: Random, columns: Sequence[str] | None, where: Where | None
+    ) -> pa.Table:
+        if where is not None:
+            return super()._sample(n, random, columns, where)
+        from deltanb.commands.read.sample import sample
+
+        return sample(*self._scan(), n, random, columns)
 
     # -- how ------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options
 from deltanb.table.contract import Askable, Asked, like
+from deltanb.table.frame import Frame
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["IcebergTable", "PinnedIcebergTable", "StagedIcebergTable"]
 
 
-class IcebergTable(Displayable, Askable):
+class IcebergTable(Frame, Displayable, Askable):
     """An Iceberg table of a catalog.
 
     Its metadata is read here; its rows are read and written by PyIceberg, which commits through the catalog.
@@ -126,10 +127,29 @@ class IcebergTable(Displayable, Askable):
             InvalidArgument: the condition cannot be parsed, or names an unknown column.
         """
         with pyiceberg_client.errors(self.name):
-            scan = self.pyiceberg().scan(
-                **({} if where is None else {"row_filter": where}),
-                selected_fields=("*",) if columns is None else tuple(columns), limit=limit)
-            return scan.to_arrow()
+            return self._scan_of(columns, where, limit).to_arrow()
+
+    @like(DeltaTable.to_batches)
+    def to_batches(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """The rows as a stream of batches; arguments and errors are those of :meth:`to_arrow`."""
+        with pyiceberg_client.errors(self.name):
+            return self._scan_of(columns, where, limit).to_arrow_batch_reader()
+
+    @like(DeltaTable.count)
+    def count(self, where: str | None = None) -> int:
+        """The number of rows, or of those for which a condition in PyIceberg's syntax is true; from the
+        manifests where these say it."""
+        with pyiceberg_client.errors(self.name):
+            return int(self._scan_of(None, where).count())
+
+    def _scan_of(
+        self, columns: Sequence[str] | None, where: str | None, limit: int | None = None
+    ) -> Any:
+        return self.pyiceberg().scan(
+            **({} if where is None else {"row_filter": where}),
+            selected_fields=("*",) if columns is None else tuple(columns), limit=limit)
 
     @like(DeltaTable.append)
     def append(self, data: Any) -> CommandResult:
@@ -197,6 +217,17 @@ class IcebergTable(Displayable, Askable):
                         write(pyiceberg_client.fitted(table, some, self.name))
 
         return self._run("MERGE", work)
+
+    # -- as a frame (table/frame) ---------------------------------------------------------------------------
+
+    def _column_names(self) -> list[str]:
+        return self.column_names
+
+    def _arrow_schema(self) -> pa.Schema:
+        with pyiceberg_client.errors(self.name):
+            return self.pyiceberg().schema().as_arrow()
+
+    # -- how ------------------------------------------------------------------------------------------------
 
     def _run(self, operation: str, work: Callable[[Any], object]) -> CommandResult:
         """Run work on PyIceberg's table; returns the result of what it committed."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.sql.predicates import Predicate
 
-__all__ = ["count", "count_version"]
+__all__ = ["count", "count_version", "live_rows"]
 
 
 def count(snapshot: Snapshot, files: pa.Table, where: str | Predicate | None = None) -> int:
@@ -68,17 +68,41 @@ def count_version(snapshot: Snapshot) -> int:
     return stated.known
 
 
+def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:
+    """The rows of each of ``files``, without the deleted ones; footers are read where statistics are silent.
+
+    >>> import deltanb as dn
+    >>> snapshot = dn.create("puddle", {"coins": [1, 2, 3]}).snapshot
+    >>> live_rows(snapshot, snapshot.files)
+    [3]
+    """
+    stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
+    stated = stats.column(NUM_RECORDS.name).to_pylist()
+    named = files.select(["path", "deletion_vector"]).to_pylist()
+    silent = iter(_each_of_footers(
+        snapshot, [file for file, rows in zip(named, stated, strict=True) if rows is None]))
+    return [next(silent) if rows is None else rows - _deleted(file)
+            for file, rows in zip(named, stated, strict=True)]
+
+
 def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
     """The live rows of files without a record count, by their footers."""
     stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
     silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(stats.column(NUM_RECORDS.name)))
+    return sum(_each_of_footers(snapshot, silent.to_pylist()))
+
+
+def _each_of_footers(snapshot: Snapshot, files: Iterable[dict[str, Any]]) -> Iterable[int]:
+    """The live rows of each of some files, by its footer."""
 
     def rows_of(file: dict[str, Any]) -> int:
         with opened(snapshot.log.store, decode_path(file["path"]), str(snapshot.log.path),
                     snapshot.version) as parquet:
-            vector = file["deletion_vector"]
-            return int(parquet.metadata.num_rows) - (0 if vector is None else int(vector["cardinality"]))
+            return int(parquet.metadata.num_rows) - _deleted(file)
 
-    counts: Iterable[int] = parallel.each(
-        rows_of, silent.to_pylist(), read_concurrency(snapshot.log.store), name="count")
-    return sum(counts)
+    return parallel.each(rows_of, files, read_concurrency(snapshot.log.store), name="count")
+
+
+def _deleted(file: dict[str, Any]) -> int:
+    vector = file["deletion_vector"]
+    return 0 if vector is None else int(vector["cardinality"])
