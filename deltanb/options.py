@@ -32,17 +32,20 @@ from typing import Any, Literal, cast
 from deltanb.errors import InvalidArgument
 from deltanb.text.completion import offered
 from deltanb.text.safe_text import safe
+from deltanb.text.writer import name_process
 
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
 REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
 JOURNAL_VARIABLE = "DELTANB_JOURNAL"  # the place of the journal, where the option does not say
+USER_VARIABLE = "DELTANB_USER"  # who writes, where the option does not say
 BESIDE = "beside"
 """The place of a journal that is beside its table."""
 LISTENERS = {"commit_listeners": "the statistics of a commit",
              "hook_failure_listeners": "the failure of a post-commit hook"}
 """Options that are lists of functions -> what each function is called with."""
 _SECOND = timedelta(seconds=1)
+LEARNER = "you"  # who writes in a lesson: its output names no person and no machine
 TEACHING_EPOCH_MS = 1_767_258_000_000  # 2026-01-01T09:00:00Z, where lessons begin
 
 
@@ -120,8 +123,10 @@ class Options:
     """Refuse partition columns whose names no folder may have; otherwise they are logged."""
     schema_type_check: bool = True
     """Refuse new schemas with types that Delta does not have."""
-    user_name: str | None = None
-    """Written as ``userName`` into commits."""
+    user_name: str | Literal[False] | None = None
+    """Written as ``userName`` into commits, and who wrote in every view. ``None`` asks the environment
+    variable ``DELTANB_USER``, and without that is the person, the machine and the notebook's or script's
+    name, as ``ann@laptop:nightly``; False, an empty text or an empty variable names nobody."""
     user_metadata: str | None = None
     """Written as ``userMetadata`` into commits that do not bring their own."""
     display: Literal["auto", "text"] = "auto"
@@ -145,10 +150,12 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidArgument(f"option {name}={value!r} must be an integer >= {least}")
-        for name in ("user_name", "user_metadata"):
-            value = getattr(self, name)
-            if not isinstance(value, str | None):
-                raise InvalidArgument(f"option {name}={value!r} must be a text or None")
+        if not isinstance(self.user_metadata, str | None):
+            raise InvalidArgument(f"option user_metadata={self.user_metadata!r} must be a text or None")
+        if self.user_name is not False and not isinstance(self.user_name, str | None):
+            raise InvalidArgument(
+                f"option user_name={self.user_name!r} must be a text, False, which names nobody, or None, "
+                f"which asks the environment variable {USER_VARIABLE} and else names person, machine and job")
         for name in ("clock", "new_id", "timer"):
             if not callable(getattr(self, name)):
                 raise InvalidArgument(f"option {name} must be callable")
@@ -318,6 +325,22 @@ def report_folder() -> str | None:
     return _place(options.report, REPORT_VARIABLE)
 
 
+def writer_name() -> str | None:
+    """Who writes, as commits and the histories of catalogs have it; None where nobody is to be named.
+
+    >>> with set_options(user_name="etl"):
+    ...     writer_name()
+    'etl'
+    >>> with set_options(user_name=False):
+    ...     print(writer_name())
+    None
+    """
+    name = options.user_name
+    if name is None:
+        name = os.environ.get(USER_VARIABLE)
+    return name_process() if name is None else name or None
+
+
 def journal_place() -> str | None:
     """Where failed transactions are written down: ``beside`` their tables, a folder, or None for nowhere.
 
@@ -450,11 +473,12 @@ class Lesson(Changed):
         self._values["clock"].advance(passed // (_SECOND / 1000))
 
 
-def teaching(seed: int = 1, user_name: str | None = None) -> Lesson:
+def teaching(seed: int = 1, user_name: str | Literal[False] | None = None) -> Lesson:
     """Hold clock, stopwatch and ids still, so that a notebook gives the same output at every run.
 
     The clock starts at 2026-01-01 09:00:00 UTC and moves one second at every reading; ``wait`` of what is
-    returned moves it further. Commits write their checkpoints before they return. Spark sessions begun by
+    returned moves it further. Commits write their checkpoints before they return, and are by ``user_name``,
+    else by the option of that name, else by ``you``. Spark sessions begun by
     :func:`deltanb.spark` are quiet anyway. Ids of tables are random all the same
     (:attr:`Options.new_id`).
 
@@ -466,8 +490,8 @@ def teaching(seed: int = 1, user_name: str | None = None) -> Lesson:
         raise InvalidArgument(f"seed={seed!r} must be an integer")
     changes: dict[str, Any] = {
         "clock": StepClock(), "new_id": SeededIds(seed), "timer": lambda: 0, "checkpoints": "inline"}
-    if user_name is not None:
-        changes["user_name"] = user_name
+    if user_name is not None or options.user_name is None:
+        changes["user_name"] = LEARNER if user_name is None else user_name
     changed = set_options(**changes)
     return Lesson(changed._values, changed._own, changed._process)
 

@@ -32,7 +32,7 @@ from deltanb.catalog.transaction import CatalogTransaction
 from deltanb.commands.define.create import schema_and_data
 from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
-from deltanb.options import options
+from deltanb.options import writer_name
 from deltanb.table.table import DeltaTable
 from deltanb.text import upper
 from deltanb.text.display import Displayable
@@ -258,7 +258,7 @@ class Catalog(Displayable):
         schema = schema_of(columns)
         names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.iceberg.create(
-            name, schema, identity_spec(schema, names), location=location, principal=options.user_name,
+            name, schema, identity_spec(schema, names), location=location, principal=writer_name(),
             properties={key: str(value) for key, value in properties.items()})
         table = IcebergTable(self.iceberg, name)
         if data is not None:
@@ -326,7 +326,7 @@ class Catalog(Displayable):
         self._must_be_free(name)
         place = as_place(location, "location")
         if place.endswith(".metadata.json"):
-            self.iceberg.register(name, place, principal=options.user_name)
+            self.iceberg.register(name, place, principal=writer_name())
             return IcebergTable(self.iceberg, name)
         return DeltaTable(self.delta.log(self.delta.take_over(name, place)))
 
@@ -365,7 +365,7 @@ class Catalog(Displayable):
         row = self._row(name)
         self._settle()  # nothing is written into a folder while it is deleted
         if row.delta is None:
-            self.iceberg.drop(name, purge, options.user_name)
+            self.iceberg.drop(name, purge, writer_name())
         else:
             self.delta.drop(row.name, purge)
 
@@ -388,7 +388,7 @@ class Catalog(Displayable):
             InvalidArgument: not transactions of PyIceberg, or two of one table.
         """
         changes = pyiceberg_client.changes_of(transactions)
-        done = self.iceberg.commit(changes, options.user_name)
+        done = self.iceberg.commit(changes, writer_name())
         pyiceberg_client.finish(transactions)
         return done.seq  # type: ignore[union-attr]
 

@@ -14,7 +14,7 @@ from deltanb.catalog import progress
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.store.ratification import Asserted
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
-from deltanb.options import options
+from deltanb.options import writer_name
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction import drive, hooks
 from deltanb.transaction.group import (
@@ -123,7 +123,7 @@ class GroupDrive(drive.Drive):
         try:
             with self.limits.began():  # steps take their time; a database that is locked may not
                 verdict = catalog.ratify(
-                    step.txn_id, options.user_name, [staged for _, _, staged in step.proposals], stands,
+                    step.txn_id, writer_name(), [staged for _, _, staged in step.proposals], stands,
                     written=written, summary=self.summary)
         except CommitOutcomeUnknown as error:
             logger.warning("Ratifying transaction %s: %s; asking what became of it", step.txn_id, error)

@@ -26,7 +26,7 @@ from deltanb.errors import (
     IllegalStateError,
     add_note,
 )
-from deltanb.options import options
+from deltanb.options import options, writer_name
 from deltanb.table.staged import StagedChanges, StagedTable
 from deltanb.text import upper
 from deltanb.text.display import Displayable
@@ -352,7 +352,7 @@ class CatalogTransaction(Displayable):
         """
         if self.drive is not None:
             self.catalog.attempts.append(
-                GroupAttempt.of(self.drive.progress, self.read_seq, options.user_name))
+                GroupAttempt.of(self.drive.progress, self.read_seq, writer_name()))
         done = self.drive.committed if self.drive is not None else None
         if done is not None:
             self._landed(done)

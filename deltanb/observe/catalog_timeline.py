@@ -189,7 +189,7 @@ class _Reading:
         base = CatalogTrack(
             entry.seq, None, operation, name, tracks.kind_of(operation), time=entry.time,
             txn_id=entry.txn_id, is_counted=False, pointer=_pointer(after),
-            who=units.fit(units.clean(entry.principal or "unknown"), tracks.MAX_NAME))
+            who=units.fit_writer(units.clean(entry.principal or "unknown"), tracks.MAX_NAME))
         if after is None:
             return replace(base, operation="DROP TABLE", kind="delete")
         commit = self.commits.get(table_id, {}).get(int(after)) if after.isdigit() else None
@@ -238,7 +238,7 @@ class _Reading:
         met = {row.name: self._met(row.name, row.met) for row in grid.rows}
         places = [at for lost in met.values() for at in lost]
         end = max(places, default=min(attempt.read_seq + 1, max(last, 1)))
-        who = units.fit(units.clean(attempt.writer or "unknown"), tracks.MAX_NAME)
+        who = units.fit_writer(units.clean(attempt.writer or "unknown"), tracks.MAX_NAME)
         return [CatalogTrack(
             end, attempt.read_seq, row.operation, row.name, tracks.kind_of(row.operation), txn_id=grid.txn_id,
             outcome=grid.state, lost=tuple(at for at in met[row.name] if at < end), is_counted=False,

@@ -214,7 +214,7 @@ def rival(
     frame = replace(frame, is_rival=True)
     for version, whose in commits:
         frame = _boxed(frame, Box(version, "other", whose))
-    writer = units.fit(units.clean(writer), MAX_WRITER)
+    writer = units.fit_writer(units.clean(writer), MAX_WRITER)
     return _with_line(frame, f"{writer}: {did}, {moved}", f"{writer} has {moved} now", frame.place)
 
 
@@ -367,7 +367,7 @@ def _who(step: Lost) -> str:
 
 def _writer(winner: Any) -> str:
     name = winner.commit_info.user_name
-    return units.fit(units.clean(name), MAX_WRITER) if name else ""
+    return units.fit_writer(units.clean(name), MAX_WRITER) if name else ""
 
 
 # -- the picture of one table: its log, and the attempts -------------------------------------------
@@ -432,7 +432,7 @@ def _last_try(frame: StepFrame, **changes: Any) -> StepFrame:
 
 def _boxed(frame: StepFrame, box: Box) -> StepFrame:
     """The frame with one more version in its log; versions that no shown attempt tried are dropped."""
-    box = replace(box, note=units.fit(units.clean(box.note), MAX_WRITER))
+    box = replace(box, note=units.fit_writer(units.clean(box.note), MAX_WRITER))
     tried = {attempt.version for attempt in frame.tries}
     boxes = sorted([*(b for b in frame.boxes if b.version != box.version), box], key=lambda b: b.version)
     newest = {b.version for b in boxes[-PAST:]}

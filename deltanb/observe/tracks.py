@@ -19,6 +19,7 @@ from deltanb.errors import InvalidArgument, VersionNotFound
 from deltanb.log.history import whole_number
 from deltanb.log.lines import DAMAGED, decode_sizes, explain
 from deltanb.text import formatting as units
+from deltanb.text.writer import LIBRARY
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -200,12 +201,13 @@ def operation_of(name: Any) -> str:
 
 def name_writer(info: Mapping[str, Any]) -> str:
     """Who wrote a commit, from the fields of its commitInfo: the stream, else the user, else the engine
-    without its version, else the client of an old deltalake.
+    without its version, else the client of an old deltalake. This library is nobody: its commits name their
+    writer, unless somebody has wished otherwise.
 
     >>> name_writer({"userName": "etl-b", "engineInfo": "deltanb/1"})
     'etl-b'
-    >>> name_writer({"engineInfo": "deltanb/1"})
-    'deltanb'
+    >>> name_writer({"engineInfo": "Apache-Spark/4.0.0"}), name_writer({"engineInfo": "deltanb/1"})
+    ('Apache-Spark', 'unknown writer')
     >>> name_writer({"clientVersion": "delta-rs.0.17.0"}), name_writer({})
     ('delta-rs', 'unknown writer')
     """
@@ -222,9 +224,9 @@ def writer_of(user: Any, engine: Any) -> str:
     ('delta-rs', 'unknown writer')
     """
     if user:
-        return units.fit(units.clean(user), MAX_NAME)
+        return units.fit_writer(units.clean(user), MAX_NAME)
     match = _ENGINE.match(str(engine or ""))
-    return match[0] if match else UNKNOWN_WRITER
+    return match[0] if match and match[0] != LIBRARY else UNKNOWN_WRITER
 
 
 def stream_of(parameters: Any) -> str | None:

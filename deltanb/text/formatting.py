@@ -265,6 +265,21 @@ def fit(text: str, columns: int) -> str:
     return "".join(taken).rstrip() + "…"
 
 
+def fit_writer(name: str, columns: int) -> str:
+    """The name of a writer in so many columns: of ``person@machine:job`` the machine goes first, so that two
+    jobs of a person are still two names.
+
+    >>> fit_writer("ann@laptop:nightly", 18), fit_writer("ann@laptop:nightly", 14)
+    ('ann@laptop:nightly', 'ann@…:nightly')
+    >>> fit_writer("ann@laptop:nightly", 10), fit_writer("etl-b", 4)
+    ('…:nightly', 'etl…')
+    """
+    person, at, place = name.partition("@")
+    job = place.rpartition(":")[2] if at and ":" in place else ""
+    forms = (name, f"{person}@…:{job}", f"…:{job}") if job else (name,)
+    return next((form for form in forms if width(form) <= columns), fit(forms[-1], columns))
+
+
 def pad(text: str, columns: int) -> str:
     """The text filled with spaces to a width.
 

@@ -30,7 +30,7 @@ from deltanb.errors import (
     InvalidTransaction,
     require,
 )
-from deltanb.options import options
+from deltanb.options import options, writer_name
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.text import upper
 from deltanb.text.display import Displayable
@@ -375,7 +375,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             read_row_id_mark=mark, previous_timestamp=previous,
             new_metadata=new_metadata, new_protocol=self._new_protocol,
             actions=actions, reads=self._reads.freeze(), operation=chosen, now=self.clock(),
-            commit_info=describe(chosen, f"deltanb/{__version__}", options.user_name,
+            commit_info=describe(chosen, f"deltanb/{__version__}", writer_name(),
                                  options.user_metadata, options.metrics),
             checked=checked, records_commit_info=options.commit_info, is_managed=self.log.commits.is_managed,
             gives_row_ids=self.gives_row_ids,

@@ -148,8 +148,8 @@ def test_its_text_is_one_line_that_stays_the_same(monkeypatch: pytest.MonkeyPatc
     shown_in(shell, monkeypatch, failed())
     assert set(shell.published[0]) == {TEXT, HTML}
     assert shell.published[0][TEXT] == (
-        "✕ ConcurrentAppend: your DELETE read files where day = '2026-03-02', and version 18 added "
-        "2 files there. Nothing was written."
+        "✕ ConcurrentAppend: your DELETE on orders read files where day = '2026-03-02', and "
+        "version 18 by etl-b added 2 files there. Nothing was written."
     )
 
 

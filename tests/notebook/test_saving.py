@@ -13,6 +13,7 @@ import pytest
 import deltanb as dn
 from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.notebook import saving
+from deltanb.options import writer_name
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.notebook import large, samples
@@ -32,7 +33,7 @@ def test_a_page_needs_nothing_else(table: DeltaTable, tmp_path: Path) -> None:
     table.timeline().save(tmp_path / "t.html")
     whole = (tmp_path / "t.html").read_text("utf-8")
     page = Page(whole.removeprefix("<!doctype html>"))
-    assert "Timeline orders 2 commits by deltanb, v0 to v1" in page.text
+    assert f"Timeline orders 2 commits by {writer_name()}, v0 to v1" in page.text
     assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags}
     assert "default-src 'none'" in whole and "<title>Timeline orders" in whole
 

@@ -561,7 +561,7 @@ def test_an_attempt_belongs_to_the_commit_of_its_transaction() -> None:
 
 def test_an_attempt_that_met_nobody_ends_in_a_cross() -> None:
     (alone,) = timeline_rows.joined([], [attempt(outcome="abandoned", version=1, lost=())])
-    assert (alone.crosses, alone.writer, alone.read_version) == ((1,), "deltanb", 0)
+    assert (alone.crosses, alone.writer, alone.read_version) == ((1,), "unknown writer", 0)
     (first,) = timeline_rows.joined([], [attempt(outcome="failed", version=0, read_version=-1, lost=())])
     assert (first.start, first.read_version) == (0, None)
 

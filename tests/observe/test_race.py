@@ -648,7 +648,7 @@ def test_a_lesson_is_the_same_at_every_run() -> None:
     race, conflict, replay, *_ = first
     assert race.startswith("Timeline ducks  v1 to v2  2 commits  2 writers\n1 race lost on the way, 1 trans")
     assert "ann committed v1, ben failed (ConcurrentAppend), cid committed v2" in race
-    assert conflict.startswith("✕ ConcurrentAppend: your DELETE read files where month = 1")
+    assert conflict.startswith("✕ ConcurrentAppend: your DELETE on ducks read files where month = 1")
     assert "WriteSerializable: 1 that failed would have passed" in replay
 
 

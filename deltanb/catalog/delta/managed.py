@@ -35,7 +35,7 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.log.commits import commit_name
-from deltanb.options import options
+from deltanb.options import options, writer_name
 from deltanb.store.new_files import names_for
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction.committer import FolderCommitter
@@ -101,7 +101,7 @@ class ManagedCommitter(FolderCommitter):
         self._open = info["txnId"], [*(before[1] if before else ()), proposal]
         try:
             verdict = self.catalog.ratify(
-                info["txnId"], options.user_name, [proposal],
+                info["txnId"], writer_name(), [proposal],
                 summary=summary_of({str(self.name): info.get("operation")}))
         except CommitOutcomeUnknown as error:
             logger.warning("Ratifying version %d of %s: %s; asking what became of it", version, self.name,

@@ -37,7 +37,7 @@ from deltanb.errors import (
     TableNotFound,
     add_note,
 )
-from deltanb.options import options
+from deltanb.options import options, writer_name
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.ids import deciding_id, new_table_id
@@ -117,7 +117,7 @@ class DeltaTables:
         try:
             log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
             is_ours = True  # it was empty, and its first version is this one
-            return register(self.catalog.tables, name, log.snapshot, table_id, options.user_name)
+            return register(self.catalog.tables, name, log.snapshot, table_id, writer_name())
         except BaseException as error:
             if isinstance(error, DeltaError) or not self._is_registered(table_id, name, error):
                 self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown), True)
@@ -156,7 +156,7 @@ class DeltaTables:
 
     def drop(self, name: TableName, purge: bool) -> None:
         """Drop a table; see :meth:`Catalog.drop_table`."""
-        tables, who = self.catalog.tables, options.user_name
+        tables, who = self.catalog.tables, writer_name()
         if purge:
             self._purge(tables.drop(name, who, purged_from=options.clock()))
             return
@@ -205,7 +205,7 @@ class DeltaTables:
                 set_properties(log, {**MANAGED, CATALOG_TABLE_ID: table_id})
             snapshot = log.update()
             return register(self.catalog.tables, name, snapshot, snapshot.properties.get(CATALOG_TABLE_ID),
-                            options.user_name)
+                            writer_name())
         except BaseException as error:
             with suppress(Exception):
                 if supports(log.update().protocol, CATALOG_MANAGED):

@@ -21,7 +21,7 @@ from deltanb.catalog.iceberg.metadata.requirements import check, commit_failed
 from deltanb.catalog.store.names import TableName
 from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
-from deltanb.options import options
+from deltanb.options import options, writer_name
 from deltanb.table.contract import Askable, Asked, like
 from deltanb.table.frame import Frame
 from deltanb.table.table import DeltaTable
@@ -113,7 +113,7 @@ class IcebergTable(Frame, Displayable, Askable):
         return self.loaded()
 
     def _commit(self, requirements: list[Json], updates: list[Json]) -> Loaded:
-        done = self.tables.commit([Change(self.full_name, requirements, updates)], options.user_name)
+        done = self.tables.commit([Change(self.full_name, requirements, updates)], writer_name())
         self._known = done.tables[0]  # type: ignore[union-attr]
         return self._known
 

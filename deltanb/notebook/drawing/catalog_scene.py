@@ -134,7 +134,7 @@ class CatalogScene(Scene):
         if mark is not None:
             cell = f"{mark.sign} {mark.words}  {cell}"
         return [f"{'*' if first.is_committed else '✕'} {first.version}{read}",
-                units.fit(first.who, MAX_WRITER), cell]
+                units.fit_writer(first.who, MAX_WRITER), cell]
 
     def _named(self, track: CatalogTrack) -> str:
         if track.is_committed:

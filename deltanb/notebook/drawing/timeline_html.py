@@ -97,7 +97,7 @@ def within(scene: Scene) -> Markup:
 
 
 def _width_of_names(scene: Scene) -> float:
-    widths = (width_of(units.fit(name, MAX_WRITER), NAME) + 6
+    widths = (width_of(units.fit_writer(name, MAX_WRITER), NAME) + 6
               for name in {track.writer for track in scene.shown})
     return min(NAMES[1], max(NAMES[0], *widths))
 
@@ -198,7 +198,7 @@ def _drawings(scene: Scene, window: Window, names: float) -> Iterator[Markup]:
 def _lanes(scene: Scene, window: Window, width: float, cls: str) -> Markup:
     lanes = Lanes(scene, window.tracks, window.low, window.high, width)
     bands = [
-        tag("div", tag("b", units.fit(units.clean(band.name), MAX_WRITER)), cls="dnb-band",
+        tag("div", tag("b", units.fit_writer(units.clean(band.name), MAX_WRITER)), cls="dnb-band",
             style=f"height:{band.height:g}px") for band in lanes.bands]
     drawn = _plot(scene.sentence, lanes.height + AXIS, lanes.draw(Fluid()))
     return tag("div", bands, drawn, cls=f"dnb-lanes {cls}".rstrip())

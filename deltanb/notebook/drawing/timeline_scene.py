@@ -173,7 +173,7 @@ class Scene:
         if mark is not None:
             note = "; ".join(filter(None, (f"{mark.sign} {mark.words}", note)))
         what = ", ".join(filter(None, (track.operation, self.attempt(track))))
-        return [f"{sign} v{track.version}{read}", what, units.fit(track.writer, MAX_WRITER),
+        return [f"{sign} v{track.version}{read}", what, units.fit_writer(track.writer, MAX_WRITER),
                 files(track), units.size(track.written) if track.is_counted else "", note]
 
     @property

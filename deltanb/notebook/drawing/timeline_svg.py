@@ -37,7 +37,7 @@ def draw(scene: Scene) -> str:
         y += LINE
     parts += _legend(scene, y)
     y += LINE
-    names = max(width_of(units.fit(track.writer, MAX_WRITER), NAME) for track in scene.tracks)
+    names = max(width_of(units.fit_writer(track.writer, MAX_WRITER), NAME) for track in scene.tracks)
     left = EDGE + names + 16
     width = WIDTH - left - RIGHT
     window = windows(scene)[-1]
@@ -83,5 +83,5 @@ def _bands(lanes: Lanes, left: float, y: float) -> Iterator[str]:
     for at, band in enumerate(lanes.bands):
         if at:
             yield line(f"M{EDGE} {y + band.top:.1f}H{WIDTH - EDGE}", stroke_opacity=0.6)
-        yield label(units.fit(band.name, MAX_WRITER), left - 14, y + band.top + band.height / 2 + 5,
+        yield label(units.fit_writer(band.name, MAX_WRITER), left - 14, y + band.top + band.height / 2 + 5,
                     text_anchor="end", font_weight=600, font_size=LETTER)

@@ -206,7 +206,7 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
                   "failed": failed}
                  for failed, places in ((False, scene.lost), (True, scene.ends))
                  for first, last, count in places],
-        "names": [{"y": lane.middle, "name": units.fit(lane.name, MAX_WRITER)}
+        "names": [{"y": lane.middle, "name": units.fit_writer(lane.name, MAX_WRITER)}
                   for lane in scene.lanes.lanes],
         "edges": [{"y": lane.first - 0.5 - scene.clearance} for lane in scene.lanes.lanes[1:]],
         "ends": [{"v": low, "y": 0}, {"v": high, "y": 0}],

@@ -17,9 +17,11 @@ from typing import Any
 from deltanb.notebook.drawing.text import MAX_LINES
 from deltanb.notebook.views import actions
 from deltanb.notebook.views.model import Inline, Span, View, code, muted, ok, plain, spans, warn
+from deltanb.observe.tracks import UNKNOWN_WRITER, writer_of
 from deltanb.options import options
 from deltanb.text import formatting as units
 
+MAX_WHO = 30  # characters of the winner's name and the table's in the sentence
 MAX_RENAMED = 3  # columns whose new names the sentence says
 MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them
 SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
@@ -116,10 +118,12 @@ def _sentence(conflict: Any) -> Inline:
     return [*what_happened(conflict), " ", muted("Nothing was written.")]
 
 
-def what_happened(conflict: Any) -> list[str | Span]:
-    """The conflict in one sentence, whether it happened or is predicted."""
+def what_happened(conflict: Any, names_table: bool = True) -> list[str | Span]:
+    """The conflict in one sentence, whether it happened or is predicted; where only one table can be meant,
+    it need not be named."""
     kind, n = exception_name(conflict), len(conflict.files)
-    you, winner = f"your {_operation(conflict)}", f"version {conflict.version}"
+    you = f"your {_operation(conflict)}{_on_table(conflict) if names_table else ''}"
+    winner = _winner(conflict)
     files = units.count(n, "file")
     if kind == "ConcurrentAppend":
         place = " there" if conflict.partition else ""
@@ -143,6 +147,17 @@ def what_happened(conflict: Any) -> list[str | Span]:
         return [f"{winner} wrote ", *_what_was_written(conflict, you)]
     target = conflict.wanted_version
     return [f"{you} must be version {target or conflict.version}, and that version is taken."]
+
+
+def _on_table(conflict: Any) -> str:
+    """Where the transaction met the winner: a transaction of a catalog is of several tables."""
+    return f" on {units.fit(units.name_of(conflict.table), MAX_WHO)}" if conflict.table else ""
+
+
+def _winner(conflict: Any) -> str:
+    user = getattr(conflict.winner, "user_name", None)
+    who = f" by {units.fit_writer(units.clean(user), MAX_WHO)}" if user else ""
+    return f"version {conflict.version}{who}"
 
 
 def _what_was_renamed(
@@ -219,7 +234,7 @@ def _theirs(conflict: Any) -> Side:
     read = getattr(winner, "read_version", None)
     user, engine = getattr(winner, "user_name", None), getattr(winner, "engine_info", None)
     operation: list[str | Span] = [str(getattr(winner, "operation", None) or "not recorded")]
-    if user or engine:
+    if user or writer_of(None, engine) != UNKNOWN_WRITER:
         operation += [" by " if user else " with ", code(user or engine)]
     moment = getattr(winner, "in_commit_timestamp", None) or getattr(winner, "timestamp", None)
     return Side(

@@ -12,12 +12,12 @@ from typing import Any
 
 from deltanb.notebook.views.metrics import in_words
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, plain
-from deltanb.observe.tracks import writer_of
+from deltanb.observe.tracks import UNKNOWN_WRITER, writer_of
 from deltanb.options import options
 from deltanb.text import formatting as units
 
 COLUMNS = ("version", "timestamp", "who", "operation", "what it did")
-CUT_LAST = ("timestamp", "what it did")
+CUT_LAST = ("timestamp", "who", "what it did")
 FIELDS = {
     "version": "version", "timestamp": "timestamp", "userName": "user_name", "userId": "user_id",
     "operation": "operation", "operationParameters": "operation_parameters", "readVersion": "read_version",
@@ -72,8 +72,9 @@ def _done(commit: Any) -> str:
 def _who(commit: Any) -> Inline:
     """The user, or the engine if the writer names no user."""
     if commit.user_name:
-        return units.fit(units.clean(commit.user_name), MAX_WHO)
-    return muted(units.fit(writer_of(None, commit.engine_info), MAX_WHO) if commit.engine_info else "–")
+        return units.fit_writer(units.clean(commit.user_name), MAX_WHO)
+    engine = writer_of(None, commit.engine_info)
+    return muted("–" if engine == UNKNOWN_WRITER else units.fit(engine, MAX_WHO))
 
 
 def _operation(value: Any) -> Inline:

@@ -134,7 +134,7 @@ def _why(verdict: Any) -> Inline:
         return str(verdict.unknown)
     if verdict.conflict is None:
         return str(verdict.error)
-    why = conflict.what_happened(verdict.conflict)
+    why = conflict.what_happened(verdict.conflict, names_table=False)
     return [*why, muted(f" (perhaps not: {'; '.join(verdict.doubts)})")] if verdict.doubts else why
 
 
@@ -157,7 +157,7 @@ def explanation(explained: Any) -> View:
         lines = [[explained.isolation, "  ",
                   muted("nothing to write yet: judged by its reads, as if it changed data")]]
     if explained.conflict is not None:
-        lines.append(conflict.what_happened(explained.conflict))
+        lines.append(conflict.what_happened(explained.conflict, names_table=False))
     elif explained.error is not None:
         lines.append(warn(f"{type(explained.error).__name__}: {explained.error}".split("\n", 1)[0]))
     elif not explained.rows:
