@@ -25,8 +25,10 @@ longer = settings(many, stateful_step_count=2 * _usual.stateful_step_count)
 
 
 def every(nth: int, cases: Sequence[Any]) -> list[Any]:
-    """All cases, of which a usual run has each nth, and ``--thorough`` the others, too."""
-    return [case if number % nth == 0 else pytest.param(case, marks=pytest.mark.thorough)
+    """All cases, of which a usual run has each nth, and ``--thorough`` the others, too; a tuple is a case of
+    several arguments."""
+    return [case if number % nth == 0 else
+            pytest.param(*case if isinstance(case, tuple) else (case,), marks=pytest.mark.thorough)
             for number, case in enumerate(cases)]
 
 

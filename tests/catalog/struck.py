@@ -45,7 +45,7 @@ FIRST, SECOND = 1, 2
 """Seeds of ids: of the run that is struck, like the one that is not, and of the run after it."""
 OF_ONE_RUN = re.compile(r"TimestampEnablement|\.tableId$")
 """Properties whose values are times and ids."""
-SAMPLE, MAX_AT_COMMITS = 8, 18
+SAMPLE, MAX_AT_COMMITS = 5, 12
 """Strikes tried of each command in a usual run, beside those at its COMMITs."""
 
 

@@ -36,8 +36,8 @@ from tests.faults.tables import State, files, state
 World = dict[str, State]
 NAMES = ("table", "clone")
 BY_NAME = {command.name: command for command in [*COMMANDS, *ON_SPARK]}
-SAMPLE = 10
-"""Strikes tried of each command in a usual run, beside those at its commit: 20 take a second or two."""
+SAMPLE = 6
+"""Strikes tried of each command in a usual run, beside those at its commit: 16 take about a second."""
 MAX_AT_COMMITS = 10  # those of one commit: before and after it, by five faults
 FIRST, SECOND = 1, 2
 """Seeds of ids: of the run that is struck, like the one that is not, and of the run after it."""

@@ -14,6 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.engines.arrow.read import read_table
+from tests.examples import every
 from tests.peers.delta_spark import DeltaSpark, PeerError, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -140,8 +141,9 @@ STEPS: list[tuple[str, Callable[[Any, str], Any]]] = [
 NEWCOMERS = pa.table({"id": [3, 50, 51], "p": [-3, -50, -51]})
 
 
-@pytest.mark.parametrize(("mode", "vectors", "engine"), [
-    ("none", "false", "arrow"), ("id", "true", "arrow"), ("id", "false", "spark"), ("name", "true", "spark")])
+@pytest.mark.parametrize(("mode", "vectors", "engine"), every(3, [
+    ("none", "false", "arrow"), ("id", "true", "arrow"), ("id", "false", "spark"),
+    ("name", "true", "spark")]))
 def test_rows_keep_their_ids_from_hand_to_hand(
     delta_spark: DeltaSpark, tmp_path: Path, mode: str, vectors: str, engine: str
 ) -> None:
