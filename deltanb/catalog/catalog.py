@@ -29,7 +29,7 @@ from deltanb.catalog.store.places import Warehouse
 from deltanb.catalog.store.rows import taken
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.transaction import CatalogTransaction
-from deltanb.commands.define.create import schema_and_data
+from deltanb.commands.define.create import MODES, schema_and_data
 from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.options import writer_name
@@ -215,7 +215,7 @@ class Catalog(Displayable):
         self, name: Any, data_or_schema: Any, *, format: str = "delta",
         partition_by: str | Sequence[str] = (), properties: Mapping[str, Any] | None = None,
         description: str | None = None, location: str | os.PathLike[str] | None = None,
-        user_metadata: str | None = None,
+        cluster_by: str | Sequence[str] = (), mode: str = "error", user_metadata: str | None = None,
     ) -> DeltaTable | IcebergTable:
         """Create a table and return it.
 
@@ -228,6 +228,9 @@ class Catalog(Displayable):
                 properties, among them ``format-version``, 1 to 3.
             location: a folder below the warehouse, by default named after the table. It must be empty, not
                 reached by a link, and neither inside another table's folder nor around one.
+            cluster_by: as in :func:`deltanb.create`; of a Delta table.
+            mode: if the name is taken, ``"error"`` raises, ``"ignore"`` returns the table unchanged,
+                ``"overwrite"`` replaces the rows, schema and properties of a Delta table where it lies.
 
         Raises:
             TableAlreadyExists: the name or the location is taken; nothing is left behind.
@@ -238,17 +241,37 @@ class Catalog(Displayable):
         place = None if location is None else as_place(location, "location")
         columns = partition_by if isinstance(partition_by, str) else as_list(partition_by, "partition_by")
         properties = as_mapping(properties, "properties")
+        if mode not in MODES:
+            raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+        row = None if mode == "error" else self._row_or_none(name)
+        if row is not None and mode == "ignore":
+            return self.table(name)
         if format == "iceberg":
             if description is not None or user_metadata is not None:
                 raise InvalidArgument("an Iceberg table takes properties, no description or user_metadata")
+            if row is not None or cluster_by:
+                what = "is replaced" if row is not None else "is clustered"
+                raise InvalidArgument(
+                    f"{name}: no Iceberg table {what}; drop it and create it, or partition it")
             return self._create_iceberg(name, data_or_schema, columns, properties, place)
         if format != "delta":
             raise InvalidArgument(f"format={format!r} is neither 'delta' nor 'iceberg'")
+        settings = {"partition_by": columns, "properties": properties, "description": description,
+                    "cluster_by": cluster_by, "user_metadata": user_metadata}
+        if row is not None:
+            if place is not None:
+                raise InvalidArgument(f"{name} lies where it is; a table that is replaced takes no location")
+            return DeltaTable(self.delta.replace(row, data_or_schema, **settings))
         self._must_be_free(name)
-        row = self.delta.create(
-            name, data_or_schema, place, partition_by=columns, properties=properties,
-            description=description, user_metadata=user_metadata)
+        row = self.delta.create(name, data_or_schema, place, **settings)
         return DeltaTable(self.delta.log(row))
+
+    def _row_or_none(self, name: TableName) -> TableRow | None:
+        try:
+            row: TableRow = self.store.tables.load(name)
+        except TableNotFound:
+            return None
+        return row
 
     def _create_iceberg(
         self, name: TableName, data_or_schema: Any, partition_by: str | Sequence[str],

@@ -50,7 +50,8 @@ class SqlMagic(Magics):
         A table is the name of a variable that holds one (`FROM flights`), or a path (`FROM 'lake/flights'`,
         ``FROM delta.`lake/flights` ``). A past version is `FROM flights VERSION AS OF 3` or
         `FROM flights TIMESTAMP AS OF '2026-03-01'`. Data frames and Arrow tables in variables can
-        be joined, and `$name` or `:name` is the value of a variable.
+        be joined, and `$name` or `:name` is the value of a variable. `CREATE TABLE name … LOCATION 'path'`
+        makes the variable.
 
         DuckDB runs queries. Files that cannot hold what WHERE asks of a table are not opened; the result
         says how many, and why.
@@ -66,7 +67,8 @@ class SqlMagic(Magics):
         from deltanb.query.sql import run_sql
 
         request = parse(line, cell)
-        result = run_sql(request.sql, self.shell.user_ns, request.spark)
+        names = self.shell.user_ns
+        result = run_sql(request.sql, names, request.spark, created=names)
         if request.output is not None:
             self.shell.user_ns[request.output] = result
         return None if request.quiet else result

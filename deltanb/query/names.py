@@ -53,9 +53,9 @@ class Scope:
 
 
 class Place(NamedTuple):
-    """Where a new table goes: a path, or a name in a catalog; neither for a name alone."""
+    """Where a new table goes: a path or store, or a name in a catalog; neither for a name alone."""
 
-    path: str | None = None
+    path: Any = None
     catalog: Any = None
     name: str = ""
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.errors import InvalidQuery
+from deltanb.query.definitions import SPECIAL as SPECIAL_DEFINITIONS
+from deltanb.query.definitions import rename_table
 from deltanb.query.names import Scope, handle
 from deltanb.query.run import Engine, run
 from deltanb.query.statements.command import Command
@@ -95,5 +97,12 @@ def _merge(performer: Performer, command: Command) -> Any:
     return builder.execute()
 
 
-SPECIAL: dict[str, Callable[[Performer, Command], Any]] = {QUERY: _query, "MERGE": _merge}
+def _alter(performer: Performer, command: Command) -> Any:
+    if command.method == "rename_table":
+        return rename_table(performer, command)
+    return performer.call(command)
+
+
+SPECIAL: dict[str, Callable[[Performer, Command], Any]] = {
+    **SPECIAL_DEFINITIONS, QUERY: _query, "MERGE": _merge, "ALTER TABLE": _alter}
 """Statements that are more than a call of a table's method."""

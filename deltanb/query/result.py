@@ -1,6 +1,6 @@
 """What a query gave: its rows, and which files it opened for them.
 
-What lives here: :class:`QueryResult`.
+What lives here: :class:`QueryResult`; :class:`QueryPlan`, of a query that is explained only.
 What it does not know: how queries run, how results are drawn.
 """
 
@@ -65,3 +65,23 @@ class QueryResult(Displayable):
     def to_pandas(self, **settings: Any) -> pd.DataFrame:
         """The rows as a pandas DataFrame; settings as of ``pyarrow.Table.to_pandas``."""
         return self.rows.to_pandas(**settings)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class QueryPlan(Displayable):
+    """Which files a query over several tables would open, and why it would skip the others."""
+
+    sql: str
+    """The query as it was written."""
+    scans: tuple[ScanExplanation, ...] = ()
+    """Which files would be opened of each table, in the order in which the query names them."""
+
+    @property
+    def num_files(self) -> int:
+        """Files of all tables together, at the versions that would be read."""
+        return sum(scan.num_files for scan in self.scans)
+
+    @property
+    def opened(self) -> int:
+        """Files of them that would be opened."""
+        return sum(scan.opened for scan in self.scans)

@@ -1,6 +1,7 @@
 """A query from its text to its result.
 
-What lives here: :func:`run`: names are resolved, files left out, an engine asked, and told what it opened.
+What lives here: :func:`run`: names are resolved, files left out, an engine asked, and told what it opened;
+:func:`explain_query`, which asks no engine.
 What it does not know: notebooks; how an engine runs (``duck``, ``on_spark``).
 
 All tables of a query are read at the versions that stand when it begins. In an active transaction what is
@@ -20,7 +21,7 @@ from deltanb.errors import InvalidQuery
 from deltanb.log.skipping.explain import Condition, ScanExplanation, explain
 from deltanb.query.names import Scope, resolve
 from deltanb.query.pushed import Pushed, pushed
-from deltanb.query.result import QueryResult, Read
+from deltanb.query.result import QueryPlan, QueryResult, Read
 from deltanb.query.statement import Reference, Statement
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
@@ -85,6 +86,40 @@ def run(sql: str, namespace: Scope | Mapping[str, Any], engine: Engine) -> Query
         TableNotFound: a name stands for nothing.
         MissingDependency: the engine is not installed.
     """
+    plan = _plan(sql, namespace, engine)
+    answer = engine.run(plan.statement.with_names(plan.names), plan.sources, plan.values)
+    reads = tuple(answer.reads.get(name, "whole") for name in plan.scans)
+    return QueryResult(plan.statement.sql, answer.rows, tuple(plan.scans.values()), reads, engine.name)
+
+
+def explain_query(
+    sql: str, namespace: Scope | Mapping[str, Any], engine: Engine
+) -> ScanExplanation | QueryPlan:
+    """Which files a query would open, and why it would skip the others; no data file is opened.
+
+    Returns:
+        The explanation of its table, or a plan with those of all tables where there is not one.
+
+    Raises:
+        InvalidQuery, TableNotFound: as :func:`run`, but for what only the engine refuses.
+    """
+    plan = _plan(sql, namespace, engine)
+    scans = tuple(plan.scans.values())
+    return scans[0] if len(scans) == 1 else QueryPlan(plan.statement.sql, scans)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    statement: Statement
+    names: dict[Reference, str]
+    sources: list[Source]
+    scans: dict[str, ScanExplanation]
+    """By the name of the table's source."""
+    values: dict[str, Any]
+
+
+def _plan(sql: str, namespace: Scope | Mapping[str, Any], engine: Engine) -> _Plan:
+    """What an engine is to be asked: names are resolved, and files left out."""
     statement, scope = Statement(sql, engine.dialect), Scope.of(namespace)
     resolved = {one: resolve(one, scope, files=engine.reads_files) for one in statement.references}
     values = _values(statement, scope.variables)
@@ -93,18 +128,15 @@ def run(sql: str, namespace: Scope | Mapping[str, Any], engine: Engine) -> Query
     conditions = pushed(statement, schemas, values, is_utc=engine.is_utc())
     used = statement.names_used()
     names = {one: f"{PREFIX}{at}" for at, one in enumerate(resolved) if resolved[one] is not None}
-    sources = []
-    scans = []
+    sources, scans = [], {}
     for one, name in names.items():
         if one in tables:
             source = _source(name, tables[one], conditions.get(one, Pushed()), used)
             sources.append(source)
-            scans.append(_explanation_of(one, source, conditions.get(one, Pushed())))
+            scans[name] = _explanation_of(one, source, conditions.get(one, Pushed()))
         else:
             sources.append(Source(name, resolved[one]))
-    answer = engine.run(statement.with_names(names), sources, values)
-    reads = tuple(answer.reads.get(name, "whole") for one, name in names.items() if one in tables)
-    return QueryResult(statement.sql, answer.rows, tuple(scans), reads, engine.name)
+    return _Plan(statement, names, sources, scans, values)
 
 
 def _source(name: str, table: Any, conditions: Pushed, used: set[str] | None) -> Source:

@@ -20,6 +20,7 @@ from deltanb.query.script import run_script
 def run_sql(
     text: str, variables: Mapping[str, Any] | FrameType, spark: Any = None,
     parameters: Mapping[str, Any] | None = None, catalog: Any = None,
+    created: dict[str, Any] | None = None,
 ) -> Any:
     """Run statements; what they mean, and the errors, are those of :func:`deltanb.sql`.
 
@@ -28,13 +29,15 @@ def run_sql(
         spark: a session that runs queries, or True for the running one; by default DuckDB does.
         parameters: variables that come before the others.
         catalog: the catalog whose tables come first.
+        created: gets the tables that are created under a name of their own.
     """
     if not isinstance(text, str):
         raise InvalidQuery(f"SQL is a text, found {type(text).__name__}", query=str(text))
     if isinstance(variables, FrameType):
         variables = ChainMap(dict(variables.f_locals), variables.f_globals)
     names = ChainMap(dict(parameters or {}), variables)  # type: ignore[arg-type]
-    return run_script(text, Scope(names, catalog), engine_of(spark))
+    scope = Scope(names, catalog, {} if created is None else created)
+    return run_script(text, scope, engine_of(spark))
 
 
 def engine_of(spark: Any = None) -> Engine:

@@ -40,6 +40,7 @@ def create(
     description: str | None = None,
     mode: str = "error",
     *,
+    cluster_by: str | Sequence[str] = (),
     user_metadata: str | None = None,
     target_file_size: int | None = None,
     max_records_per_file: int | None = None,
@@ -61,6 +62,7 @@ def create(
         name, description: kept in the metadata.
         mode: if the table exists, ``"error"`` raises, ``"ignore"`` returns it unchanged, ``"overwrite"``
             replaces its rows, schema and properties (and keeps its history).
+        cluster_by: columns by which OPTIMIZE orders the rows, in place of partitions; at most four.
         user_metadata: a text to record in the commit.
         target_file_size, max_records_per_file, compression: of the data files, as in :meth:`DeltaTable.append
             <deltanb.table.table.DeltaTable.append>`.
@@ -86,7 +88,7 @@ def create(
     return DeltaTable(create(
         store_for(path, storage_options) if storage_options else path,
         data_or_schema, partition_by, properties, name, description, mode,
-        user_metadata=user_metadata,
+        cluster_by=cluster_by, user_metadata=user_metadata,
         file_options=FileOptions(target_file_size, max_records_per_file, compression),
         allow_files=allow_files))
 

@@ -47,7 +47,7 @@ from deltanb.observe.post_mortem.report import (
 from deltanb.observe.stream_state import StreamState
 from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
 from deltanb.observe.verify.report import Verification
-from deltanb.query.result import QueryResult
+from deltanb.query.result import QueryPlan, QueryResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table.table import DeltaTable
 from deltanb.testing import TableBuilder
@@ -176,7 +176,8 @@ KINDS = (
     "OptimisticTransaction", "OptimisticTransaction, failed",
     "Conflict", "Operation", "Action", "History", "HistoryEntry", "HistoryEntry, of many files",
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
-    "ChangeFeed", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions", "VacuumResult",
+    "ChangeFeed", "QueryPlan", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
+    "VacuumResult",
     "CommandResult", "MergeBuilder", "ConflictMap",
     "Verification", "Checkup", "Bisection", "Blame", "PostMortem", "ChecksumVerification", "LockManager",
     "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
@@ -315,6 +316,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "Explanation": lambda: dn.explain_conflict(reader),
         "ScanExplanation": lambda: scanned,
         "ChangeFeed": feed,
+        "QueryPlan": lambda: QueryPlan("SELECT", (scanned,) * 100),
         "QueryResult": lambda: QueryResult("SELECT", wide_rows, (scanned,) * 100, ("part",) * 100),
         "TableDiff": lambda: snapshot - table.as_of(0).snapshot,
         "TimeTravel": lambda: travel, "TimeFrame": lambda: travel.frame, "Versions": table.versions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from deltanb.options import SeededIds, set_options
 from deltanb.query.duck import DUCKDB
 from deltanb.query.result import QueryResult
 from deltanb.query.run import run
+from deltanb.query.statements.kinds import KINDS
 from deltanb.testing import MemoryStore
 from tests.notebook.looks import Page, assert_consistent, assert_golden
 from tests.notebook.samples import TIME
@@ -92,8 +94,20 @@ def test_the_magics_go_as_they_came(shell: Any) -> None:
 
 def test_its_help_says_what_there_is(shell: Any) -> None:
     text = shell.find_cell_magic("sql").__doc__
-    for word in ("--spark", "--output", "--quiet", "VERSION AS OF", "TIMESTAMP AS OF"):
+    for word in ("--spark", "--output", "--quiet", "VERSION AS OF", "TIMESTAMP AS OF", *(
+            kind.name for kind in KINDS)):
         assert word in text
+
+
+def test_statements_change_tables_and_make_variables(shell: Any, tmp_path: Path) -> None:
+    shell.user_ns["least"] = 50
+    commits = cell(shell, "%%sql\nDELETE FROM flights\nWHERE delay < :least;\nDESCRIBE HISTORY flights")
+    assert commits[0].operation == "DELETE"
+    made = cell(shell, f"%sql CREATE TABLE pond (id int) LOCATION '{tmp_path}/pond'")
+    assert shell.user_ns["pond"] is made
+    assert cell(shell, "%sql -o n INSERT INTO pond VALUES (1), (2)").version == 1
+    assert len(cell(shell, "%sql SELECT * FROM pond")) == 2
+    assert shell.user_ns["n"].metrics["numOutputRows"] == 2
 
 
 @pytest.mark.parametrize("line, below, expected", [

@@ -123,6 +123,21 @@ class DeltaTables:
                 self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown), True)
             raise
 
+    def replace(self, row: TableRow, data_or_schema: Any, **settings: Any) -> DeltaLog:
+        """Replace a table's rows, schema and properties by a commit of its own.
+
+        Raises:
+            InvalidArgument: it is an Iceberg table.
+            InvalidSchema, InvalidArgument: columns or properties that no table may have.
+        """
+        from deltanb.commands.define.create import create
+
+        log = self.log(row)
+        before = log.update().metadata.configuration
+        settings["properties"] = {
+            **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: before[CATALOG_TABLE_ID]}
+        return create(log, data_or_schema, mode="overwrite", **settings)
+
     def _refuse_around(self, store: LogStore) -> None:
         """Refuse a folder inside that of a table, even one that no catalog has."""
         name = self.warehouse.name_of(store.root, "location")

@@ -57,9 +57,25 @@ def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> CommandRes
     """
     named = [columns] if isinstance(columns, str) else list(columns or ())
     txn = begin(log)
-    clustered = supports(txn.protocol, FEATURE)
-    if not named and not clustered:
+    if not named and not supports(txn.protocol, FEATURE):
         return CommandResult("CLUSTER BY", None, "log")
+    before = logical_columns(txn.snapshot)
+    domain, paths = clustering_of(txn, named)
+    operation = Operation("CLUSTER BY", {
+        "oldClusteringColumns": ",".join(quoted(path) for path in before),
+        "newClusteringColumns": ",".join(quoted(path) for path in paths)})
+    return CommandResult.of(operation, txn.commit([domain], operation))
+
+
+def clustering_of(
+    txn: OptimisticTransaction, named: Sequence[str]
+) -> tuple[DomainMetadata, list[tuple[str, ...]]]:
+    """The domain that says by which columns a table is clustered, and the columns; the transaction's protocol
+    gets the feature.
+
+    Raises:
+        InvalidArgument, InvalidSchema: as of :func:`cluster_by`.
+    """
     if txn.metadata.partition_columns:
         raise InvalidArgument(
             f"table {txn.table} is partitioned by {', '.join(txn.metadata.partition_columns)}; a table is "
@@ -75,18 +91,15 @@ def cluster_by(log: DeltaLog, columns: str | Sequence[str] | None) -> CommandRes
                                   column=quoted(path))
     physical = [_physical_path(txn, path) for path in paths]
     _require_statistics(txn, paths, physical)
-    if not clustered:
+    if not supports(txn.protocol, FEATURE):
         asked = txn.metadata.replace(configuration={
             **txn.metadata.configuration, f"delta.feature.{FEATURE}": "supported"})
         txn.update_protocol(upgraded(txn.protocol, asked))
-        refuse_unwritable(txn, txn.metadata, txn.protocol)
-    before = logical_columns(txn.snapshot)
+        if txn.read_version >= 0:  # of a new table CREATE itself looks
+            refuse_unwritable(txn, txn.metadata, txn.protocol)
     domain = DomainMetadata(CLUSTERING_DOMAIN, json.dumps(
         {"clusteringColumns": [list(path) for path in physical]}, separators=(",", ":")))
-    operation = Operation("CLUSTER BY", {
-        "oldClusteringColumns": ",".join(quoted(path) for path in before),
-        "newClusteringColumns": ",".join(quoted(path) for path in paths)})
-    return CommandResult.of(operation, txn.commit([domain], operation))
+    return domain, paths
 
 
 def _physical_path(txn: OptimisticTransaction, path: Sequence[str]) -> tuple[str, ...]:

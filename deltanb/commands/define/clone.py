@@ -118,7 +118,9 @@ def clone(
     txn.update_metadata(source.replace(
         id=txn.snapshot.metadata.id if exists else new_table_id(),
         created_time=options.clock(), configuration=configuration), ignore_default_properties=True)
-    removed = list(txn.filter_files()) if exists else []
+    stays = {(file.path, file.deletion_vector) for file in added}  # as where a clone is made anew
+    removed = [file for file in txn.filter_files() if (file.path, file.deletion_vector) not in stays
+               ] if exists else []
     actions: list[Action] = [*(file.remove() for file in removed), *added]
     actions += _domains(txn, snapshot, frozenset() if keeps_ids else frozenset({ROW_TRACKING_DOMAIN}))
     metrics = {

@@ -18,6 +18,7 @@ import pyarrow as pa
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, SetTransaction
 from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
+from deltanb.commands.define.alter_clustering import clustering_of
 from deltanb.commands.define.place import begun, check_place
 from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
 from deltanb.commands.session import through_session
@@ -53,6 +54,7 @@ def create(
     description: str | None = None,
     mode: str = "error",
     *,
+    cluster_by: str | Sequence[str] = (),
     user_metadata: str | None = None,
     file_options: FileOptions | None = None,
     application: tuple[str, int] | None = None,
@@ -86,7 +88,9 @@ def create(
             check_place(log.store, metadata.partition_columns)
         with begun(log.store) if is_new and data is not None else nullcontext():
             commit_or_discard(
-                txn, lambda: _create(txn, metadata, data, user_metadata, file_options, application))
+                txn, lambda: _create(
+                    txn, metadata, data, user_metadata, file_options, application,
+                    (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)))
     except StorageError as error:
         if error.errno != errno.ENOTDIR:
             raise
@@ -150,7 +154,7 @@ def metadata_of(
 
 def _create(
     txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
-    file_options: FileOptions | None, application: tuple[str, int] | None,
+    file_options: FileOptions | None, application: tuple[str, int] | None, cluster_by: Sequence[str],
 ) -> int:
     replaces = txn.read_version >= 0
     removed: list[Action] = []
@@ -159,6 +163,12 @@ def _create(
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
         removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
     txn.update_metadata_for_new_table(metadata, replaces=replaces)
+    domains: list[Action] = []
+    clustering: Sequence[tuple[str, ...]] = ()
+    if cluster_by:
+        domain, clustering = clustering_of(txn, cluster_by)
+        removed = [one for one in removed if getattr(one, "domain", None) != domain.domain]
+        domains.append(domain)
     metadata = txn.metadata
     check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
     added: list[AddFile] = []
@@ -174,13 +184,13 @@ def _create(
             "isManaged": "false",
             "description": metadata.description,
             "partitionBy": list(metadata.partition_columns),
-            "clusterBy": [],
+            "clusterBy": [quoted(path) for path in clustering],
             "properties": without_protocol_properties(metadata.configuration),
         },
         metrics=metrics,
         user_metadata=user_metadata,
     )
-    actions: list[Action] = [*removed, *added]
+    actions: list[Action] = [*removed, *domains, *added]
     if application is not None:
         actions.insert(0, SetTransaction(*application, last_updated=options.clock()))
     return txn.commit(actions, operation)

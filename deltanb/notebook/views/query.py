@@ -39,9 +39,18 @@ def view(result: Any) -> View:
     return View("Query", marks=tuple(marks), sections=tuple(sections))
 
 
+def plan_view(plan: Any) -> View:
+    """The view of a :class:`~deltanb.query.result.QueryPlan`."""
+    marks: list[Inline] = [_opened(plan.opened, plan.num_files, "plan")] if plan.scans else [
+        "opens no file of a table"]
+    return View("Plan of a query", marks=tuple(marks),
+                sections=tuple(_scan(explanation, "plan") for explanation in plan.scans[:MAX_SCANS]))
+
+
 def _opened(opened: int, total: int, read: str) -> Inline:
     most = "at most " if read == "part" and opened else ""
-    words = f"opened {most}{units.number(opened)} of {units.count(total, 'file')}"
+    verb = "opens" if read == "plan" else "opened"
+    words = f"{verb} {most}{units.number(opened)} of {units.count(total, 'file')}"
     return ok(f"✓ {words}") if opened < total else words
 
 

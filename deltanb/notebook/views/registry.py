@@ -152,6 +152,7 @@ _ENTRIES: dict[str, Entry] = {
     "Blame": Entry(blame.view),
     "Replay": Entry(what_if.replay),
     "Explanation": Entry(what_if.explanation),
+    "QueryPlan": Entry(query.plan_view, html=scan_forms.to_html),
     "QueryResult": Entry(query.view, html=scan_forms.to_html),
     "ScanExplanation": Entry(scan.view, html=scan_forms.to_html),
     "ChangeFeed": Entry(changes.view),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deltanb.query.statements import rows
+from deltanb.query.statements import define, describe, rows, upkeep
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.text import Cursor
 from deltanb.text.formatting import did_you_mean
@@ -69,6 +69,62 @@ KINDS: tuple[Kind, ...] = (
          "table.merge",
          "MERGE INTO flights f USING late l ON f.month = l.month AND f.carrier = l.carrier "
          "WHEN MATCHED THEN UPDATE SET delay = l.delay WHEN NOT MATCHED THEN INSERT *", rows.merge),
+    Kind("CREATE TABLE", ("CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE"),
+         "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table (columns) [USING delta | iceberg] "
+         "[PARTITIONED BY (columns)] [CLUSTER BY (columns)] [LOCATION 'path'] [COMMENT 'text'] "
+         "[TBLPROPERTIES ('key' = 'value', …)]; CREATE … TABLE table … AS query",
+         "deltanb.create, catalog.create_table",
+         "CREATE TABLE delta.`planes` (id bigint NOT NULL COMMENT 'tail', seats int) CLUSTER BY (id)",
+         define.create_table),
+    Kind("SHALLOW CLONE", (),
+         "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW CLONE source [VERSION AS OF n] "
+         "[LOCATION 'path']", "table.clone", "CREATE TABLE delta.`copy` SHALLOW CLONE flights"),
+    Kind("CONVERT TO DELTA", ("CONVERT TO DELTA",),
+         "CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]",
+         "deltanb.convert", "CONVERT TO DELTA parquet.`rain`", define.convert),
+    Kind("ALTER TABLE", ("ALTER TABLE",), "ALTER TABLE table " + " | ".join(define.FORMS) + " …",
+         ", ".join(f"table.{name}" for name in dict.fromkeys(define.FORMS.values()) if "table" not in name)
+         + ", table.sync_identity, catalog.rename_table",
+         "ALTER TABLE flights ADD COLUMNS (gate string COMMENT 'at departure' AFTER carrier)", define.alter),
+    Kind("COMMENT ON TABLE", ("COMMENT ON TABLE",), "COMMENT ON TABLE table IS 'text' | NULL",
+         "table.set_description", "COMMENT ON TABLE flights IS 'all of this year'", define.comment_on_table),
+    Kind("COMMENT ON COLUMN", ("COMMENT ON COLUMN",), "COMMENT ON COLUMN table.column IS 'text'",
+         "table.change_column", "COMMENT ON COLUMN flights.delay IS 'in minutes'", define.comment_on_column),
+    Kind("DROP TABLE", ("DROP TABLE",), "DROP TABLE [IF EXISTS] table [PURGE]", "catalog.drop_table",
+         "DROP TABLE catalog.shop.orders", define.drop_table),
+    Kind("CREATE SCHEMA", ("CREATE SCHEMA", "CREATE NAMESPACE", "CREATE DATABASE"),
+         "CREATE SCHEMA [IF NOT EXISTS] name [WITH DBPROPERTIES (…)]", "catalog.create_namespace",
+         "CREATE SCHEMA IF NOT EXISTS catalog.stock", define.create_namespace),
+    Kind("DROP SCHEMA", ("DROP SCHEMA", "DROP NAMESPACE", "DROP DATABASE"), "DROP SCHEMA [IF EXISTS] name",
+         "catalog.drop_namespace", "DROP SCHEMA IF EXISTS catalog.stock", define.drop_namespace),
+    Kind("OPTIMIZE", ("OPTIMIZE",), "OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (columns)]",
+         "table.optimize", "OPTIMIZE flights WHERE month = 1 ZORDER BY (delay)", upkeep.optimize),
+    Kind("REORG TABLE", ("REORG TABLE",), "REORG TABLE table [WHERE condition] APPLY (PURGE)", "table.purge",
+         "REORG TABLE flights APPLY (PURGE)", upkeep.reorg),
+    Kind("VACUUM", ("VACUUM",), "VACUUM table [FULL | LITE] [RETAIN n HOURS] [DRY RUN]", "table.vacuum",
+         "VACUUM flights RETAIN 200 HOURS DRY RUN", upkeep.vacuum),
+    Kind("RESTORE", ("RESTORE",), "RESTORE [TABLE] table TO VERSION AS OF n | TO TIMESTAMP AS OF 'time'",
+         "table.restore", "RESTORE TABLE flights TO VERSION AS OF 0", upkeep.restore),
+    Kind("ANALYZE TABLE", ("ANALYZE TABLE",),
+         "ANALYZE TABLE table COMPUTE [DELTA] STATISTICS [FOR ALL COLUMNS | FOR COLUMNS …]", "table.analyze",
+         "ANALYZE TABLE flights COMPUTE STATISTICS FOR COLUMNS delay", upkeep.analyze),
+    Kind("GENERATE", ("GENERATE",), "GENERATE symlink_format_manifest FOR TABLE table", "table.generate",
+         "GENERATE symlink_format_manifest FOR TABLE flights", upkeep.generate),
+    Kind("DESCRIBE", ("DESCRIBE", "DESC"), "DESCRIBE [TABLE] [EXTENDED] table", "table.schema, table.detail",
+         "DESCRIBE flights", describe.describe),
+    Kind("DESCRIBE DETAIL", (), "DESCRIBE DETAIL table", "table.detail", "DESCRIBE DETAIL flights"),
+    Kind("DESCRIBE HISTORY", (), "DESCRIBE HISTORY table [LIMIT n]", "table.history",
+         "DESCRIBE HISTORY flights LIMIT 5"),
+    Kind("SHOW TABLES", ("SHOW TABLES",), "SHOW TABLES [IN namespace]", "catalog.list_tables",
+         "SHOW TABLES IN catalog.shop", describe.show_tables),
+    Kind("SHOW SCHEMAS", ("SHOW SCHEMAS", "SHOW NAMESPACES", "SHOW DATABASES"), "SHOW SCHEMAS [IN namespace]",
+         "catalog.list_namespaces", "SHOW SCHEMAS IN catalog", describe.show_namespaces),
+    Kind("SHOW TBLPROPERTIES", ("SHOW TBLPROPERTIES",), "SHOW TBLPROPERTIES table [('key')]",
+         "table.properties", "SHOW TBLPROPERTIES flights", describe.show_properties),
+    Kind("SHOW COLUMNS", ("SHOW COLUMNS",), "SHOW COLUMNS IN table", "table.schema",
+         "SHOW COLUMNS IN flights", describe.show_columns),
+    Kind("EXPLAIN", ("EXPLAIN",), "EXPLAIN query | UPDATE … | DELETE … | OPTIMIZE … WHERE …", "table.explain",
+         "EXPLAIN DELETE FROM flights WHERE month = 1"),
 )
 """In the order of the documentation; of two that begin alike, the longer words count."""
 
@@ -124,9 +180,9 @@ def _command(cursor: Cursor) -> Command:
     kind = _kind(cursor)
     if kind is None:
         raise unknown(cursor)
-    if kind.parse is None:
+    if kind.name == QUERY:
         return Command(QUERY)
-    command = kind.parse(cursor)
+    command = _explained(cursor) if kind.parse is None else kind.parse(cursor)
     cursor.expect_end()
     return command
 
@@ -136,11 +192,25 @@ def _kind(cursor: Cursor) -> Kind | None:
     if cursor.word is not None and cursor.word.is_sign("("):
         return KINDS[0]
     for words, kind in _BY_WORDS:
-        if kind.parse is None and cursor.sees(*words):
+        if kind.name == QUERY and cursor.sees(*words):
             return kind
         if cursor.take(*words):
             return kind
     return None
+
+
+def _explained(cursor: Cursor) -> Command:
+    """What follows EXPLAIN, to be explained instead of run."""
+    cursor.take_any("EXTENDED", "FORMATTED", "COST", "CODEGEN")
+    inner = Cursor(cursor.sql, cursor.words[cursor.at:])
+    start = cursor.start
+    command = _command(inner)
+    cursor.rest()
+    where = command.arguments.get("where")
+    details = {"command": command, "query": cursor.sql[start:cursor.end]}
+    if "alias" in command.details:
+        details["alias"] = command.details["alias"]
+    return Command("EXPLAIN", "explain", command.target, {} if where is None else {"where": where}, details)
 
 
 _BY_WORDS = sorted(((tuple(words.split()), kind) for kind in KINDS for words in kind.begins),

@@ -1,0 +1,273 @@
+"""Statements that are more than a call of a table's method: tables are made, dropped, renamed, listed, shown.
+
+What lives here: for each of them the method of this library, of a catalog or of a table that it calls, once
+it is known where the table is: in a folder, or in a catalog.
+What it does not know: how the statements are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deltanb.errors import (
+    InvalidQuery,
+    NamespaceAlreadyExists,
+    NamespaceNotFound,
+    TableNotFound,
+)
+from deltanb.query.names import Place, Scope, handle, place_of
+from deltanb.query.result import QueryResult
+from deltanb.query.run import explain_query
+from deltanb.query.statements.command import Command
+from deltanb.query.statements.kinds import QUERY
+from deltanb.query.statements.text import Name
+from deltanb.schema.types import arrow_type
+from deltanb.sql.coercion import spark_name
+from deltanb.table import entry
+from deltanb.table.table import DeltaTable
+
+if TYPE_CHECKING:
+    from deltanb.query.perform import Performer
+
+# -- where a table is ----------------------------------------------------------------------------------------
+
+
+def _place(name: Name, scope: Scope) -> Place:
+    """Where a table of a name is or would be; one in a variable is where its handle says."""
+    place = place_of(name, scope)
+    if place.path is None and place.catalog is None and scope.has(name.text):
+        held = scope[name.text]
+        log: Any = getattr(held, "log", None)
+        if getattr(log, "catalog", None) is not None:
+            return Place(None, log.catalog, log.name)
+        if isinstance(held, DeltaTable):
+            return Place(held.log.store, None, name.text)
+    return place
+
+
+def _catalog_of(name: Name | None, scope: Scope, statement: str) -> tuple[Any, str | None]:
+    """The catalog that a namespace is of, and the namespace; None for all of them."""
+    parts = () if name is None else name.parts
+    first = place_of(Name((*parts, "t")), scope).catalog if parts else scope.catalog
+    if first is None:
+        raise InvalidQuery(
+            f"{statement} is about a catalog: run it by catalog.sql(…), or begin the name with a variable "
+            "that holds one", name=None if name is None else name.text)
+    if parts and first is not scope.catalog:
+        parts = parts[1:]
+    return first, ".".join(parts) or None
+
+
+def _in_catalog(name: Name, scope: Scope, statement: str) -> Place:
+    place = _place(name, scope)
+    if place.catalog is None:
+        raise InvalidQuery(
+            f"{statement}: {name.text} is no table of a catalog, which alone has names. A table in a folder "
+            "is where its path says; delete the folder, or its rows: DELETE FROM", name=name.text)
+    return place
+
+
+# -- CREATE --------------------------------------------------------------------------------------------------
+
+def create_table(performer: Performer, command: Command) -> Any:
+    """``CREATE TABLE``: :func:`deltanb.create`, or a catalog's ``create_table``."""
+    scope, details = performer.scope, command.details
+    name: Name = details["name"]
+    place = _place(name, scope)
+    settings = dict(command.arguments)
+    location = details.get("location")
+    if settings["mode"] == "ignore":
+        with suppress(TableNotFound, NamespaceNotFound):
+            return _there(name, place, location, scope)
+    source = _source(performer, command, settings)
+    if place.catalog is not None:
+        if location is not None:
+            settings["location"] = location
+        if details["format"] != "delta":
+            settings["format"] = details["format"]
+        return place.catalog.create_table(place.name, source, **settings)
+    if details["format"] != "delta":
+        raise InvalidQuery(f"USING {details['format']}: such a table is in a catalog; run the statement by "
+                           "catalog.sql(…)", name=name.text)
+    path = place.path if location is None else location
+    if path is None:
+        raise InvalidQuery(
+            f"table {name.text} has no place: add LOCATION 'path', name the path itself "
+            "(delta.`lake/flights`), or create it in a catalog by its namespace", name=name.text)
+    if location is not None and place.path is None:
+        settings["name"] = name.text
+    return _keep(entry.create(path, source, **settings), name, scope)
+
+
+def _there(name: Name, place: Place, location: str | None, scope: Scope) -> Any:
+    if place.catalog is not None:
+        return place.catalog.table(place.name)
+    if location is None and place.path is None:
+        raise TableNotFound(f"there is no table {name.text}", path=name.text)
+    path: Any = place.path if location is None else location
+    return _keep(DeltaTable.for_path(path), name, scope)
+
+
+def _keep(table: Any, name: Name, scope: Scope) -> Any:
+    """A table that was made under a name of its own is found by it from now on."""
+    if name.path is None and len(name.parts) == 1:
+        scope.created[name.text] = table
+    return table
+
+
+def _source(performer: Performer, command: Command, settings: dict[str, Any]) -> Any:
+    """The new table's columns, or its rows."""
+    details = command.details
+    if details["query"] is not None:
+        return performer.ask(details["query"].text).rows
+    columns: str = performer.arguments(None, command).of(details["columns"])
+    if "partition_columns" in details:
+        more = details["partition_columns"].text
+        from deltanb.schema.ddl import parse_columns
+
+        settings["partition_by"] = [".".join(column.path) for column in parse_columns(more)]
+        columns = f"{columns}, {more}"
+    return columns
+
+
+def clone(performer: Performer, command: Command) -> Any:
+    """``CREATE TABLE … SHALLOW CLONE``: the source's ``clone``."""
+    name: Name = command.details["name"]
+    place = _place(name, performer.scope)
+    path = command.details.get("location", place.path)
+    if place.catalog is not None or path is None:
+        raise InvalidQuery(f"{name.text}: a clone lies in a folder; write LOCATION 'path', or name the path: "
+                           "CREATE TABLE delta.`path` SHALLOW CLONE …", name=name.text)
+    mode = command.arguments["mode"]
+    assert command.target is not None
+    source = handle(command.target, performer.scope)
+    if mode == "ignore":
+        if DeltaTable.is_delta_table(path):
+            return _keep(DeltaTable.for_path(path), name, performer.scope)
+        mode = "error"
+    return _keep(source.clone(path, mode=mode), name, performer.scope)
+
+
+def convert(performer: Performer, command: Command) -> Any:
+    """``CONVERT TO DELTA``: :func:`deltanb.convert`."""
+    arguments = performer.arguments(None, command)
+    settings = {name: arguments.of(value) for name, value in command.arguments.items()}
+    return entry.convert(settings.pop("path"), **settings)
+
+
+# -- catalogs ------------------------------------------------------------------------------------------------
+
+def drop_table(performer: Performer, command: Command) -> None:
+    """``DROP TABLE``: a catalog's ``drop_table``."""
+    place = _in_catalog(command.details["name"], performer.scope, "DROP TABLE")
+    with suppress(*((TableNotFound, NamespaceNotFound) if command.details["if_exists"] else ())):
+        place.catalog.drop_table(place.name, **command.arguments)
+
+
+def rename_table(performer: Performer, command: Command) -> None:
+    """``ALTER TABLE … RENAME TO``: a catalog's ``rename_table``."""
+    assert command.target is not None
+    place = _in_catalog(command.target, performer.scope, "RENAME TO")
+    new: Name = command.arguments["new_name"]
+    if len(new.parts) == 1:
+        name = f"{place.name.rpartition('.')[0]}.{new.text}"
+    else:
+        name = _in_catalog(new, performer.scope, "RENAME TO").name
+    place.catalog.rename_table(place.name, name)
+
+
+def create_namespace(performer: Performer, command: Command) -> None:
+    """``CREATE SCHEMA``: a catalog's ``create_namespace``."""
+    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
+    with suppress(*((NamespaceAlreadyExists,) if command.details["if_exists"] else ())):
+        catalog.create_namespace(name, **command.arguments)
+
+
+def drop_namespace(performer: Performer, command: Command) -> None:
+    """``DROP SCHEMA``: a catalog's ``drop_namespace``."""
+    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
+    with suppress(*((NamespaceNotFound,) if command.details["if_exists"] else ())):
+        catalog.drop_namespace(name)
+
+
+def show_tables(performer: Performer, command: Command) -> list[str]:
+    """``SHOW TABLES``: a catalog's ``list_tables``, of a namespace or of all at its top."""
+    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
+    names = catalog.list_namespaces() if name is None else [name]
+    return [table for each in names for table in catalog.list_tables(each)]
+
+
+def show_namespaces(performer: Performer, command: Command) -> list[str]:
+    """``SHOW SCHEMAS``: a catalog's ``list_namespaces``."""
+    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
+    names: list[str] = catalog.list_namespaces(name)
+    return names
+
+
+# -- what a table is -----------------------------------------------------------------------------------------
+
+def describe(performer: Performer, command: Command) -> QueryResult:
+    """``DESCRIBE``: the columns as rows; EXTENDED adds what DESCRIBE DETAIL says."""
+    assert command.target is not None
+    table = handle(command.target, performer.scope)
+    schema = performer.arguments(table, command).schema
+    rows = [(field.name, spark_name(arrow_type(field.type)), field.metadata.get("comment"))
+            for field in schema.fields]
+    partitions = getattr(table, "partition_columns", ())
+    if partitions:
+        rows += [("# Partition Information", "", None), ("# col_name", "data_type", "comment")]
+        rows += [row for row in rows[:len(schema.fields)] if row[0] in partitions]
+    if command.details.get("extended") and hasattr(table, "detail"):
+        rows.append(("# Detailed Table Information", "", None))
+        rows += [(name, str(value), None) for name, value in table.detail().items()]
+    return _listed(command, {name: [row[at] for row in rows] for at, name in enumerate(
+        ("col_name", "data_type", "comment"))})
+
+
+def show_columns(performer: Performer, command: Command) -> list[str]:
+    """``SHOW COLUMNS``: the names of a table's columns."""
+    assert command.target is not None
+    table = handle(command.target, performer.scope)
+    return list(performer.arguments(table, command).schema.names)
+
+
+def show_properties(performer: Performer, command: Command) -> dict[str, str]:
+    """``SHOW TBLPROPERTIES``: a table's properties, or one of them."""
+    assert command.target is not None
+    properties: Mapping[str, str] = handle(command.target, performer.scope).properties
+    key = command.details["key"]
+    if key is None:
+        return dict(properties)
+    if key not in properties:
+        raise InvalidQuery(f"table {command.target.text} has no property {key}", name=key)
+    return {key: properties[key]}
+
+
+def _listed(command: Command, columns: Mapping[str, list[Any]]) -> QueryResult:
+    rows = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return QueryResult(command.sql, rows, engine="the log")
+
+
+def explain_statement(performer: Performer, command: Command) -> Any:
+    """``EXPLAIN``: which files a query, or a statement's condition, opens, and why it skips the others."""
+    inner: Command = command.details["command"]
+    if inner.statement == QUERY:
+        return explain_query(command.details["query"], performer.scope, performer.engine)
+    if inner.statement not in ("UPDATE", "DELETE") and "where" not in inner.arguments:
+        raise InvalidQuery("EXPLAIN takes a query or a statement with a condition on its table, and this "
+                           f"{inner.statement} has none", query=command.sql)
+    return performer.call(command)
+
+
+SPECIAL: dict[str, Callable[[Any, Command], Any]] = {
+    "CREATE TABLE": create_table, "SHALLOW CLONE": clone, "CONVERT TO DELTA": convert,
+    "DROP TABLE": drop_table, "CREATE SCHEMA": create_namespace, "DROP SCHEMA": drop_namespace,
+    "SHOW TABLES": show_tables, "SHOW SCHEMAS": show_namespaces, "SHOW COLUMNS": show_columns,
+    "SHOW TBLPROPERTIES": show_properties, "DESCRIBE": describe, "EXPLAIN": explain_statement,
+}
+"""What performs these statements."""
+

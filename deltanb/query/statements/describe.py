@@ -1,0 +1,57 @@
+"""Statements that say what is there: DESCRIBE, SHOW.
+
+What lives here: their grammar.
+What it does not know: tables, catalogs.
+"""
+
+from __future__ import annotations
+
+from deltanb.query.statements.command import Command
+from deltanb.query.statements.text import Cursor
+
+
+def describe(cursor: Cursor) -> Command:
+    """``DESCRIBE [DETAIL | HISTORY | EXTENDED] table``, or of a query."""
+    if cursor.sees_query() and not cursor.sees("TABLE"):
+        cursor.rest()
+        return Command("SELECT")
+    if cursor.take("DETAIL"):
+        return Command("DESCRIBE DETAIL", "detail", cursor.table())
+    if cursor.take("HISTORY"):
+        target = cursor.table()
+        arguments = {"limit": int(cursor.number())} if cursor.take("LIMIT") else {}
+        return Command("DESCRIBE HISTORY", "history", target, arguments)
+    cursor.take("TABLE")
+    is_extended = bool(cursor.take_any("EXTENDED", "FORMATTED"))
+    return Command("DESCRIBE", "schema", cursor.table(), {}, {"extended": is_extended})
+
+
+def show_tables(cursor: Cursor) -> Command:
+    """``SHOW TABLES IN namespace``."""
+    name = cursor.table() if cursor.take_any("IN", "FROM") else None
+    return Command("SHOW TABLES", "list_tables", None, {}, {"name": name})
+
+
+def show_namespaces(cursor: Cursor) -> Command:
+    """``SHOW SCHEMAS``."""
+    name = cursor.table() if cursor.take_any("IN", "FROM") else None
+    return Command("SHOW SCHEMAS", "list_namespaces", None, {}, {"name": name})
+
+
+def show_properties(cursor: Cursor) -> Command:
+    """``SHOW TBLPROPERTIES table``."""
+    target = cursor.table()
+    key: str | None = None
+    if cursor.take_sign("("):
+        word = cursor.word
+        key = cursor.string() if word is not None and word.kind == "text" else cursor.table().text
+        cursor.expect_sign(")")
+    return Command("SHOW TBLPROPERTIES", "properties", target, {}, {"key": key})
+
+
+def show_columns(cursor: Cursor) -> Command:
+    """``SHOW COLUMNS IN table``."""
+    if not cursor.take_any("IN", "FROM"):
+        cursor.fail("IN")
+    return Command("SHOW COLUMNS", "schema", cursor.table())
+

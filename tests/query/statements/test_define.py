@@ -1,0 +1,271 @@
+"""Tables made, changed, dropped, described and looked after in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deltanb as dn
+from deltanb import errors
+from deltanb.query.statements.command import Command
+from deltanb.query.statements.kinds import KINDS, commands_of
+from deltanb.query.statements.text import Name, Sql
+from deltanb.table.table import DeltaTable
+from deltanb.testing import MemoryStore
+
+
+def ducks(**properties: Any) -> DeltaTable:
+    return dn.create(MemoryStore("memory:///lake/ducks"), {"id": [1, 2], "name": ["Donald", "Daisy"]},
+                     properties=properties)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def catalog(folder: Path) -> Iterator[dn.Catalog]:
+    with dn.Catalog("sqlite:///catalog.db", warehouse="warehouse") as made:
+        made.create_namespace("shop")
+        made.create_table("shop.orders", {"id": [1]})
+        yield made
+
+
+# -- every example runs, and every form is a call ------------------------------------------------------------
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_examples_run(kind: Any, catalog: dn.Catalog) -> None:
+    flights = dn.create("flights", {"month": [1, 2], "delay": [5, 9], "carrier": ["AA", "UA"]},
+                        partition_by="month")
+    late = pa.table({"month": [1], "delay": [100], "carrier": ["AA"]})
+    Path("rain").mkdir()
+    pq.write_table(pa.table({"mm": [1.0]}), "rain/a.parquet")
+    dn.sql(kind.example)
+    assert flights.version >= 0 and late.num_rows == 1 and catalog.name == "default"
+    assert kind.grammar and kind.calls
+
+
+def written(value: Any) -> Any:
+    """An argument as it was written."""
+    if isinstance(value, Sql):
+        return value.text
+    return value.text if isinstance(value, Name) else value
+
+
+@pytest.mark.parametrize("sql, method, arguments", [
+    ("SET TBLPROPERTIES ('delta.appendOnly' = 'true', a.b = 7, c true)", "set_properties",
+     {"values": {"delta.appendOnly": "true", "a.b": "7", "c": "true"}}),
+    ("UNSET TBLPROPERTIES ('a', b.c)", "unset_properties", {"names": ["a", "b.c"]}),
+    ("UNSET TBLPROPERTIES IF EXISTS (a)", "unset_properties", {"names": ["a"], "if_exists": True}),
+    ("ADD COLUMNS (a int, b struct<c: int, d: string> COMMENT 'x, y' FIRST)", "add_columns",
+     {"columns": "a int, b struct<c: int, d: string> COMMENT 'x, y' FIRST"}),
+    ("ADD COLUMN s.a decimal(10, 2) AFTER b", "add_columns", {"columns": "s.a decimal(10, 2) AFTER b"}),
+    ("RENAME COLUMN `a b`.c TO `d e`", "rename_column", {"name": "`a b`.c", "new_name": "d e"}),
+    ("DROP COLUMN a", "drop_columns", {"names": ["a"]}),
+    ("DROP COLUMNS IF EXISTS (a, b.c)", "drop_columns", {"names": ["a", "b.c"], "if_exists": True}),
+    ("DROP COLUMNS a, `b`", "drop_columns", {"names": ["a", "`b`"]}),
+    ("REPLACE COLUMNS (a int, b string)", "replace_columns", {"columns": "a int, b string"}),
+    ("ALTER COLUMN a TYPE array<decimal(20, 2)>", "change_column",
+     {"name": "a", "type": "array<decimal(20, 2)>"}),
+    ("ALTER COLUMN a.b COMMENT 'it''s'", "change_column", {"name": "a.b", "comment": "it's"}),
+    ("ALTER COLUMN a SET NOT NULL", "change_column", {"name": "a", "nullable": False}),
+    ("ALTER COLUMN a DROP NOT NULL", "change_column", {"name": "a", "nullable": True}),
+    ("ALTER COLUMN a SET DEFAULT concat('x', 'y')", "change_column",
+     {"name": "a", "default": "concat('x', 'y')"}),
+    ("ALTER COLUMN a DROP DEFAULT", "change_column", {"name": "a", "drop_default": True}),
+    ("ALTER COLUMN a FIRST", "change_column", {"name": "a", "position": "first"}),
+    ("CHANGE COLUMN a AFTER `b c`", "change_column", {"name": "a", "position": "after `b c`"}),
+    ("CHANGE COLUMN a a bigint COMMENT 'x' AFTER b", "change_column",
+     {"name": "a", "type": "bigint", "comment": "x", "position": "after b"}),
+    ("ALTER COLUMN a SYNC IDENTITY", "sync_identity", {"column": "a"}),
+    ("ADD CONSTRAINT positive CHECK (a > 0 AND (b IS NULL OR b > 0))", "add_constraint",
+     {"name": "positive", "expression": "a > 0 AND (b IS NULL OR b > 0)"}),
+    ("DROP CONSTRAINT positive", "drop_constraint", {"name": "positive"}),
+    ("DROP CONSTRAINT IF EXISTS positive", "drop_constraint", {"name": "positive", "if_exists": True}),
+    ("CLUSTER BY (a, b.c)", "cluster_by", {"columns": ["a", "b.c"]}),
+    ("CLUSTER BY NONE", "cluster_by", {"columns": None}),
+    ("DROP FEATURE deletionVectors", "drop_feature", {"name": "deletionVectors"}),
+    ("DROP FEATURE 'v2Checkpoint' TRUNCATE HISTORY", "drop_feature",
+     {"name": "v2Checkpoint", "truncate_history": True}),
+    ("RENAME TO shop.sales", "rename_table", {"new_name": "shop.sales"}),
+])
+def test_a_form_of_alter_table_is_a_call(sql: str, method: str, arguments: dict[str, Any]) -> None:
+    (command,) = commands_of(f"ALTER TABLE shop.t {sql}")
+    assert (command.method, {name: written(value) for name, value in command.arguments.items()}) == (
+        method, arguments)
+    assert hasattr(DeltaTable, method) or hasattr(dn.Catalog, method)
+
+
+@pytest.mark.parametrize("sql, arguments", [
+    ("OPTIMIZE t", {}), ("OPTIMIZE t FULL", {"full": True}),
+    ("OPTIMIZE t WHERE p = 1 AND q IN (1, 2) ZORDER BY a, b", {
+        "where": "p = 1 AND q IN (1, 2)", "zorder_by": ["a", "b"]}),
+    ("VACUUM t", {}), ("VACUUM t FULL", {}), ("VACUUM t LITE DRY RUN", {"lite": True, "dry_run": True}),
+    ("VACUUM t RETAIN 0.5 HOURS", {"retention_hours": 0.5}),
+    ("RESTORE t TO VERSION AS OF 3", {"moment": 3}), ("RESTORE TABLE t VERSION AS OF 3", {"moment": 3}),
+    ("RESTORE TABLE t TO TIMESTAMP AS OF '2026-03-01'", {"moment": "2026-03-01"}),
+    ("ANALYZE TABLE t COMPUTE DELTA STATISTICS", {}),
+    ("ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS", {}),
+    ("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a, b.c", {"columns": ["a", "b.c"]}),
+    ("REORG TABLE t WHERE p = 1 APPLY (PURGE)", {"where": "p = 1"}),
+    ("DESCRIBE HISTORY t LIMIT 3", {"limit": 3}),
+    ("COMMENT ON TABLE t IS NULL", {"description": None}),
+])
+def test_upkeep_is_a_call(sql: str, arguments: dict[str, Any]) -> None:
+    (command,) = commands_of(sql)
+    assert {name: written(value) for name, value in command.arguments.items()} == arguments
+    assert callable(getattr(DeltaTable, command.method)) and command.target == Name(("t",))
+
+
+# -- CREATE --------------------------------------------------------------------------------------------------
+
+def test_create_table_in_a_folder(folder: Path) -> None:
+    made = dn.sql("""
+        CREATE TABLE delta.`lake/ducks` (
+            id bigint NOT NULL COMMENT 'it''s', at timestamp, day date GENERATED ALWAYS AS (CAST(at AS DATE)),
+            kind string DEFAULT 'duck',
+            n bigint GENERATED BY DEFAULT AS IDENTITY (START WITH 5 INCREMENT BY 2))
+        USING DELTA PARTITIONED BY (kind) COMMENT 'all' TBLPROPERTIES ('delta.appendOnly' = true)""")
+    assert made.schema.names == ["id", "at", "day", "kind", "n"] and made.partition_columns == ("kind",)
+    assert made.properties["delta.appendOnly"] == "true" and made.metadata.description == "all"
+    dn.sql("INSERT INTO delta.`lake/ducks` (id, at) VALUES (1, TIMESTAMP '2026-03-01 10:00:00')")
+    (row,) = made.to_arrow(["id", "kind", "n"]).to_pylist()
+    assert row == {"id": 1, "kind": "duck", "n": 5}
+    with pytest.raises(errors.TableAlreadyExists):
+        dn.sql("CREATE TABLE delta.`lake/ducks` (id bigint)")
+    assert dn.sql("CREATE TABLE IF NOT EXISTS 'lake/ducks' AS SELECT nonsense FROM nowhere").version == 1
+
+
+def test_create_or_replace_and_as_select(folder: Path) -> None:
+    source = ducks()
+    dn.sql("CREATE OR REPLACE TABLE 'a' PARTITIONED BY (name) AS SELECT * FROM source WHERE id < :n", n=9)
+    again = dn.sql("CREATE OR REPLACE TABLE 'a' CLUSTER BY (nr) AS (SELECT id AS nr FROM source)")
+    assert (again.version, again.schema.names, again.partition_columns) == (1, ["nr"], ())
+    assert again.detail()["clusteringColumns"] == ["nr"] and source.version == 0
+    dn.sql("REPLACE TABLE again (x int, y int) PARTITIONED BY (z string)")
+    assert (again.version, again.partition_columns) == (2, ("z",))
+
+
+def test_a_name_with_a_location_is_known_to_later_statements(folder: Path) -> None:
+    made = dn.sql("CREATE TABLE pond (id int) LOCATION 'lake/pond'; "
+                  "INSERT INTO pond VALUES (1); SELECT * FROM pond")
+    assert made.rows.to_pylist() == [{"id": 1}]
+    assert dn.open("lake/pond").name == "pond"
+    with pytest.raises(errors.InvalidQuery, match="table pond has no place: add LOCATION"):
+        dn.sql("CREATE TABLE pond (id int)")
+
+
+def test_create_table_in_a_catalog(catalog: dn.Catalog) -> None:
+    dn.sql("CREATE TABLE catalog.shop.ducks (id int, name string) CLUSTER BY (id)")
+    assert catalog.table("shop.ducks").detail()["clusteringColumns"] == ["id"]
+    dn.sql("CREATE TABLE IF NOT EXISTS catalog.shop.ducks (other int)")
+    table = dn.sql("CREATE OR REPLACE TABLE catalog.shop.ducks AS SELECT id AS nr FROM catalog.shop.orders")
+    assert (table.version, table.to_arrow().to_pylist()) == (1, [{"nr": 1}])
+    assert catalog.history(1)[0].changes, "the catalog has the commit"
+    dn.sql("CREATE TABLE catalog.shop.cold (id int) USING iceberg")
+    assert type(catalog.table("shop.cold")).__name__ == "IcebergTable"
+    with pytest.raises(errors.InvalidArgument, match="no Iceberg table is replaced"):
+        dn.sql("CREATE OR REPLACE TABLE catalog.shop.cold (id int) USING iceberg")
+    with pytest.raises(errors.InvalidQuery, match="shop is no variable that holds one"):
+        dn.sql("CREATE TABLE shop.more (id int)")
+
+
+def test_clone_and_convert(folder: Path) -> None:
+    source = dn.create("source", {"id": [1]})
+    source.append({"id": [2]})
+    assert dn.sql("CREATE TABLE 'a' SHALLOW CLONE source VERSION AS OF 0").count() == 1
+    assert dn.sql("CREATE OR REPLACE TABLE 'a' SHALLOW CLONE delta.`source`").count() == 2
+    assert dn.sql("CREATE TABLE IF NOT EXISTS b SHALLOW CLONE source@v0 LOCATION 'a'").count() == 2
+    for month in (1, 2):
+        Path(f"rain/month={month}").mkdir(parents=True)
+        pq.write_table(pa.table({"mm": [1.5]}), f"rain/month={month}/x.parquet")
+    made = dn.sql("CONVERT TO DELTA parquet.`rain` NO STATISTICS PARTITIONED BY (month int)")
+    assert made.count("month = 2") == 1 and made.partition_columns == ("month",)
+
+
+# -- catalogs ------------------------------------------------------------------------------------------------
+
+def test_tables_and_namespaces_of_a_catalog(catalog: dn.Catalog) -> None:
+    assert dn.sql("SHOW TABLES IN catalog.shop") == ["shop.orders"]
+    assert dn.sql("SHOW SCHEMAS IN catalog") == ["shop"]
+    dn.sql("ALTER TABLE catalog.shop.orders RENAME TO sales; CREATE NAMESPACE catalog.stock;"
+           "ALTER TABLE catalog.shop.sales RENAME TO catalog.stock.sold")
+    assert dn.sql("SHOW TABLES IN catalog") == ["stock.sold"]
+    held = catalog.table("stock.sold")
+    dn.sql("DROP TABLE held; DROP TABLE IF EXISTS catalog.stock.sold; DROP SCHEMA catalog.stock")
+    assert held.name == "stock.sold" and dn.sql("SHOW SCHEMAS IN catalog") == ["shop"]
+    dn.sql("DROP SCHEMA IF EXISTS catalog.stock; CREATE SCHEMA IF NOT EXISTS catalog.shop")
+    with pytest.raises(errors.TableNotFound):
+        dn.sql("DROP TABLE catalog.shop.none")
+
+
+# -- refusals ------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("sql, error, match", [
+    ("CREATE TABLE 'a'", errors.InvalidQuery, "the columns in brackets, or AS and a query, is expected"),
+    ("CREATE TABLE 'a' (id int) AS SELECT 1", errors.InvalidQuery, "leave out those in brackets"),
+    ("CREATE OR REPLACE TABLE IF NOT EXISTS 'a' (id int)", errors.InvalidQuery, "OR REPLACE or IF NOT"),
+    ("CREATE TABLE 'a' (id int) USING parquet", errors.InvalidQuery, "USING parquet: tables are of"),
+    ("CREATE TABLE 'a' (id int) USING iceberg", errors.InvalidQuery, "such a table is in a catalog"),
+    ("CREATE TABLE 'a' (id nosuch)", errors.InvalidSchema, "nosuch"),
+    ("CREATE TABLE 'a' DEEP CLONE t", errors.InvalidQuery, "SHALLOW CLONE: .* 'DEEP' .line 1, column 18"),
+    ("ALTER TABLE t SET LOCATION 'x'", errors.InvalidQuery, "SET TBLPROPERTIES, .* is expected, found 'SET'"),
+    ("ALTER TABLE t ALTER COLUMN id RENAME TO x", errors.InvalidQuery, "TYPE, COMMENT, .* found 'RENAME'"),
+    ("ALTER TABLE t ADD CONSTRAINT c UNIQUE (id)", errors.InvalidQuery, "CHECK is expected, found 'UNIQUE'"),
+    ("ALTER TABLE t RENAME TO u", errors.InvalidQuery, "t is no table of a catalog"),
+    ("DROP TABLE t", errors.InvalidQuery, "t is no table of a catalog, .* delete the folder"),
+    ("SHOW TABLES", errors.InvalidQuery, "run it by catalog.sql"),
+    ("SHOW PARTITIONS t", errors.InvalidQuery, "SHOW begins no statement that is run here"),
+    ("VACUUM t RETAIN 7 DAYS", errors.InvalidQuery, "HOURS is expected, found 'DAYS' .line 1, column 19"),
+    ("RESTORE TABLE t", errors.InvalidQuery, "TO VERSION AS OF and a number"),
+    ("OPTIMIZE t ZORDER (a)", errors.InvalidQuery, "end of the statement is expected, found 'ZORDER'"),
+    ("SHOW TBLPROPERTIES t (nosuch)", errors.InvalidQuery, "no property nosuch"),
+    ("EXPLAIN INSERT INTO t VALUES (1, 'a')", errors.InvalidQuery, "this INSERT has none"),
+    ("DESCRIBE HISTORY frame", errors.InvalidQuery, "frame is a Table and no Delta table"),
+])
+def test_what_cannot_be_is_refused(sql: str, error: type[Exception], match: str, folder: Path) -> None:
+    t, frame = ducks(), pa.table({"id": [1]})
+    with pytest.raises(error, match=match):
+        dn.sql(sql)
+    assert t.version == 0 and frame.num_rows == 1 and not list(folder.iterdir())
+
+
+# -- EXPLAIN and DESCRIBE ------------------------------------------------------------------------------------
+
+def test_explain_says_what_is_skipped_and_runs_nothing() -> None:
+    t = dn.create(MemoryStore(), {"p": ["a", "b"], "id": [1, 2]}, partition_by="p")
+    u = dn.create(MemoryStore(), {"p": ["a"]})
+    for sql in ("SELECT id FROM t WHERE p = :p", "DELETE FROM t x WHERE x.p = 'b'",
+                "UPDATE t SET id = 7 WHERE p = 'b'"):
+        scan = dn.sql(f"EXPLAIN {sql}", p="b")
+        assert (scan.opened, scan.num_files, [file.because for file in scan.spared_files]) == (
+            1, 2, ["p is 'a'"])
+    plan = dn.sql("EXPLAIN SELECT 1 FROM t JOIN u USING (p) WHERE t.id > 1")
+    assert (plan.opened, plan.num_files, len(plan.scans)) == (2, 3, 2)
+    assert str(plan).startswith("Plan of a query  ✓ opens 2 of 3 files")
+    assert "opens no file" in str(dn.sql("EXPLAIN SELECT 1"))
+    assert t.version == u.version == 0
+
+
+def test_describe_shows_columns() -> None:
+    t = ducks()
+    dn.sql("COMMENT ON COLUMN t.name IS 'its name'")
+    assert dn.sql("DESC t").rows.to_pylist() == [
+        {"col_name": "id", "data_type": "bigint", "comment": None},
+        {"col_name": "name", "data_type": "string", "comment": "its name"}]
+    extended = dn.sql("DESCRIBE TABLE EXTENDED t").rows.to_pylist()
+    assert {"col_name": "numFiles", "data_type": "1", "comment": None} in extended
+    assert [row["column_name"] for row in dn.sql("DESCRIBE SELECT id FROM t").rows.to_pylist()] == ["id"]
+    assert t.version == 1
+
+
+def test_commands_are_frozen_values() -> None:
+    assert commands_of("DROP TABLE a") == commands_of("DROP TABLE a")
+    assert isinstance(commands_of("DROP TABLE a")[0], Command)
