@@ -121,6 +121,9 @@ class Options:
     """Properties of new tables that do not set them, e.g. ``{"delta.enableDeletionVectors": True}``."""
     partition_column_check: bool = True
     """Refuse partition columns whose names no folder may have; otherwise they are logged."""
+    nanoseconds: Literal["refuse", "truncate"] = "refuse"
+    """What is done with times of data that count nanoseconds, where a table keeps microseconds: ``refuse``
+    those of which something would be lost, or ``truncate`` them to the microsecond before."""
     schema_type_check: bool = True
     """Refuse new schemas with types that Delta does not have."""
     user_name: str | Literal[False] | None = None
@@ -139,7 +142,7 @@ class Options:
     def __post_init__(self) -> None:
         choices = {"durability": ("sync", "none"), "display": ("auto", "text"),
                    "checkpoints": ("background", "inline"), "colors": ("auto", "plain"),
-                   "commit_lock": (None, True, False),
+                   "commit_lock": (None, True, False), "nanoseconds": ("refuse", "truncate"),
                    "memory_pool": ("auto", "default", "system", "jemalloc", "mimalloc")}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:

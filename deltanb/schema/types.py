@@ -556,9 +556,14 @@ def from_arrow_type(data_type: pa.DataType, path: str = "") -> DataType:
                 return PrimitiveType(name)
     raise InvalidSchema(
         f"column {path!r} has Arrow type {data_type}, which Delta has no type for; "
-        "cast the column before writing it",
+        "cast the column before writing it"
+        + next((f", {way}" for start, way in _CASTS.items() if str(data_type).startswith(start)), ""),
         column=path,
     )
+
+
+_CASTS = {"time": "to text, or to a duration since midnight", "uint64": "to decimal(20, 0)"}
+"""Types of Arrow's by the beginning of their names -> what holds all of their values."""
 
 
 def _is_list_view(data_type: pa.DataType) -> bool:

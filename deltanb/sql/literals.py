@@ -14,12 +14,14 @@ from fractions import Fraction
 from typing import Any
 
 from deltanb.errors import InvalidArgument, shown
+from deltanb.options import options
 from deltanb.schema.types import INTEGERS, DataType, PrimitiveType
 
 __all__ = ["TAKEN", "literal", "text_literal"]
 
 TAKEN = "int, float, bool, None, date, datetime, Decimal or bytes"
 """The Python values that have a literal, in words; a text is SQL already."""
+_TYPES = f"a value is {TAKEN}, or a text, which is SQL"
 
 
 def literal(value: Any, target: DataType | None = None) -> str:
@@ -57,7 +59,7 @@ def literal(value: Any, target: DataType | None = None) -> str:
             return _time(value, target)
         case dt.date():
             return f"DATE '{value.isoformat()}'"
-    return _refuse(value, f"a value is {TAKEN}, or a text, which is SQL")
+    return _refuse(value, _TYPES)
 
 
 def text_literal(text: str) -> str:
@@ -75,7 +77,9 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy" and hasattr(value, "item"):
         plain = value.item()
         if hasattr(value, "dtype") and value.dtype.kind in "mM" and isinstance(plain, int):
-            _refuse(value, "it counts nanoseconds; give a datetime")
+            micros = value.astype("datetime64[us]") if value.dtype.kind == "M" else _refuse(value, _TYPES)
+            _check_nanoseconds(value, bool(micros != value))
+            return micros.item()
         return plain
     if isinstance(value, dt.datetime):
         return None if value != value else value
@@ -94,6 +98,12 @@ def _check_whole(value: Any, target: PrimitiveType) -> None:
         _refuse(value, f"a column of type {target.name} keeps {target.scale} digits of a fraction; round it")
 
 
+def _check_nanoseconds(value: Any, has_some: bool) -> None:
+    if has_some and options.nanoseconds == "refuse":
+        _refuse(value, "its nanoseconds would be lost: a table keeps microseconds; round it, or let them be "
+                       'cut off with deltanb.set_options(nanoseconds="truncate")')
+
+
 def _float(value: float) -> str:
     if math.isfinite(value):
         text = repr(value)
@@ -103,8 +113,7 @@ def _float(value: float) -> str:
 
 
 def _time(value: dt.datetime, target: DataType | None) -> str:
-    if getattr(value, "nanosecond", 0):
-        _refuse(value, "a table keeps microseconds")
+    _check_nanoseconds(value, bool(getattr(value, "nanosecond", 0)))
     has_zone = value.utcoffset() is not None
     try:
         utc = value.astimezone(dt.timezone.utc) if has_zone else value

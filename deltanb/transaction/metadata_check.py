@@ -220,7 +220,8 @@ def _allowed_name(path: tuple[str, ...], table: str) -> None:
                         for c in bad) or "nothing"
         raise InvalidSchema(
             f"table {table}: column name {'.'.join(path)!r} contains invalid character(s) ({shown}) "
-            f"among ' ,;{{}}()\\n\\t='. Rename the column, or set delta.columnMapping.mode=name",
+            f"among ' ,;{{}}()\\n\\t='. Rename the column, or set delta.columnMapping.mode=name: of a new "
+            'table by properties={"delta.columnMapping.mode": "name"}, else by set_properties(the same)',
             column=".".join(path),
         )
 

@@ -99,7 +99,7 @@ def test_spark_stores_the_same(spark: Any) -> None:
     ("day", MOMENT, "no time of day"), ("id", 10**38, "38 digits"), ("i", 2**31, "out of the range of int"),
     ("i", [1], "int, float, bool, None"), ("i", {"a": 1}, "int, float, bool, None"),
     ("i", pd.NA, "int, float, bool, None"),
-    ("ts", np.datetime64("2026-03-02", "ns"), "counts nanoseconds"),
+    ("ts", np.datetime64(1, "ns"), "nanoseconds"),
     ("ts", pd.Timestamp(1), "keeps microseconds"), ("ts", datetime(1, 1, 1, tzinfo=EAST), "years 1 to 9999"),
 ])
 def test_a_value_that_cannot_be_kept_whole_is_refused(name: str, value: Any, why: str) -> None:

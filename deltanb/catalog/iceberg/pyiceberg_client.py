@@ -129,6 +129,8 @@ def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
     """
     import pyarrow as pa
 
+    from deltanb.engines.arrow import enforce
+
     schema = table.schema().as_arrow()
     if set(data.column_names) != set(schema.names):
         return data  # PyIceberg says what does not fit
@@ -138,7 +140,9 @@ def fitted(table: Any, data: pa.Table, name: str) -> pa.Table:
         try:
             column = column.cast(field.type)
         except pa.ArrowException as error:
-            if not pa.types.is_timestamp(column.type):  # PyIceberg has a setting for nanoseconds
+            if enforce.counts_nanoseconds(column.type, field.type):
+                column = enforce.in_microseconds(field.name, column).cast(field.type)
+            elif not pa.types.is_timestamp(column.type):  # PyIceberg says what it makes of zones
                 raise SchemaMismatch(
                     f"the data does not fit the table {name}: the column {field.name} is {column.type} in "
                     f"the data, {field.type} in the table ({error}); cast it before it is written") from error

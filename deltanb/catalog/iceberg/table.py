@@ -200,7 +200,8 @@ class IcebergTable(Frame, Displayable, Askable):
 
         from deltanb.commands.merge import keys
 
-        rows = _rows("upsert", source)
+        with pyiceberg_client.errors(self.name):
+            rows = pyiceberg_client.fitted(self.pyiceberg(), _rows("upsert", source), self.name)
         names = keys.check(
             keys.columns_of(on, "upsert"), self.name, self.column_names, rows.column_names)
         repeated = keys.repeated(names, rows)
@@ -214,7 +215,7 @@ class IcebergTable(Frame, Displayable, Askable):
                                     (pc.invert(is_whole), txn.append)):
                     some = rows.filter(part)
                     if some.num_rows:
-                        write(pyiceberg_client.fitted(table, some, self.name))
+                        write(some)
 
         return self._run("MERGE", work)
 
@@ -260,7 +261,21 @@ def _rows(how: str, data: Any) -> pa.Table:
             f"{how}: rows of an Iceberg table are written by PyIceberg, which takes no Spark DataFrame; "
             "give Arrow or pandas, or write with Spark through the catalog's server")
     source = inputs.source(data)
-    return arrow.Table.from_batches(source.batches(), source.schema)
+    rows = arrow.Table.from_batches(source.batches(), source.schema)
+    return arrow.table([_decoded(column) for column in rows.columns], names=rows.column_names)
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values without dictionaries, runs and views, which not all of PyIceberg takes."""
+    import pyarrow as arrow
+    import pyarrow.types as t
+
+    kind = column.type
+    if t.is_dictionary(kind) or t.is_run_end_encoded(kind):
+        return _decoded(column.cast(kind.value_type))
+    if t.is_string_view(kind) or t.is_binary_view(kind):
+        return column.cast(arrow.string() if t.is_string_view(kind) else arrow.binary())
+    return column
 
 
 def _counted(snapshots: Sequence[Json]) -> dict[str, int]:

@@ -28,9 +28,11 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.engines.arrow import intervals
+from deltanb.engines.arrow.python_values import NANOSECONDS, lost_nanoseconds
 from deltanb.engines.arrow.variants import filled
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.log.arrays import array_of, numbers
+from deltanb.options import options
 from deltanb.schema import types as schemas
 from deltanb.schema.extensions import equivalent
 from deltanb.schema.intervals import DAY_TO_SECOND, YEAR_TO_MONTH
@@ -299,9 +301,12 @@ def nullable(schema: StructType) -> StructType:
 class _Unfit(Exception):
     """A value that its column cannot hold; ``row`` counts within the batch, None inside arrays."""
 
-    def __init__(self, path: str, row: int | None, value: Any, data_type: object, why: str) -> None:
+    def __init__(
+        self, path: str, row: int | None, value: Any, data_type: object, why: str, way: str = ""
+    ) -> None:
         super().__init__(path)
         self.path, self.row, self.value, self.wanted, self.why = path, row, value, data_type, why
+        self.way = way or "Change the value, or give the column a wider type"
 
     def error(self, first_row: int) -> SchemaMismatch:
         row = None if self.row is None else first_row + self.row + 1
@@ -309,8 +314,7 @@ class _Unfit(Exception):
         line = f"~ {self.path}: value {self.value!r}{where} does not fit {self.wanted} ({self.why})"
         return SchemaMismatch(
             f"the data does not fit the table: column {self.path!r} is {self.wanted}, and the value "
-            f"{self.value!r}{where} does not fit ({self.why}); nothing was written. Change the value, "
-            "or give the column a wider type",
+            f"{self.value!r}{where} does not fit ({self.why}); nothing was written. {self.way}",
             differences=[line], column=self.path, value=self.value, row=row,
         )
 
@@ -418,7 +422,9 @@ def _convert_values(
             except pa.ArrowInvalid:
                 high = middle
         why = str(error).splitlines()[0]
-        raise _Unfit(path, low, _shown(array[low]), data_type, _why(array.type, data_type, why)) from None
+        counts = counts_nanoseconds(array.type, target) and ("lose data" in why or "microsecond " in why)
+        raise _Unfit(path, low, _shown(array[low]), data_type, _why(array.type, data_type, why, counts),
+                     f"To write it, {NANOSECONDS}" if counts else "") from None
 
 
 def _shown(scalar: pa.Scalar) -> Any:
@@ -429,7 +435,9 @@ def _shown(scalar: pa.Scalar) -> Any:
         return pa.array([scalar], scalar.type).to_string().strip("[]\n ")
 
 
-def _why(arrow_type: pa.DataType, data_type: PrimitiveType, arrow_says: str) -> str:
+def _why(arrow_type: pa.DataType, data_type: PrimitiveType, arrow_says: str, counts: bool) -> str:
+    if counts:
+        return "its nanoseconds would be lost: a table keeps microseconds"
     if t.is_date(arrow_type) or t.is_timestamp(arrow_type):
         return "a part of the time would be lost"
     if data_type.name in INTEGERS:
@@ -441,8 +449,51 @@ def _why(arrow_type: pa.DataType, data_type: PrimitiveType, arrow_says: str) -> 
     return arrow_says
 
 
+def counts_nanoseconds(arrow_type: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values have nanoseconds for which their column has no place."""
+    if t.is_interval(arrow_type):
+        return bool(t.is_duration(target))
+    has_unit = (t.is_timestamp(arrow_type) and t.is_timestamp(target)) or (
+        t.is_duration(arrow_type) and t.is_duration(target))
+    return has_unit and arrow_type.unit == "ns" and target.unit == "us"
+
+
+def in_microseconds(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of nanoseconds cut off at the microseconds, as the options allow.
+
+    Raises:
+        SchemaMismatch: something would be lost, and the options do not allow it; naming the first such row.
+
+    >>> in_microseconds("at", pa.chunked_array([pa.array([1000], pa.timestamp("ns"))])).type
+    TimestampType(timestamp[us])
+    """
+    cut = pa.chunked_array([to_microseconds(chunk) for chunk in column.chunks],
+                           to_microseconds(pa.array([], column.type)).type)
+    if options.nanoseconds == "refuse":
+        lost = pc.not_equal(cut.cast(column.type), column)
+        row = pc.index(lost, True).as_py()
+        if row >= 0:
+            raise lost_nanoseconds(name, _shown(column[row]), row + 1)
+    return cut
+
+
+def to_microseconds(array: Any) -> pa.Array:
+    """Times in nanoseconds, each cut off at the microsecond before it.
+
+    >>> to_microseconds(pa.array([-1, 1999], pa.duration("ns"))).cast(pa.int64()).to_pylist()
+    [-1, 1]
+    """
+    if t.is_interval(array.type):
+        return intervals.to_microseconds(array)
+    moments = array.cast(pa.int64()).cast(pa.timestamp("ns"))
+    micros = pc.floor_temporal(moments, unit="microsecond").cast(pa.timestamp("us")).cast(pa.int64())
+    return micros.cast(pa.timestamp("us", array.type.tz) if t.is_timestamp(array.type) else pa.duration("us"))
+
+
 def _cast(array: Any, target: pa.DataType) -> pa.Array:
     """A cast that raises ArrowInvalid rather than lose anything but the tail of a binary fraction."""
+    if options.nanoseconds == "truncate" and counts_nanoseconds(array.type, target):
+        array = to_microseconds(array)
     arrow_type = array.type
     if t.is_floating(target) and t.is_floating(arrow_type):
         made = array.cast(target)

@@ -12,17 +12,21 @@ What it does not know: the table it is written to; Spark (its frames never come 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as t
 
+from deltanb.engines.arrow import python_values
 from deltanb.errors import InvalidArgument
 from deltanb.log.arrow_rows import column
 from deltanb.schema.types import StructType
 from deltanb.text.display import Displayable
+from deltanb.text.safe_text import shown
 
 MAX_PLAIN = 100_000
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_(),
@@ -57,7 +61,7 @@ def source(data: Any) -> Source:
     """The data as a :class:`Source`; a source comes back as it is.
 
     A pandas index that has a name becomes a column; one without a name is left out where it only numbers the
-    rows. A lazy frame of polars is run.
+    rows, and refused otherwise. A lazy frame of polars is run.
 
     Raises:
         InvalidArgument: data of a kind that cannot be read, values no Arrow column can hold, or a pandas
@@ -76,7 +80,8 @@ def _source_of(data: Any) -> Source:
     elif isinstance(data, Displayable) and hasattr(data, "to_batches"):  # a table; its errors stay
         data = data.to_batches()
     elif isinstance(data, Mapping):
-        data = _table_of_columns({str(name): values for name, values in data.items()})
+        names = _named(data, "the data")
+        data = _table_of_columns({names[label]: values for label, values in data.items()})
     elif isinstance(data, list | tuple) and not (data and _is_batches(data[0])):
         data = _table_of_rows(data)
     elif library == "pandas" and hasattr(data, "columns"):
@@ -211,13 +216,8 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
         if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
             raise InvalidArgument(
                 f"column {name!r} is {values!r:.60}, not a list of values", column=name)
-        try:
-            known = isinstance(values, pa.Array | pa.ChunkedArray)
-            arrays[name] = values if known else _array_of(values)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            advice = "it holds pandas' NaT; write None" if "NaT" in str(error) else _advised(error)
-            raise InvalidArgument(f"column {name!r} cannot be converted to Arrow: {advice}",
-                                  column=name) from error
+        known = isinstance(values, pa.Array | pa.ChunkedArray)
+        arrays[name] = values if known else _array_of(name, values)
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         advice = ", ".join(f"{name} {length}" for name, length in lengths.items())
@@ -230,14 +230,29 @@ def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
             column=error.object) from error
 
 
-def _array_of(values: Any) -> pa.Array:
+def _array_of(name: str, values: Any) -> pa.Array:
     """As ``pa.array``, which of Python's integers takes those of 64 bits only; the others are decimals."""
     values = list(values) if isinstance(values, Iterator) else values  # to be looked at twice
     plain = _plain_type(values)
+    if plain is not None:
+        with suppress(OverflowError, UnicodeError):
+            return column(list(values), plain)
+    from_pandas = type(values).__module__.startswith("pandas.")
+    convert = partial(_with_long_integers, from_pandas=True) if from_pandas else _with_long_integers
+    kind = getattr(values, "dtype", None)
+    if (_is_batches(values) if kind is None else str(kind) != "object"):  # it says of which type it is
+        try:
+            return pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise python_values.refusal(name, list(values), convert, error) from error
+    return python_values.array_of(name, values if isinstance(values, list) else list(values), convert)
+
+
+def _with_long_integers(values: Any, **settings: Any) -> pa.Array:
     try:
-        return pa.array(values) if plain is None else column(list(values), plain)
+        return pa.array(values, **settings)
     except OverflowError:
-        return pa.array(_without_long_integers(values))
+        return pa.array(_without_long_integers(values), **settings)
 
 
 def _plain_type(values: Any) -> pa.DataType | None:
@@ -265,61 +280,142 @@ def _table_of_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise InvalidArgument(f"row {number} is {row!r:.60}, not a dict of column names and values")
-    names = dict.fromkeys(str(name) for row in rows for name in row)
-    return _table_of_columns({name: [row.get(name) for row in rows] for name in names})
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return _table_of_columns({
+        name: [row.get(key) for row in rows] for key, name in _named(keys, "the data").items()})
+
+
+def _named(labels: Iterable[Any], whose: str) -> dict[Any, str]:
+    """The names of columns, which are texts; integers become texts, as in a frame without names.
+
+    Raises:
+        InvalidArgument: a label of another type, or two of one name.
+    """
+    names: dict[Any, str] = {}
+    taken: dict[str, Any] = {}
+    for label in labels:
+        if isinstance(label, bool) or not (isinstance(label, str) or hasattr(label, "__index__")):
+            raise InvalidArgument(
+                f"a column of {whose} is named {label!r}, a {type(label).__name__}, and names are texts; "
+                f"rename it{_RENAMED if whose == _PANDAS else ''}", column=str(label))
+        name = names[label] = str(label)
+        if name in taken:
+            raise InvalidArgument(
+                f"two columns of {whose} are named {name!r} ({taken[name]!r} and {label!r}); rename one"
+                f"{_RENAMED if whose == _PANDAS else ''}", column=name)
+        taken[name] = label
+    return names
+
+
+# -- pandas ----------------------------------------------------------------------------------------
+
+_PANDAS = "the pandas frame"
+_RENAMED = ', as with frame.columns = ["a", "b"]'
+_LEFT_OUT = "frame.reset_index(drop=True)"
+_WHOLE = frozenset({"string", "integer", "boolean", "decimal", "empty", "bytes", "floating", "time"})
+"""What pandas infers of columns of objects that Arrow takes as they are."""
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    keep = _keeps_index(frame)
-    try:
-        try:
-            table = pa.Table.from_pandas(frame, preserve_index=keep)
-        except OverflowError:
-            shorter = frame.apply(lambda c: c.map(_without_long_integers) if c.dtype == object else c)
-            table = pa.Table.from_pandas(shorter, preserve_index=keep)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    keeps = _keeps_index(frame)
+    if frame.columns.nlevels > 1:
         raise InvalidArgument(
-            f"the pandas frame cannot be converted to Arrow: {_advised(error)}") from error
+            f"the columns of the pandas frame have {frame.columns.nlevels} levels, and a table has names; "
+            'join them with frame.columns = ["_".join(map(str, label)) for label in frame.columns]')
+    _named(_distinct(frame.columns), _PANDAS)
+    exact = {str(name): kind for name, values in frame.items() if values.dtype == object
+             and (kind := _exact_type(str(name), values)) is not None}
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=keeps)
+    except OverflowError:
+        shorter = frame.apply(lambda c: c.map(_without_long_integers) if c.dtype == object else c)
+        table = _converted(shorter, keeps)
+    except (pa.ArrowException, TypeError, ValueError):
+        table = _converted(frame, keeps)
+    for name, kind in exact.items():
+        table = table.set_column(
+            table.schema.get_field_index(name), name,
+            pa.array(frame[name], kind, from_pandas=True))
     return table.replace_schema_metadata(None)
 
 
-def _advised(error: Exception) -> str:
-    """What Arrow says of Python's values that it does not take; of UUIDs in lists and structs it says no more
-    than that they are of an extension type."""
-    if error.args[:1] != ("extension",):
-        return str(error)
-    advice = "a UUID in a list or a struct; give its text, str(value)"
-    return " ".join([advice, *map("({})".format, error.args[1:])])
+def _distinct(labels: Any) -> list[Any]:
+    """The labels of a frame's columns.
+
+    Raises:
+        InvalidArgument: one is there twice.
+    """
+    twice = labels[labels.duplicated()]
+    if len(twice):
+        raise InvalidArgument(
+            f"the pandas frame has {int((labels == twice[0]).sum())} columns named {twice[0]!r}; rename them"
+            f"{_RENAMED}, or leave out the others with frame.loc[:, ~frame.columns.duplicated()]",
+            column=str(twice[0]))
+    return list(labels)
 
 
-_NAMED, _LEFT_OUT = 'frame.rename_axis("name")', "frame.reset_index(drop=True)"
+def _exact_type(name: str, values: Any) -> pa.DataType | None:
+    """The type of a column of objects that Arrow would not find; it is looked at only where it may be one."""
+    from pandas.api.types import infer_dtype
+
+    if infer_dtype(values, skipna=True) in _WHOLE:
+        return None
+    return python_values.check(name, list(values))
+
+
+def _converted(frame: Any, keeps: bool) -> pa.Table:
+    """As Arrow converts it; column by column where it refuses, to say which of the values is the reason."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=keeps)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        whole = frame.reset_index() if keeps else frame
+        for name, values in whole.items():
+            try:
+                pa.Array.from_pandas(values)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+                convert = partial(_with_long_integers, from_pandas=True)
+                raise python_values.refusal(str(name), list(values), convert, reason) from error
+        raise InvalidArgument(f"the pandas frame cannot be converted to Arrow: {error}") from error
 
 
 def _keeps_index(frame: Any) -> bool:
     """Whether the index of a pandas frame becomes columns; else it is a number for each row at most.
 
+    Labels without a name number the rows if they are a range, or 0 to n - 1 in any order, even repeated: what
+    a frame has whose rows were sorted, cut off or put together.
+
     Raises:
         InvalidArgument: it would be lost, or has the name of a column.
     """
-    names = list(frame.index.names)
+    index, names = frame.index, list(frame.index.names)
     if names == [None]:
-        if len(frame) and frame.index.dtype.kind not in "iu":
+        if len(frame) and not _numbers_rows(index):
+            labels = index[:1].tolist()
             raise InvalidArgument(
-                f"the index of the pandas frame has no name, so its labels ({frame.index[0]!r}, …) would be "
-                f"lost: name it, and it becomes a column, with {_NAMED}, or leave it out with {_LEFT_OUT}")
+                f"the index of the pandas frame has no name, so its labels ({shown(labels[0])}, …) would "
+                'be lost: name it, and it becomes a column, with frame.rename_axis("name"), or leave it out '
+                f"with {_LEFT_OUT}")
         return False
     if None in names:
         raise InvalidArgument(
             f"level {names.index(None)} of the index of the pandas frame has no name: name all levels, and "
             f'they become columns, with frame.rename_axis(["a", "b"]), or leave it out with {_LEFT_OUT}')
-    twice = [name for name in names if name in frame.columns]
+    twice = [name for name in names if name in frame.columns or names.count(name) > 1]
     if twice:
         raise InvalidArgument(
             f"the index of the pandas frame has the name {twice[0]!r}, as one of its columns has: rename it "
-            f"with {_NAMED}, or leave it out with {_LEFT_OUT}",
-            column=str(twice[0]))
+            f'with frame.rename_axis("name"), or leave it out with {_LEFT_OUT}', column=str(twice[0]))
+    _named(names, "the index of the pandas frame")
     return True
 
+
+def _numbers_rows(index: Any) -> bool:
+    if type(index).__name__ == "RangeIndex":
+        return True
+    return index.dtype.kind in "iu" and index.min() >= 0 and bool(index.max() < len(index))
+
+
+# -- polars ----------------------------------------------------------------------------------------
 
 _LONG = "cast it: polars.col(name).cast(polars.Decimal(38, 0))"
 _NOT_ARROW = {"Object": "its values are Python's: give them as text, or as columns of their own",

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-__all__ = ["checked", "conversion"]
+__all__ = ["checked", "conversion", "to_microseconds"]
 
 _PARTS = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
 _US_PER_DAY = 86_400_000_000
@@ -58,6 +58,17 @@ def _of_months(array: pa.Array) -> pa.Array:
 
 def _to_months(array: pa.Array) -> pa.Array:
     return _with_nulls_of(array, np.ascontiguousarray(_parts(array)["months"]), pa.int32())
+
+
+def to_microseconds(array: pa.Array) -> pa.Array:
+    """Intervals whose nanoseconds are cut off at the microsecond before.
+
+    >>> to_microseconds(pa.array([pa.MonthDayNano([0, 1, 1999])]))[0].as_py()
+    MonthDayNano(months=0, days=1, nanoseconds=1000)
+    """
+    parts = _parts(array).copy()
+    parts["nanoseconds"] -= parts["nanoseconds"] % 1000
+    return _with_nulls_of(array, parts, array.type)
 
 
 def checked(array: pa.Array, target: pa.DataType) -> pa.Array:
