@@ -151,10 +151,10 @@ def _with_nanoseconds(values: Sequence[Any]) -> pa.DataType | None:
     """The type of pandas' times that count nanoseconds; None where none of them does."""
     if not _has_nanoseconds(values):
         return None
-    times = [value for value in values if isinstance(value, dt.date | dt.timedelta)]
-    if isinstance(times[0], dt.timedelta):
+    time: Any = next(value for value in values if _has_nanoseconds([value]))
+    if isinstance(time, dt.timedelta):
         return pa.duration("ns")
-    return pa.timestamp("ns", None if times[0].tzinfo is None else "UTC")
+    return pa.timestamp("ns", None if time.tzinfo is None else "UTC")
 
 
 def _has_nanoseconds(values: Sequence[Any]) -> bool:

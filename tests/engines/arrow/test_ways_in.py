@@ -257,6 +257,14 @@ def test_a_series_of_pandas_among_columns_is_taken_as_pandas_means_it() -> None:
         {"a": None, "b": None, "c": None, "d": 2.5, "e": None, "f": None}]
 
 
+def test_a_time_that_is_missing_says_nothing_of_the_zone() -> None:
+    east = NANOS.tz_localize("Europe/Athens")
+    frame = pd.DataFrame({"c": pd.Series([pd.NaT, east], dtype=object)})
+    with dn.set_options(nanoseconds="truncate"):
+        stored = table_of(frame).to_arrow()["c"]
+    assert stored.to_pylist() == [None, east.floor("us").to_pydatetime()] and stored.type.tz == "UTC"
+
+
 def test_integers_name_columns_as_pandas_numbers_them() -> None:
     assert table_of(pd.DataFrame(np.eye(2))).columns == ["0", "1"]
     assert table_of([{1: "a"}, {1: "b", 2: "c"}]).to_arrow().to_pylist() == [
