@@ -255,6 +255,16 @@ def validate(configuration: Mapping[str, str]) -> None:
             get(configuration, _SPELLED[lower])
 
 
+def is_known(name: str) -> bool:
+    """Whether a property is one of Delta's, or of another kind than those that begin with ``delta.``.
+
+    >>> is_known("delta.appendonly"), is_known("delta.apendOnly"), is_known("mine")
+    (True, False, True)
+    """
+    lower = name.lower()
+    return not lower.startswith("delta.") or lower in _SPELLED or lower.startswith(OTHERS)
+
+
 def warn_of_unknown(names: Iterable[str]) -> None:
     """Warn of ``delta.`` properties that nobody knows: they are kept, and change nothing.
 
@@ -262,8 +272,7 @@ def warn_of_unknown(names: Iterable[str]) -> None:
         UnknownPropertyWarning: naming the property, and the known one that it is like.
     """
     for name in names:
-        lower = name.lower()
-        if lower.startswith("delta.") and lower not in _SPELLED and not lower.startswith(OTHERS):
+        if not is_known(name):
             hint, close = did_you_mean(name, PROPERTIES, least=0.7)
             warn(f"table property {name} is unknown and changes nothing"
                  f"{f'; {hint}' if close else ''}", UnknownPropertyWarning)

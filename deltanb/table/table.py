@@ -696,7 +696,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
     def append(
         self, data: Any, *, merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
-        max_records_per_file: int | None = None, compression: str | None = None,
+        max_records_per_file: int | None = None, compression: str | None = None, data_change: bool = True,
     ) -> CommandResult:
         """Add rows; the result has the version, or None if nothing had to be committed.
 
@@ -711,26 +711,32 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             target_file_size, max_records_per_file, compression: the size of a data file in bytes, the most
             rows
                 it may have, and its codec (``"zstd"``).
+            data_change: False declares that no rows are new, so that streams leave the commit out.
         Details and errors: :func:`deltanb.commands.rows.write.append`.
         """
         from deltanb.commands.rows.write import append
         return append(
             self.log, data, merge_schema=merge_schema, txn=txn,
             user_metadata=user_metadata, target_file_size=target_file_size,
-            max_records_per_file=max_records_per_file, compression=compression)
+            max_records_per_file=max_records_per_file, compression=compression, data_change=data_change)
 
     @replaces
     def overwrite(
-        self, data: Any, *, where: Where | None = None, partition_overwrite: str = "static",
+        self, data: Any, *, where: Where | None = None,
+        replace_using: str | Sequence[str] | None = None, replace_on: str | None = None,
+        target_alias: str = "target", source_alias: str = "source", partition_overwrite: str = "static",
         overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
         merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
-        max_records_per_file: int | None = None, compression: str | None = None,
+        max_records_per_file: int | None = None, compression: str | None = None, data_change: bool = True,
     ) -> CommandResult:
-        """Replace all rows, those that satisfy a condition, or those of some partitions.
+        """Replace all rows, those that satisfy a condition, those that match, or those of some partitions.
 
         Args:
             where: replace only the rows for which this SQL is true; the data must satisfy it.
+            replace_using: replace only the rows that have the values of a row of the data in these columns.
+            replace_on: the same by a condition (SQL) over both.
+            target_alias, source_alias: the names of table and data in it.
             partition_overwrite: ``"dynamic"`` replaces only the partitions that the data has rows for.
             overwrite_schema: give the table the schema of the data.
             partition_by: with ``overwrite_schema``, the new partition columns.
@@ -739,11 +745,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         """
         from deltanb.commands.rows.write import overwrite
         return overwrite(
-            self.log, data, where=self._condition(where),
+            self.log, data, where=self._condition(where), replace_using=replace_using,
+            replace_on=replace_on, target_alias=target_alias, source_alias=source_alias,
             partition_overwrite=partition_overwrite, overwrite_schema=overwrite_schema,
             partition_by=partition_by, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
             target_file_size=target_file_size, max_records_per_file=max_records_per_file,
-            compression=compression)
+            compression=compression, data_change=data_change)
 
     @writes
     def delete(

@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has limits for streams of Python")
 
 import deltanb as dn
+from deltanb.actions import AddFile, RemoveFile, decode_path
+from deltanb.engines.spark.columns import spark_schema
 from deltanb.errors import DeltaError
-from deltanb.sources.spark.option_table import OPTIONS, STREAM_READ
+from deltanb.schema.types import from_arrow
+from deltanb.sources.spark.option_table import OPTIONS, STREAM_READ, WRITE
 from deltanb.sources.spark.source import DeltaDataSource
 from tests.examples import every
 from tests.peers.delta_spark import DeltaSpark, PeerError
@@ -128,6 +133,147 @@ def streamed(path: Path, options: dict[str, str]) -> list[dict[str, Any]]:
     return rows
 
 
+# --- writes -----------------------------------------------------------------------------------------
+
+def stock(path: Path) -> dn.DeltaTable:
+    """A table with partitions, a NULL, and two rows in each file."""
+    table = dn.create(path, {"id": [0, 2], "p": ["a", "a"], "v": [1, 1]}, "p")
+    table.append({"id": [1, None], "p": ["b", "b"], "v": [1, 1]})
+    return table
+
+
+def fed(path: Path) -> dn.DeltaTable:
+    """As :func:`stock`, with a change data feed."""
+    table = stock(path)
+    table.set_properties(FEED)
+    return table
+
+
+def nothing(path: Path) -> None:
+    """No table."""
+
+
+NEW = pa.table({"id": pa.array([2, 9], pa.int64()), "p": ["a", "c"], "v": pa.array([7, 7], pa.int64())})
+WIDER = NEW.append_column("w", pa.array([1, 2], pa.int64()))
+
+
+@dataclass(frozen=True)
+class Written:
+    """One write of rows, called ``s`` in SQL, to a table, with options and a mode."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    mode: str = "append"
+    table: Callable[[Path], Any] = stock
+    rows: pa.Table = field(default_factory=lambda: NEW, repr=False)
+    partition_by: tuple[str, ...] = ()
+    times: int = 1
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        wide = "-wider" if self.rows is WIDER else ""
+        return f"{self.mode}-{self.table.__name__}{wide}-{options or 'none'}"
+
+
+def overwriting(table: Callable[[Path], Any] = stock, rows: pa.Table = NEW, **options: str) -> Written:
+    return Written(options, "overwrite", table, rows)
+
+
+WRITTEN = [
+    *(Written({}, mode, table) for mode in ("append", "overwrite", "error", "ignore")
+      for table in (stock, nothing)),
+    Written({}, table=nothing, partition_by=("p",)), Written({}, partition_by=("v",)),
+    *(overwriting(table, rows, replaceUsing=names) for table in (stock, fed)
+      for names, rows in (("id", NEW), ("p", NEW), ("id, p", NEW), ("ID", NEW), ("w", NEW),
+                          ("v", NEW.slice(0, 0)), ("", NEW))),
+    overwriting(replaceUsing="id", mergeSchema="true", rows=WIDER),
+    *(overwriting(replaceUsing="id", **more) for more in (
+        {"replaceOn": "t.id = s.id", "targetAlias": "t"}, {"replaceWhere": "id = 2"}, {"dataChange": "false"},
+        {"overwriteSchema": "true"}, {"partitionOverwriteMode": "dynamic"})),
+    overwriting(nothing, replaceUsing="id"),
+    *(overwriting(table, replaceOn=on, targetAlias="t") for table in (stock, fed) for on in (
+        "t.id = s.id", "t.id = s.id AND t.p = s.p AND s.v > 100", "t.v < 3", "t.id <=> s.id", "s.v = 7",
+        "id = s.id", "t.id = s.nowhere", "t.id = s.id AND t.v < s.v")),
+    *(overwriting(replaceWhere=where, **more) for where, more in (
+        ("id >= 2", {}), ("p IN ('a', 'c')", {}), ("t.id >= 2", {"targetAlias": "t"}), ("id = 2", {}))),
+    overwriting(fed, replaceWhere="id >= 2"),
+    *(overwriting(partitionOverwriteMode=mode) for mode in ("dynamic", "STATIC")),
+    *(Written({"mergeSchema": flag}, rows=WIDER) for flag in ("true", "false")),
+    overwriting(rows=WIDER, overwriteSchema="true"), overwriting(rows=WIDER),
+    Written({"txnAppId": "app", "txnVersion": "3"}, times=2), Written({"txnAppId": "app"}),
+    Written({"userMetadata": "why"}),
+    *(Written({"maxRecordsPerFile": count}) for count in ("1", "0")),
+    *(Written({"compression": codec}) for codec in ("zstd", "gzip", "nothing")),
+    *(Written({"dataChange": flag}, mode) for flag in ("false", "maybe", "true")
+      for mode in ("append", "overwrite")),
+    Written({"dataChange": "false"}, table=nothing),
+    Written({"dataChange": "false", "mergeSchema": "true"}, rows=WIDER),
+    *(overwriting(dataChange="false", replaceWhere=where) for where in ("p IN ('a', 'c')", "id >= 2")),
+    *(Written({"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true"}, table=table)
+      for table in (nothing, stock)),
+    *(Written({name: "3"}, table=nothing) for name in ("delta.apendOnly", "delta.appendOnly")),
+]
+
+
+def write(path: Path, case: Written) -> None:
+    """As Spark asks the source for it; names come in lower case."""
+    options = {name.lower(): value for name, value in case.options.items()}
+    if case.mode in ("error", "ignore"):
+        options["savemode"] = case.mode
+    if case.partition_by:
+        options["partitionby"] = ",".join(case.partition_by)
+    source = DeltaDataSource({"path": str(path), **options})
+    writer = source.writer(spark_schema(from_arrow(case.rows.schema)), case.mode == "overwrite")
+    writer.commit([writer.write(iter(case.rows.to_batches()))])
+
+
+def state(path: Path, run: Callable[[], object]) -> Any:
+    """What a write leaves: rows, columns, layout, properties, and what the commit says."""
+    is_there = dn.DeltaTable.is_delta_table(path)
+    before = dn.open(path).version if is_there else -1
+    before_files = set(dn.open(path).snapshot.files["path"].to_pylist()) if is_there else set()
+    try:
+        run()
+    except (DeltaError, PeerError):
+        return "refused"
+    table = dn.open(path)
+    rows = sorted(map(repr, table.to_arrow().to_pylist()))
+    shown = [rows, table.schema.names, table.partition_columns, table.version - before,
+             sorted((name, text) for name, text in table.properties.items() if "feature" not in name)]
+    if table.version == before:
+        return shown
+    entry, actions = table.commit(table.version), table.log.read_commit(table.version)
+    files = [one for one in actions if isinstance(one, AddFile | RemoveFile)]
+    changes = table.changes(table.version) if table.properties.get(*FEED) else None
+    said = {name: str(text).lower().replace(" ", "")
+            for name, text in dict(entry.operation_parameters).items()
+            if name not in ("partitionBy", "predicate")}
+    metrics = {name: entry.operation_metrics.get(name) for name in (
+        "numDeletedRows", "numCopiedRows", "numOutputRows", "numFiles", "numRemovedFiles")}
+    if before < 0:  # ours is CREATE TABLE AS SELECT
+        said, metrics = {}, {}
+    codecs = {pq.read_metadata(path / decode_path(one.path)).row_group(0).column(0).compression
+              for one in files if isinstance(one, AddFile) and one.path not in before_files}
+    return [*shown, said, metrics, sorted((type(one).__name__, one.data_change) for one in files),
+            sorted(codecs), entry.user_metadata,
+            None if changes is None else sorted(
+                (repr(row["id"]), row["v"], row["_change_type"]) for row in changes.to_arrow().to_pylist())]
+
+
+@pytest.mark.parametrize("case", every(9, WRITTEN), ids=str)
+def test_a_write_leaves_what_delta_spark_s_leaves(
+    case: Written, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    case.table(ours)
+    if ours.exists():
+        shutil.copytree(ours, theirs)
+    delta_spark.view("new_rows", case.rows)
+    for _ in range(case.times):
+        left = state(ours, lambda: write(ours, case))
+        assert left == state(theirs, lambda: delta_spark.write(
+            "SELECT * FROM new_rows AS s", theirs, case.mode, list(case.partition_by), **case.options))
+
+
 def outcome(run: Callable[[], list[dict[str, Any]]], by_batch: bool) -> list[str] | str:
     try:
         rows = run()
@@ -138,7 +284,7 @@ def outcome(run: Callable[[], list[dict[str, Any]]], by_batch: bool) -> list[str
                   for row in rows)
 
 
-@pytest.mark.parametrize("case", every(4, STREAMED), ids=str)
+@pytest.mark.parametrize("case", every(6, STREAMED), ids=str)
 def test_a_stream_reads_what_delta_spark_s_reads(
     case: Streamed, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
@@ -156,7 +302,9 @@ def test_a_stream_reads_what_delta_spark_s_reads(
 
 def test_every_option_has_a_case() -> None:
     """By its name and all others: the matrix grows with the table of options."""
-    cases = {STREAM_READ: {name.lower() for case in STREAMED for name in case.options}}
+    cases = {use: {name.lower() for case in each for name in case.options}
+             for use, each in ((STREAM_READ, STREAMED), (WRITE, WRITTEN))}
+    cases[WRITE].add("delta.…")
     for use, names in cases.items():
         lacking = [spelling for option in OPTIONS.values() if use in option.uses
                    and not option.is_ours and option.name not in SELF

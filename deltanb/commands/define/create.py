@@ -20,7 +20,14 @@ from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.define.alter_clustering import clustering_of
 from deltanb.commands.define.place import begun, check_place
-from deltanb.commands.rows.write import commit_or_discard, metrics_of, removed_metrics
+from deltanb.commands.rows.write import (
+    Batch,
+    commit_or_discard,
+    metrics_of,
+    removed_metrics,
+    streaming_update,
+    transactions,
+)
 from deltanb.commands.session import through_session
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.prewritten import PrewrittenFiles
@@ -58,12 +65,14 @@ def create(
     user_metadata: str | None = None,
     file_options: FileOptions | None = None,
     application: tuple[str, int] | None = None,
+    batch: Batch | None = None,
     allow_files: bool = False,
 ) -> DeltaLog:
     """The log of the created table; arguments and errors are those of :func:`deltanb.create`.
 
     ``path`` may also be a log, for a table of a catalog. ``application``
-    is (application id, version) of the write, as in :func:`deltanb.commands.rows.write.append`.
+    is (application id, version) of the write, as in :func:`deltanb.commands.rows.write.append`. ``batch``
+    is the micro-batch whose commit creates the table.
     """
     if mode not in MODES:
         raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
@@ -90,7 +99,7 @@ def create(
             commit_or_discard(
                 txn, lambda: _create(
                     txn, metadata, data, user_metadata, file_options, application,
-                    (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)))
+                    (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by), batch))
     except StorageError as error:
         if error.errno != errno.ENOTDIR:
             raise
@@ -155,6 +164,7 @@ def metadata_of(
 def _create(
     txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
     file_options: FileOptions | None, application: tuple[str, int] | None, cluster_by: Sequence[str],
+    batch: Batch | None = None,
 ) -> int:
     replaces = txn.read_version >= 0
     removed: list[Action] = []
@@ -174,6 +184,9 @@ def _create(
     added: list[AddFile] = []
     if data is not None:
         added = txn.write_files(data, file_options)
+    if batch is not None:
+        return txn.commit([*transactions(batch), *domains, *added],
+                          streaming_update(batch, added, removed, user_metadata))
     metrics = metrics_of(added) if data is not None else {}
     if data is not None and replaces:
         metrics |= removed_metrics(removed)

@@ -10,7 +10,7 @@ held against it by the same rules as ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,12 @@ import pyarrow as pa
 
 from deltanb.actions import decode_path
 from deltanb.commands.begin import begin
+from deltanb.commands.define.alter_clustering import clustering_of
 from deltanb.commands.define.create import create, metadata_of
 from deltanb.commands.define.evolution import fresh
 from deltanb.commands.define.place import check_place
 from deltanb.commands.result import CommandResult
+from deltanb.commands.rows.match import Match
 from deltanb.commands.rows.write import (
     STREAMING_UPDATE,
     Batch,
@@ -62,17 +64,20 @@ class PlannedWrite:
     options: WriteOptions
     schema: pa.Schema
     target: Target | None
+    cluster_by: tuple[str, ...] = ()
+    """Of a table that is created."""
 
 
 def planned(
-    log: DeltaLog, schema: StructType, options: WriteOptions, partition_by: Sequence[str] = ()
+    log: DeltaLog, schema: StructType, options: WriteOptions, partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None, cluster_by: Sequence[str] = (),
 ) -> PlannedWrite:
     """Begin a write of rows with some columns; where there is no table, that is to be created.
 
     Args:
         schema: of the rows.
         options: as for any write. Their ``file_options`` are the writers' matter.
-        partition_by: of a table that is created.
+        partition_by, properties, cluster_by: of a table that is created.
 
     Raises:
         SchemaMismatch, InvalidPredicate, UnsupportedPredicate, AppendOnlyTable, …: as of a write.
@@ -80,34 +85,49 @@ def planned(
     """
     data = Source(schema.to_arrow(), lambda: iter(()), 0, columns=schema)
     checks: list[Check] = []
+    clustering: list[tuple[str, ...]]
     if log.update().version < 0:
-        txn = _creating(log, schema, options, partition_by)
+        txn = _creating(log, schema, options, partition_by, properties or {})
+        clustering = []  # clustering columns are among those with statistics
+        if cluster_by:
+            clustering_of(txn, cluster_by)
+        check_writable(txn.protocol, txn.metadata, txn.table)
     else:
         txn = begin(log, None)
         if options.txn is not None and is_done(txn, options.txn):
             return PlannedWrite(options, data.schema, None)
         prepare(txn, data, options)
         checks = _checks(txn, options)
-    target = Target(txn.read_version, txn.metadata, txn.protocol, tuple(checks),
-                    tuple(clustering_columns(txn.snapshot)), options.file_options)
+        clustering = clustering_columns(txn.snapshot)
+        if options.match is not None:
+            from deltanb.commands.rows.replace import Matching  # late, as in the command
+
+            Matching(txn, options.match, schema.names)
+    target = Target(txn.read_version, txn.metadata, txn.protocol, tuple(checks), tuple(clustering),
+                    options.file_options)
     with advising(options):
         _try(log, data.schema, target)
-    return PlannedWrite(options, data.schema, target)
+    return PlannedWrite(options, data.schema, target, tuple(cluster_by))
 
 
 def _creating(
-    log: DeltaLog, schema: StructType, options: WriteOptions, partition_by: Sequence[str]
+    log: DeltaLog, schema: StructType, options: WriteOptions, partition_by: Sequence[str],
+    properties: Mapping[str, str],
 ) -> OptimisticTransaction:
-    if options.where is not None:
+    replaced = options.where if options.match is None else options.match.sql
+    if replaced is not None:
         raise TableNotFound(
-            f"there is no Delta table at {log.path} whose rows of {options.where!r} could be replaced; leave "
+            f"there is no Delta table at {log.path} whose rows of {replaced!r} could be replaced; leave "
             "the condition out, and the table is created", path=log.path)
+    if not options.data_change:
+        raise TableNotFound(
+            f"there is no Delta table at {log.path} whose rows data_change=False could only lay elsewhere; "
+            "leave it out, and the table is created", path=log.path)
     check_place(log.store, partition_by)
     txn = log.start_transaction()
     columns = fresh(schema)
     assert isinstance(columns, StructType)
-    txn.update_metadata_for_new_table(metadata_of(columns, tuple(partition_by), {}))
-    check_writable(txn.protocol, txn.metadata, txn.table)
+    txn.update_metadata_for_new_table(metadata_of(columns, tuple(partition_by), properties))
     return txn
 
 
@@ -153,7 +173,8 @@ def commit_planned(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) 
     target, options = plan.target, plan.options
     if target is None:
         return CommandResult("WRITE", None, "log")
-    return _or_discarded(log, plan.schema, target, files, lambda written: _committed(log, written, options))
+    return _or_discarded(log, plan.schema, target, files, lambda written: _committed(
+        log, written, options, plan.cluster_by))
 
 
 def commit_batch(
@@ -171,13 +192,21 @@ def commit_batch(
     target, options = plan.target, plan.options
     assert target is not None
     newest = log.update()
+    if newest.version < 0:
+        return _or_discarded(log, plan.schema, target, files, lambda written: CommandResult(
+            STREAMING_UPDATE, create(
+                log, written, user_metadata=options.user_metadata, cluster_by=plan.cluster_by, batch=batch,
+            ).snapshot.version, "spark"))
     if newest.set_transactions.get(batch.query_id, -1) >= batch.number:
         discard(log, files)
         return CommandResult(STREAMING_UPDATE, None, "log")
     if newest.version != target.version:
-        grown = (target.metadata, target.protocol)  # what merge_schema made of it, once that is committed
-        before = log.snapshot_at(target.version)
-        if (newest.metadata, newest.protocol) not in (grown, (before.metadata, before.protocol)):
+        # What merge_schema, or the creation of the table, made of it, once that is committed.
+        known = [(target.metadata, target.protocol)]
+        if target.version >= 0:
+            before = log.snapshot_at(target.version)
+            known.append((before.metadata, before.protocol))
+        if (newest.metadata, newest.protocol) not in known:
             discard(log, files)
             raise MetadataChangedException(
                 f"the columns or properties of {log.path} have changed since the stream began (version "
@@ -211,15 +240,22 @@ def _or_discarded(
         raise
 
 
-def _committed(log: DeltaLog, written: PrewrittenFiles, options: WriteOptions) -> CommandResult:
+def _committed(
+    log: DeltaLog, written: PrewrittenFiles, options: WriteOptions, cluster_by: Sequence[str]
+) -> CommandResult:
     assert written.target is not None
     if written.target.version < 0:
-        made = create(log, written, user_metadata=options.user_metadata, application=options.txn)
+        made = create(log, written, user_metadata=options.user_metadata, application=options.txn,
+                      cluster_by=cluster_by)
         return CommandResult("CREATE TABLE AS SELECT", made.snapshot.version, "spark")
     if options.mode == "Append":
         return append(log, written, merge_schema=options.merge_schema, txn=options.txn,
-                      user_metadata=options.user_metadata)
+                      user_metadata=options.user_metadata, data_change=options.data_change)
+    match = options.match or Match()
     return overwrite(
-        log, written, where=options.where, partition_overwrite=options.partition_overwrite,
+        log, written, where=options.where, replace_on=match.on, replace_using=match.using,
+        target_alias=match.target_alias, source_alias=match.source_alias,
+        partition_overwrite=options.partition_overwrite,
         overwrite_schema=options.overwrite_schema, partition_by=options.partition_by,
-        merge_schema=options.merge_schema, txn=options.txn, user_metadata=options.user_metadata)
+        merge_schema=options.merge_schema, txn=options.txn, user_metadata=options.user_metadata,
+        data_change=options.data_change)

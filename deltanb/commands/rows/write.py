@@ -20,6 +20,7 @@ from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.change_files import wants_changes, write_changes
+from deltanb.commands.rows.match import Match, match_of
 from deltanb.commands.session import through_session
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.constraints import Check, Within
@@ -58,6 +59,7 @@ def append(
     target_file_size: int | None = None,
     max_records_per_file: int | None = None,
     compression: str | None = None,
+    data_change: bool = True,
 ) -> CommandResult:
     """Add rows to a table.
 
@@ -72,6 +74,8 @@ def append(
         target_file_size: the size of a data file in bytes.
         max_records_per_file: the most rows of a data file.
         compression: the codec of the data files, instead of ``delta.parquet.compression.codec``.
+        data_change: False declares that the rows are in the table already, or take the place of equal ones:
+            streams that read the table leave the commit out. Nothing checks it.
 
     Returns:
         A result whose ``version`` is None if nothing was committed: there were no rows and no new columns, or
@@ -84,7 +88,8 @@ def append(
     """
     plan = WriteOptions(
         "Append", merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
-        file_options=FileOptions(target_file_size, max_records_per_file, compression))
+        file_options=FileOptions(target_file_size, max_records_per_file, compression),
+        data_change=data_change)
     return _run(log, data, plan)
 
 
@@ -94,6 +99,10 @@ def overwrite(
     data: Any,
     *,
     where: str | None = None,
+    replace_using: str | Sequence[str] | None = None,
+    replace_on: str | None = None,
+    target_alias: str = "target",
+    source_alias: str = "source",
     partition_overwrite: str = "static",
     overwrite_schema: bool = False,
     partition_by: Sequence[str] | None = None,
@@ -103,19 +112,25 @@ def overwrite(
     target_file_size: int | None = None,
     max_records_per_file: int | None = None,
     compression: str | None = None,
+    data_change: bool = True,
 ) -> CommandResult:
-    """Replace rows of a table: all of them, those that satisfy a condition, or those of some partitions.
+    """Replace rows of a table: all of them, those of a condition, those that match, or some partitions'.
 
     Args:
         where: replace only the rows for which this condition (SQL) is true. Every row of the data must
         satisfy
             it. Files whose partitions satisfy it are removed; others lose such rows as by DELETE.
+        replace_using: replace only the rows whose values in these columns a row of the data has, too; NULL
+            equals nothing. All rows of the data are added, also those that replace none or several.
+        replace_on: the same by a condition (SQL) over a row of the table and one of the data.
+        target_alias, source_alias: what ``replace_on`` calls the table and the data.
         partition_overwrite: ``"dynamic"`` replaces the partitions that the data has rows for and
             leaves the others alone; ``"static"`` replaces everything.
         overwrite_schema: give the table the schema of the data.
         partition_by: with ``overwrite_schema``, the new partition columns.
-        data, merge_schema, txn, user_metadata, target_file_size, max_records_per_file, compression: as in
-            :func:`append`.
+        data, merge_schema, txn, user_metadata, target_file_size, max_records_per_file, compression,
+        data_change:
+            as in :func:`append`.
 
     Returns:
         As for :func:`append`; nothing is committed if no rows are added and no files removed.
@@ -123,12 +138,21 @@ def overwrite(
     Raises:
         ConstraintViolation: a row of the data lies outside ``where``, or breaks a constraint.
         AppendOnlyTable: the table has ``delta.appendOnly=true``.
-        InvalidPredicate, UnsupportedPredicate: ``where`` cannot be understood, or not run here.
+        InvalidPredicate, UnsupportedPredicate: ``where`` or ``replace_on`` cannot be understood, or not run
+            here.
         InvalidArgument: options that contradict each other.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("stock", {"item": ["hat", "tie"], "count": [3, 1]})
+    >>> result = overwrite(table.log, {"item": ["hat", "sock"], "count": [2, 8]}, replace_using="item")
+    >>> table.to_arrow().sort_by("item").to_pylist()
+    [{'item': 'hat', 'count': 2}, {'item': 'sock', 'count': 8}, {'item': 'tie', 'count': 1}]
     """
     plan = WriteOptions("Overwrite", merge_schema, overwrite_schema, where, partition_overwrite,
                         partition_by, txn, user_metadata,
-                        FileOptions(target_file_size, max_records_per_file, compression))
+                        FileOptions(target_file_size, max_records_per_file, compression),
+                        match=match_of(replace_on, replace_using, target_alias, source_alias),
+                        data_change=data_change)
     return _run(log, data, plan)
 
 
@@ -215,6 +239,8 @@ class WriteOptions:
     user_metadata: str | None = None
     file_options: FileOptions = field(default_factory=FileOptions)
     batch: Batch | None = None
+    match: Match | None = None
+    data_change: bool = True
 
     def __post_init__(self) -> None:
         if self.partition_overwrite not in ("static", "dynamic"):
@@ -227,6 +253,11 @@ class WriteOptions:
              "overwrite_schema=True"),
             (self.merge_schema and self.overwrite_schema, "merge_schema=True",
              "overwrite_schema=True"),
+            (not self.data_change and self.overwrite_schema, "data_change=False", "overwrite_schema=True"),
+            *((self.match is not None and is_set, self._match_name, other) for is_set, other in (
+                (self.where is not None, "where"), (self.dynamic, "partition_overwrite='dynamic'"),
+                (self.overwrite_schema, "overwrite_schema=True"),
+                (not self.data_change, "data_change=False"))),
         ]
         for both, one, other in contradictions:
             if both:
@@ -247,6 +278,10 @@ class WriteOptions:
         if self.txn is not None:
             more.pop("txn", None)
         return replace(self, **more) if any(more.values()) else self
+
+    @property
+    def _match_name(self) -> str:
+        return "replace_on" if self.match is not None and self.match.on is not None else "replace_using"
 
     @property
     def dynamic(self) -> bool:
@@ -299,10 +334,13 @@ def _write(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> Command
     change = _Change(_write_rows(txn, data, plan)) if is_append else _overwritten(txn, data, plan)
     marked = [action for add, remove in change.vectors for action in (remove, add)]
     actions: list[Action] = [*change.added, *change.removed, *marked, *change.changes]
-    if plan.txn is not None:
+    if not plan.data_change:
+        actions = [action.replace(data_change=False) if isinstance(action, AddFile | RemoveFile) else action
+                   for action in actions]
+    if plan.batch is not None:
+        actions[:0] = transactions(plan.batch)
+    elif plan.txn is not None:
         actions.insert(0, SetTransaction(*plan.txn, last_updated=options.clock()))
-    if plan.batch is not None and plan.batch.also is not None:
-        actions.insert(1, SetTransaction(plan.batch.also, plan.batch.number, last_updated=options.clock()))
     operation = _operation(txn, plan, change)
     version = txn.commit_if_needed(actions, operation)
     return CommandResult.of(operation, version, "spark" if inputs.is_spark(data) else "arrow")
@@ -315,6 +353,24 @@ def prepare(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
     refuse_explicit(_columns(data), txn.metadata, txn.protocol)
     if plan.mode != "Append":
         refuse_append_only(txn, "an overwrite")
+    if not plan.data_change:
+        _refuse_changes(txn, plan)
+
+
+def _refuse_changes(txn: OptimisticTransaction, plan: WriteOptions) -> None:
+    """Refuse what a write that only arranges rows anew cannot do."""
+    if txn.metadata != txn.snapshot.metadata:
+        raise InvalidArgument(
+            "data_change=False says that the rows only lie elsewhere, and the data has columns that "
+            "merge_schema=True would add to the table; leave one of the two out")
+    if plan.where is not None:
+        from deltanb.sql.predicates import parse_condition
+
+        condition = parse_condition(plan.where, txn.snapshot.schema)
+        if not condition.is_partition_only(txn.snapshot.partition_columns):
+            raise InvalidArgument(
+                f"data_change=False with where={plan.where!r}: rows that only lie elsewhere are those of "
+                "whole partitions; give a condition on partition columns alone, or leave data_change out")
 
 
 def _columns(data: Any) -> list[str]:
@@ -369,7 +425,7 @@ def _write_rows(
     txn: OptimisticTransaction, data: Any, plan: WriteOptions, checks: Sequence[Check] = ()
 ) -> list[AddFile]:
     with advising(plan):
-        return txn.write_files(data, plan.file_options, checks=checks)
+        return txn.write_files(data, plan.file_options, checks=checks, data_change=plan.data_change)
 
 
 @contextmanager
@@ -389,6 +445,8 @@ def advising(plan: WriteOptions) -> Iterator[None]:
 def _overwritten(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> _Change:
     if plan.where is not None:
         return _replaced(txn, data, plan, plan.where)
+    if plan.match is not None:
+        return _replaced_by_match(txn, data, plan, plan.match)
     added = _write_rows(txn, data, plan)
     if plan.dynamic and txn.metadata.partition_columns:
         replaced = txn.filter_files_in_partitions_of(added)
@@ -428,6 +486,28 @@ def _replaced(txn: OptimisticTransaction, data: Any, plan: WriteOptions, where: 
     return change
 
 
+def _replaced_by_match(
+    txn: OptimisticTransaction, data: Any, plan: WriteOptions, match: Match
+) -> _Change:
+    """Rows replaced by those that match them: the data is written first, and then compared."""
+    # Late: it brings the joins of a MERGE.
+    from deltanb.commands.rows.replace import Matching
+
+    matching = Matching(txn, match, _columns(data))
+    added = _write_rows(txn, data, plan)
+    # What was written elsewhere is committed in a process that must not start a session of its own.
+    touched, out = matching.remove(added, "arrow" if isinstance(data, PrewrittenFiles) else "auto")
+    change = _Change([*added, *out.written], out.removed, rows_deleted=sum(len(f.rows) for f in touched),
+                     rows_copied=out.copied, copied=out.written, vectors=out.vectors)
+    if touched and wants_changes(txn):
+        from deltanb.engines.arrow.touched import rows_of, written_rows
+
+        if not all(file.is_whole for file in touched):  # else whole files say it
+            change.changes = write_changes(txn, [
+                ("delete", rows_of(txn, touched, "touched")), ("insert", written_rows(txn, added))])
+    return change
+
+
 def _num_rows(files: Sequence[AddFile]) -> int | None:
     """The number of rows of some files; None if the statistics lack it."""
     total = 0
@@ -443,11 +523,12 @@ def _num_rows(files: Sequence[AddFile]) -> int | None:
 
 def _operation(txn: OptimisticTransaction, plan: WriteOptions, change: _Change) -> Operation:
     if plan.batch is not None:
-        return _streaming_update(plan, plan.batch, change)
+        return streaming_update(plan.batch, change.added, change.removed, plan.user_metadata)
     parameters: dict[str, Any] = {
         "mode": plan.mode,
         "partitionBy": list(plan.partition_by or ()),  # what the writer asked for, as Delta Spark has it
         **({} if plan.where is None else {"predicate": plan.where}),
+        **({} if plan.match is None else plan.match.parameters),
     }
     flags = {"isDynamicPartitionOverwrite": plan.dynamic, "canOverwriteSchema": plan.overwrite_schema,
              "canMergeSchema": plan.merge_schema}
@@ -464,11 +545,20 @@ def _operation(txn: OptimisticTransaction, plan: WriteOptions, change: _Change) 
                      tags=tags)
 
 
-def _streaming_update(plan: WriteOptions, batch: Batch, change: _Change) -> Operation:
-    written = metrics_of(change.added)
-    metrics = {"numAddedFiles": written.pop("numFiles"), "numRemovedFiles": len(change.removed), **written}
+def streaming_update(
+    batch: Batch, added: Sequence[AddFile], removed: Sequence[Action], user_metadata: str | None
+) -> Operation:
+    """The operation of a micro-batch."""
+    written = metrics_of(added)
+    metrics = {"numAddedFiles": written.pop("numFiles"), "numRemovedFiles": len(removed), **written}
     parameters = {"outputMode": batch.mode.capitalize(), **batch.named}
-    return Operation(STREAMING_UPDATE, parameters, metrics=metrics, user_metadata=plan.user_metadata)
+    return Operation(STREAMING_UPDATE, parameters, metrics=metrics, user_metadata=user_metadata)
+
+
+def transactions(batch: Batch) -> list[Action]:
+    """What records in a commit that the table has a batch."""
+    ids = [batch.query_id, *(() if batch.also is None else (batch.also,))]
+    return [SetTransaction(one, batch.number, last_updated=options.clock()) for one in ids]
 
 
 def metrics_of(added: Sequence[AddFile]) -> dict[str, int]:

@@ -137,9 +137,12 @@ def ahead(
     return (batch for file in files for batch in read(file))
 
 
-def written_rows(txn: OptimisticTransaction, files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of files that the transaction wrote, in its logical schema."""
-    fields = txn.metadata.schema.fields
+def written_rows(
+    txn: OptimisticTransaction, files: Iterable[AddFile], columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of files that the transaction wrote, in its logical schema; all columns, or some."""
+    schema = txn.metadata.schema
+    fields = schema.fields if columns is None else tuple(schema.field(name) for name in columns)
     scan = replace(plan(txn.snapshot), columns=fields, fields=fields)
     if is_remote(txn.log.store):
         yield from parallel.streamed(

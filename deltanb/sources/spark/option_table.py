@@ -7,11 +7,15 @@ What it does not know: what an option does (``read``, ``write``, ``stream``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from deltanb.errors import InvalidArgument
+from deltanb.schema import properties
+from deltanb.text.formatting import did_you_mean
+
 __all__ = ["NOT_RECEIVED", "OPTIONS", "PROPERTIES", "READ", "STREAM_READ", "STREAM_WRITE", "USES", "WRITE",
-           "Option", "as_markdown", "by_lower_name", "names_of"]
+           "Option", "as_markdown", "by_lower_name", "names_of", "properties_in"]
 
 READ, WRITE, STREAM_READ, STREAM_WRITE = USES = (
     "reading", "writing", "reading a stream", "writing a stream")
@@ -120,6 +124,18 @@ _option("replaceWhere", "a condition in SQL",
         'With `.mode("overwrite")`, replace only the rows for which it is true. All new rows must satisfy'
         " it.",
         WRITE, differs="Only for overwrites and tables that exist; Delta Spark ignores it elsewhere.")
+_option("replaceUsing", COLUMNS,
+        'With `.mode("overwrite")`, replace only the rows whose values in these columns a new row has, too. '
+        "NULL equals nothing. All new rows are added.",
+        WRITE, differs="Only for overwrites; Delta Spark ignores it elsewhere.")
+_option("replaceOn", "a condition in SQL",
+        'With `.mode("overwrite")`, replace only the rows for which it is true together with a new row, as '
+        "`t.id = s.id`. All new rows are added.",
+        WRITE, differs="The alias of the frame is not passed on: the other name before columns is taken for "
+                "it. Only for overwrites; Delta Spark ignores it elsewhere.")
+_option("targetAlias", TEXT,
+        "What `replaceOn` and `replaceWhere` call the table, as `t`.",
+        WRITE)
 _option("partitionOverwriteMode", "`static` or `dynamic`",
         'With `.mode("overwrite")`, `dynamic` replaces only the partitions that have new rows.',
         WRITE)
@@ -132,8 +148,19 @@ _option("overwriteSchema", FLAG,
         WRITE, STREAM_WRITE,
         differs="With `mergeSchema`, or in another mode, it is refused; Delta Spark ignores it there.")
 _option("partitionBy", COLUMNS,
-        "The partition columns of a table that is created, or whose schema is overwritten.",
-        WRITE, is_ours=True)
+        "The partition columns of a table that is created, or whose schema is overwritten; none unless "
+        "given.",
+        WRITE, STREAM_WRITE, is_ours=True)
+_option("clusterBy", COLUMNS,
+        "The columns by which OPTIMIZE clusters a table that is created.",
+        WRITE, STREAM_WRITE, is_ours=True)
+_option("delta.…", "as in `TBLPROPERTIES`",
+        "A property of a table that is created, as `delta.appendOnly`. One that exists keeps its own.",
+        WRITE, STREAM_WRITE, differs="Streams of Delta Spark ignore them.")
+_option("dataChange", FLAG,
+        "`false` declares that the rows are in the table already, or take the place of equal ones: streams "
+        "that read the table leave the commit out. Nothing checks it.",
+        WRITE)
 _option("txnAppId", TEXT,
         "With `txnVersion`: skip the write if the table has this version of the application, or a later "
         "one, already. A stream counts its batches under this id instead of the query's.",
@@ -182,7 +209,15 @@ NOT_RECEIVED = (
         "`.partitionBy(…)` and `.clusterBy(…)` of `df.write`",
         "Spark compares them with the columns that the source declares, which in Python can be none, and "
         "refuses the write.",
-        '`.option("partitionBy", "a,b")`'),
+        '`.option("partitionBy", "a,b")` or `.option("clusterBy", "a,b")`'),
+    NotReceived(
+        "`.partitionBy(…)` and `.clusterBy(…)` of `df.writeStream`",
+        "**Spark drops them without a word**, and the source cannot know.",
+        '`.option("partitionBy", "a,b")` or `.option("clusterBy", "a,b")`'),
+    NotReceived(
+        '`df.alias("s")`, for `replaceOn`',
+        "The alias stays in Spark's plan.",
+        "name the frame as you like: the name that is not `targetAlias` is the frame's"),
     NotReceived(
         '`.outputMode("update")`',
         "Spark refuses it: a sink in Python takes `append` and `complete`.",
@@ -221,6 +256,24 @@ def _row(option: Option) -> str:
     more = f"<br>*Unlike Delta Spark:* {option.differs}" if option.differs else ""
     ours = "<br>*Of deltanb alone.*" if option.is_ours and option.name != "path" else ""
     return f"| {names} | {option.values} | {option.meaning}{more}{ours} |"
+
+
+def properties_in(options: Mapping[str, str]) -> dict[str, str]:
+    """The table properties among options, spelled as Delta spells them; Spark knows no case of names.
+
+    Raises:
+        InvalidArgument: a property that nobody knows, with the one that it is like.
+
+    >>> properties_in({"delta.appendonly": "true", "path": "t"})
+    {'delta.appendOnly': 'true'}
+    """
+    made = {properties.spelled(name): value for name, value in options.items()
+            if name.lower().startswith(PROPERTIES)}
+    for name in made:
+        if not properties.is_known(name):
+            hint, _ = did_you_mean(name, properties.PROPERTIES, "properties")
+            raise InvalidArgument(f"there is no table property {name!r}; {hint}", property=name)
+    return made
 
 
 def by_lower_name(uses: Iterable[str] = USES) -> dict[str, str]:

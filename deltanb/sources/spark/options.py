@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 from deltanb.errors import InvalidArgument
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.properties import size_in_bytes
-from deltanb.sources.spark.option_table import OPTIONS, READ, WRITE, by_lower_name, names_of
+from deltanb.sources.spark.option_table import (
+    OPTIONS,
+    PROPERTIES,
+    READ,
+    STREAM_WRITE,
+    WRITE,
+    by_lower_name,
+    names_of,
+    properties_in,
+)
 from deltanb.store.storage_options import access_of
 from deltanb.store.uris import is_served, parse
 from deltanb.text.formatting import did_you_mean
@@ -47,7 +56,11 @@ class SparkOptions:
         names = by_lower_name([use])
         self._values: dict[str, str] = {}
         others: dict[str, str] = {}
+        takes_properties = use in (WRITE, STREAM_WRITE)
+        self.properties = properties_in(options) if takes_properties else {}
         for spelling, value in options.items():
+            if takes_properties and spelling.lower().startswith(PROPERTIES):
+                continue
             name = names.get(spelling.lower())
             if name is None:
                 others[spelling] = value
@@ -215,6 +228,12 @@ class WriteOptions:
     user_metadata: str | None = None
     file_options: FileOptions = field(default_factory=FileOptions)
     save_mode: str = "append"
+    replace_using: tuple[str, ...] | None = None
+    replace_on: str | None = None
+    target_alias: str | None = None
+    data_change: bool = True
+    cluster_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteOptions:
@@ -234,8 +253,13 @@ class WriteOptions:
             taken.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
             taken.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
             taken.text("userMetadata"), taken.file_options(),
-            taken.one_of("saveMode", _SAVE_MODES) or "append")
+            taken.one_of("saveMode", _SAVE_MODES) or "append",
+            taken.names("replaceUsing"), taken.text("replaceOn"), taken.text("targetAlias"),
+            taken.flag("dataChange", True), taken.names("clusterBy") or (), taken.properties)
+        taken.contradict((["replaceWhere"], ["replaceOn", "replaceUsing"]), (["replaceOn"], ["replaceUsing"]))
         for name, is_set in (("replaceWhere", made.where is not None),
+                               ("replaceOn", made.replace_on is not None),
+                               ("replaceUsing", made.replace_using is not None),
                                ("overwriteSchema", made.overwrite_schema),
                                ("partitionOverwriteMode", made.partition_overwrite == "dynamic")):
             if is_set and not overwrite:

@@ -38,19 +38,14 @@ NAME = "deltanb"
 class DeltaDataSource(DataSource):
     """Delta tables for Spark, under the name ``deltanb``.
 
-    Options of reading: ``versionAsOf`` or ``timestampAsOf``; ``readChangeFeed`` with ``startingVersion`` or
-    ``startingTimestamp``, ``endingVersion`` or ``endingTimestamp``. A frame stays at the version that was the
-    newest when it was made. ``.schema("id long")`` reads these columns alone: Spark does not tell a source
-    which columns a query needs. ``where`` reads only the rows for which a condition is true, and leaves out
-    files and row groups by it; it means what it means in ``table.to_df(where=...)``. Filters of the query
-    itself are left to Spark.
+    A frame stays at the version that was the newest when it was made. ``.schema("id long")`` reads these
+    columns alone: Spark does not tell a source which columns a query needs. ``.option("where", …)`` leaves
+    out files and row groups; filters of the query itself are left to Spark. Where there is no table, a write
+    or a stream creates it.
 
-    Options of writing, in the modes ``append`` and ``overwrite``: ``replaceWhere``, ``mergeSchema``,
-    ``overwriteSchema``, ``partitionOverwriteMode``, ``partitionBy`` (names with commas; Spark keeps
-    ``.partitionBy()`` from such a source), ``txnAppId`` with ``txnVersion``, ``userMetadata``,
-    ``targetFileSize`` (bytes), ``maxRecordsPerFile``, ``compression``, and ``saveMode`` (``error`` or
-    ``ignore``, beside ``.mode("append")``: Spark has no such modes for such a source). Where there is no
-    table, it is created.
+    Options are those of Delta Spark's readers, writers and streams, and a few more: ``option_table`` lists
+    them, and what of Spark's API does not reach a source in Python, such as ``.mode("ignore")`` and
+    ``.partitionBy()``, with the option that takes its place.
 
     Names of Spark's own catalog cannot be tables of this format: Spark does not tell the path of a named
     table when it is read. ``CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…')`` names one for

@@ -56,7 +56,7 @@ from deltanb.schema.types import StructType
 from deltanb.sources.spark.option_table import READ, STREAM_READ, STREAM_WRITE, by_lower_name
 from deltanb.sources.spark.options import SparkOptions
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
-from deltanb.sources.spark.write import Wrote, files_of
+from deltanb.sources.spark.write import Wrote, check_layout, files_of
 from deltanb.store.base import is_remote
 from deltanb.text import upper
 from deltanb.transaction.delta_log import DeltaLog
@@ -260,14 +260,15 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
             'another id that no other stream uses as .option("txnAppId", …)')
     place = Place.at(taken.path, taken.storage_options)
     log = DeltaLog.for_table(place.store)
-    if log.update().version < 0:
-        raise TableNotFound(f"there is no Delta table at {log.path} to stream into; create it with "
-                            "deltanb.create(path, schema)", path=log.path)
+    log.update()
+    partition_by, cluster_by = taken.names("partitionBy"), taken.names("clusterBy") or ()
+    check_layout(log, partition_by, cluster_by)
     mode = "complete" if overwrite else "append"
     file_options = Options(
         "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), taken.flag("overwriteSchema"),
         user_metadata=taken.text("userMetadata"), file_options=taken.file_options())
-    made = planned(log, StructType.from_json(schema.json()), file_options)
+    made = planned(log, StructType.from_json(schema.json()), file_options, partition_by or (),
+                   taken.properties, cluster_by)
     assert made.target is not None
     of_stream = hashlib.sha256(f"{app_id}\n{location}".encode()).hexdigest()[:8]
     plan = WritePlan(place, made.target, new_name(f"part-{of_stream}"))
@@ -320,7 +321,8 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         offsets, reads = None, False
         if self.checkpoint is not None:
             offsets = self.checkpoint.offsets(number)
-            reads = self.checkpoint.reads(number, log.snapshot.metadata.id)
+            if log.update().version >= 0:
+                reads = self.checkpoint.reads(number, log.snapshot.metadata.id)
         if self.app_id is None:
             assert self.checkpoint is not None
             named = check_batch(log, self.checkpoint, number)
@@ -333,7 +335,8 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         if None in messages:
             # Spark plans each batch anew. Should it not, batches before have the name, too: their files stay.
             log = DeltaLog.for_table(self.plan.place.opened())
-            paths = log.update().select_files(["path"])["path"].to_pylist()
+            newest = log.update()
+            paths = newest.select_files(["path"])["path"].to_pylist() if newest.version >= 0 else []
             for write in self._writes(messages):
                 ended(write, paths)
 

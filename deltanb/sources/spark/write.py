@@ -14,18 +14,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from deltanb.commands.define.clustering import logical_columns
+from deltanb.commands.rows.match import Match, match_of
 from deltanb.commands.rows.two_phase_write import PlannedWrite, commit_planned, planned
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.engines.spark.executors import Place, WritePlan, begun, ended, write_files
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
 from deltanb.schema.types import StructType
+from deltanb.sql import syntax
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from deltanb.engines.arrow.prewritten import Target
     from deltanb.sources.spark.options import WriteOptions
 
-__all__ = ["DeltaWriter", "Wrote", "files_of", "writer"]
+__all__ = ["DeltaWriter", "Wrote", "check_layout", "files_of", "without_alias", "writer"]
 
 _WORDS = {
     "overwrite(..., overwrite_schema=True, partition_by=[...])":
@@ -47,6 +50,9 @@ _WORDS = {
         'give .option("partitionBy", "a,b") with columns that are, or .option("partitionBy", "[]") for none',
     "partition_overwrite='dynamic'": '.option("partitionOverwriteMode", "dynamic")',
     "without partition_overwrite,": "without partitionOverwriteMode,",
+    "data_change=False": '.option("dataChange", "false")',
+    "replace_on": "replaceOn",
+    "replace_using": "replaceUsing",
     "without where,": "without replaceWhere,",
     "where and .option": '.option("replaceWhere", …) and .option',
 }
@@ -134,8 +140,7 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
     if exists and options.save_mode.startswith("error"):
         raise TableAlreadyExists(
             f"there is a table at {log.path} already; write with saveMode append, or ignore", path=log.path)
-    if exists and options.partition_by is not None and not options.overwrite_schema:
-        _check_partitions(log, options.partition_by)
+    check_layout(log, None if options.overwrite_schema else options.partition_by, options.cluster_by)
     with _in_words_of_spark():
         return _planned(place, log, options, schema, overwrite)
 
@@ -143,12 +148,72 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
 def _planned(
     place: Place, log: DeltaLog, options: WriteOptions, schema: T.StructType, overwrite: bool
 ) -> DeltaWriter:
-    file_options = Options(
-        "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, options.where,
-        options.partition_overwrite, options.partition_by if options.overwrite_schema else None, options.txn,
-        options.user_metadata, options.file_options)
-    made = planned(log, StructType.from_json(schema.json()), file_options, options.partition_by or ())
+    columns, exists = StructType.from_json(schema.json()), log.snapshot.version >= 0
+    where = options.where
+    if where is not None and options.target_alias is not None and exists:
+        where = without_alias(where, options.target_alias, log.snapshot.schema)
+    match = match_of(options.replace_on, options.replace_using, options.target_alias or "target")
+    if match is not None and match.on is not None:
+        names = [*columns.names, *(log.snapshot.schema.names if exists else ())]
+        match = _with_source_alias(match, match.on, names)
+    made = planned(
+        log, columns, Options(
+            "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, where,
+            options.partition_overwrite, (options.partition_by or ()) if options.overwrite_schema else None,
+            options.txn, options.user_metadata, options.file_options, match=match,
+            data_change=options.data_change),
+        options.partition_by or (), options.properties, options.cluster_by)
     return DeltaWriter(made, None if made.target is None else begun(place, made.target))
+
+
+def _with_source_alias(match: Match, on: str, columns: Sequence[str]) -> Match:
+    """The condition with the name that it calls the frame: Spark does not pass on the frame's alias.
+
+    Raises:
+        InvalidArgument: several names could be it.
+    """
+    known = {match.target_alias.lower(), *map(str.lower, columns)}
+    others = {column.parts[0].name.lower(): column.parts[0].name for column in syntax.columns(on)
+              if len(column.parts) > 1 and column.parts[0].name.lower() not in known}
+    if len(others) > 1:
+        raise InvalidArgument(
+            f'option "replaceOn" of format("deltanb"), {on!r}, calls tables {" and ".join(others.values())}; '
+            'say which one is the table: .option("targetAlias", …)')
+    return replace(match, source_alias=next(iter(others.values()), match.source_alias))
+
+
+def without_alias(sql: str, alias: str, schema: StructType) -> str:
+    """A condition on a table without the alias of the table before its columns.
+
+    >>> from deltanb.schema.ddl import parse_schema
+    >>> without_alias("t.id = 1 AND p > 't.id'", "T", parse_schema("id int, p string"))
+    "id = 1 AND p > 't.id'"
+    """
+    if schema.get(alias) is not None:
+        return sql
+    places = [place for column in syntax.columns(sql)
+              if len(column.parts) > 1 and column.parts[0].name.lower() == alias.lower()
+              and (place := syntax.place_of(column)) is not None]
+    for place in sorted(places, reverse=True):
+        sql = sql[:place] + sql[sql.index(".", place) + 1:]
+    return sql
+
+
+def check_layout(log: DeltaLog, partition_by: Sequence[str] | None, cluster_by: Sequence[str]) -> None:
+    """Refuse columns by which a table that exists is not partitioned or clustered.
+
+    Raises:
+        InvalidArgument: naming both.
+    """
+    if log.snapshot.version < 0:
+        return
+    if partition_by is not None:
+        _check_partitions(log, partition_by)
+    columns = [".".join(path) for path in logical_columns(log.snapshot)] if cluster_by else []
+    if [name.lower() for name in cluster_by] != [name.lower() for name in columns]:
+        raise InvalidArgument(
+            f"{log.path} is clustered by {', '.join(columns) or 'nothing'}, not by {', '.join(cluster_by)}; "
+            "leave it out, or change the table by table.cluster_by([…])", path=log.path)
 
 
 def _check_partitions(log: DeltaLog, expected: Sequence[str]) -> None:

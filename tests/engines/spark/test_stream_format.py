@@ -25,7 +25,6 @@ from deltanb.errors import (
     InvalidArgument,
     SchemaMismatch,
     StreamSourceChanged,
-    TableNotFound,
     VersionNotFound,
 )
 from deltanb.sources.spark.source import translate_errors
@@ -271,12 +270,26 @@ def test_what_cannot_be_written_is_refused_by_name(spark: Any, table: dn.DeltaTa
     frame, target = read(spark, table), dn.create(tmp_path / "target", "id string, need int not null")
     with pytest.raises(SchemaMismatch, match="need"):
         write(frame, target, tmp_path / "c")
-    with pytest.raises(TableNotFound, match="stream into"), translate_errors():
-        frame.writeStream.format("deltanb").option("checkpointLocation", str(tmp_path / "c2")).start(
-            str(tmp_path / "none")).awaitTermination(PATIENCE)
     with pytest.raises(InvalidArgument, match="did you mean mergeSchema"):
         write(frame, target, tmp_path / "c3", mergeShema="true")
     assert target.version == 0 and data_files(target) == 0
+
+
+def test_a_stream_makes_its_table_with_its_first_batch(
+    spark: Any, table: dn.DeltaTable, tmp_path: Path
+) -> None:
+    table.append({"id": [1, 2]})
+    path, frame = tmp_path / "made", read(spark, table, maxFilesPerTrigger=1).selectExpr("id", "id % 2 p")
+    stream = frame.writeStream.format("deltanb").trigger(availableNow=True).option("partitionBy", "p")
+    stream = stream.option("checkpointLocation", str(tmp_path / "c")).option("delta.appendOnly", "true")
+    assert stream.start(str(path)).awaitTermination(PATIENCE)
+    made = dn.open(path)
+    assert (ids(made), made.partition_columns, made.version) == ([0, 1, 2], ("p",), 1)
+    assert made.properties["delta.appendOnly"] == "true"
+    assert [entry.operation for entry in made.history()] == ["STREAMING UPDATE"] * 2
+    table.append({"id": [3]})
+    assert stream.start(str(path)).awaitTermination(PATIENCE)
+    assert ids(dn.open(path)) == [0, 1, 2, 3]
 
 
 def test_a_checkpoint_of_another_table_leaves_nothing(

@@ -267,6 +267,34 @@ def test_save_modes_that_spark_does_not_have_are_options(spark, tmp_path):
     assert dn.open(path).version == 0
 
 
+def test_options_come_from_spark_as_people_write_them(spark, tmp_path):
+    path = tmp_path / "t"
+    write(frame_of(spark, 6), path, clusterBy="id", **{"delta.enableDeletionVectors": "true"})
+    table = dn.open(path)
+    assert table.detail()["clusteringColumns"] == ["id"]
+    assert table.properties["delta.enableDeletionVectors"] == "true"
+    new = spark.sql("SELECT id, 'new' p FROM range(4, 7, 1, 2)")
+    write(new.alias("s"), path, "overwrite", replaceOn="t.id = s.id", targetAlias="t")
+    write(new.where("id = 4"), path, "overwrite", replaceUsing="id")
+    assert ids(path) == [0, 1, 2, 3, 4, 5, 6] and dn.open(path).count("p = 'new'") == 3
+    write(table.to_df(spark).coalesce(1), path, "overwrite", dataChange="false")
+    assert ids(path) == [0, 1, 2, 3, 4, 5, 6] and dn.open(path).snapshot.num_files == 1
+    assert not any(one.data_change for one in table.log.read_commit(3) if hasattr(one, "data_change"))
+
+
+@pytest.mark.classic("on Connect Spark plans when it writes, with the same errors as texts")
+def test_what_spark_s_writers_do_not_pass_on_they_refuse_themselves(spark, tmp_path):
+    """Should Spark pass it on one day, this fails, and the options that take its place can go."""
+    new = frame_of(spark, 2).write.format("deltanb")
+    for mode in ("error", "errorifexists", "ignore"):
+        with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+            new.mode(mode).save(str(tmp_path / "t"))
+    for by in ("partitionBy", "clusterBy"):
+        writer = getattr(frame_of(spark, 2).write.format("deltanb").mode("append"), by)("p")
+        with pytest.raises(PySparkException, match="do not match the existing table's"):
+            writer.save(str(tmp_path / "t"))
+
+
 def test_a_job_that_fails_leaves_nothing(spark, tmp_path):
     """One task: of two the other one may still be about to remove its file."""
     path = tmp_path / "t"
@@ -308,7 +336,7 @@ def test_the_files_of_tasks_that_ended_well_go_where_another_failed(tmp_path):
 @pytest.mark.parametrize(("options", "said"), [
     ({"versionAsOf": "x"}, "'versionAsOf' .* is a whole number"),
     ({"versionAsOf": 1, "timestampAsOf": "2024-01-01"}, "contradict"),
-    ({"mergeSchema": "true"}, "one of writing, not of reading"),
+    ({"mergeSchema": "true"}, "one of writing and of writing a stream, not of reading"),
     ({"versionOf": 1}, "no option 'versionof' of reading; did you mean versionAsOf"),
 ])
 def test_options_that_make_no_sense_are_refused_by_name(spark, tmp_path, options, said):

@@ -44,7 +44,6 @@ def test_the_schema_is_overwritten_as_the_advice_says(columns: str, options: str
 
 
 @pytest.mark.parametrize(("given", "match"), [
-    ({"overwriteSchema": "true"}, r'partition column .p. is not among .*\.option\("partitionBy", "\[\]"\)'),
     ({"overwriteSchema": "true", "replaceWhere": "p = 'a'"},
      r'\.option\("replaceWhere", …\) and \.option\("overwriteSchema", "true"\) contradict each other'),
     ({"overwriteSchema": "true", "partitionOverwriteMode": "dynamic"},

@@ -13,6 +13,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.sources.spark import options as options_module
 from deltanb.sources.spark.option_table import (
     OPTIONS,
+    PROPERTIES,
     READ,
     STREAM_READ,
     STREAM_WRITE,
@@ -118,7 +119,7 @@ def test_the_page_lists_every_option(update_golden: bool) -> None:
 def test_every_option_is_known_to_who_takes_it_and_to_nobody_else(use: str) -> None:
     for option in OPTIONS.values():
         for spelling in (option.name.upper(), *option.aliases):
-            if spelling.lower() == "path":
+            if spelling.lower() in ("path", PROPERTIES + "…"):
                 continue
             if use in option.uses:
                 taken = SparkOptions({"path": "t", spelling: "x"}, use)
@@ -126,7 +127,7 @@ def test_every_option_is_known_to_who_takes_it_and_to_nobody_else(use: str) -> N
             else:
                 with pytest.raises(InvalidArgument, match=f"{option.name!r} .* is one of .*, not of {use}"):
                     SparkOptions({"path": "t", spelling: "x"}, use)
-        misspelt = {"path": "t", option.name + "z": "x"}
+        misspelt = {"path": "t", option.name.replace(".", "") + "z": "x"}
         with pytest.raises(InvalidArgument, match="knows no option .*; "):
             SparkOptions(misspelt, use)
 
@@ -145,4 +146,19 @@ def test_the_code_reads_each_option_it_takes(use: str) -> None:
                STREAM_WRITE: ["stream", "options"]}
     folder = Path(options_module.__file__).parent
     code = "".join((folder / f"{name}.py").read_text("utf-8") for name in modules[use])
-    assert [name for name in names_of(use) if f'"{name}"' not in code and name != "path"] == []
+    assert [name for name in names_of(use) if f'"{name}"' not in code
+            and name not in ("path", PROPERTIES + "…")] == []
+
+
+@pytest.mark.parametrize("use", [WRITE, STREAM_WRITE])
+def test_properties_of_tables_are_spelled_as_delta_spells_them(use: str) -> None:
+    given = {"delta.appendonly": "true", "DELTA.COLUMNMAPPING.MODE": "name",
+             "delta.feature.rowtracking": "supported"}
+    taken = SparkOptions({"path": "t", **given}, use)
+    assert taken.properties == {"delta.appendOnly": "true", "delta.columnMapping.mode": "name",
+                                "delta.feature.rowtracking": "supported"}
+    with pytest.raises(InvalidArgument, match=r"'delta\.apendOnly'; did you mean delta\.appendOnly"):
+        SparkOptions({"path": "t", "delta.apendOnly": "true"}, use)
+    for reader in (READ, STREAM_READ):
+        with pytest.raises(InvalidArgument, match="knows no option 'delta.appendonly'"):
+            SparkOptions({"path": "t", **given}, reader)
