@@ -420,6 +420,31 @@ def _contents(log: LogReader, versions: Iterable[int]) -> Iterator[tuple[int, by
         yield version, _lines_of(log, version) if data is None else data
 
 
+def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
+    """The time of one commit in epoch milliseconds, as every view shows it: the in-commit timestamp if it has
+    one, else when its file was written, else what its writer says; None where nothing is known.
+
+    ``info`` is its commitInfo, as the log has it.
+    """
+    time = _in_commit(info, -1)
+    if time < 0:
+        try:
+            status = log.commits.status(version)
+        except (OSError, DeltaError):
+            status = None  # a view of a commit does not fail for want of its file's time
+        time = -1 if status is None else status.modification_time
+    return time if time >= 0 else whole_number(info.get("timestamp"))
+
+
+def known_time_of(snapshot: Snapshot) -> int | None:
+    """As :func:`time_of` of a snapshot's version, without asking the store; where the newest commit is known
+    by its tag alone, in a bucket, it is what its writer says."""
+    info = snapshot.last_commit_info or {}
+    modified = getattr(snapshot.commit_identity, "modification_time", -1)
+    time = _in_commit(info, modified)
+    return time if time >= 0 else whole_number(info.get("timestamp"))
+
+
 def timestamp_of(snapshot: Snapshot) -> int:
     """The time of a snapshot's version in epoch milliseconds; -1 without a table."""
     version = snapshot.version

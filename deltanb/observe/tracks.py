@@ -138,13 +138,14 @@ def read(log: LogReader, first: int | None = None, last: int | None = None) -> l
         InvalidTable: a damaged commit, naming file and line.
     """
     tracks = []
-    names = {version: name for version, name in sorted(log.commits.names().items())
-              if (first is None or version >= first) and (last is None or version <= last)}
+    statuses = {version: status for version, status in log.commits.listed(first or 0)
+                if last is None or version <= last}
+    names = {version: status.name for version, status in statuses.items()}
     for version, data in zip(names, log.commits.read_many(names), strict=True):
         if data is None:  # cleaned up since it was listed
             continue
         try:
-            tracks.append(commit(version, decode_sizes(data)))
+            tracks.append(commit(version, decode_sizes(data), statuses[version].modification_time))
         except DAMAGED as error:
             raise explain(data, names[version], log.path, error) from None
     return tracks
@@ -155,8 +156,9 @@ def versions(log: LogReader) -> list[int]:
     return sorted(log.commits.names())
 
 
-def commit(version: int, lines: Iterable[Any]) -> Track:
-    """The track of a commit of any writer, from the lines of its file.
+def commit(version: int, lines: Iterable[Any], modified: int | None = None) -> Track:
+    """The track of a commit of any writer, from the lines of its file, and when that was written, in epoch
+    milliseconds.
 
     >>> lines = decode_sizes(b'{"add":{"size":5}}')
     >>> commit(3, lines).kind, commit(3, lines).written, commit(3, []).writer
@@ -185,7 +187,7 @@ def commit(version: int, lines: Iterable[Any]) -> Track:
         writer=writer, user=user,
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
-        time=whole_number(info.get("inCommitTimestamp")) or whole_number(info.get("timestamp")),
+        time=whole_number(info.get("inCommitTimestamp")) or modified or whole_number(info.get("timestamp")),
         txn_id=info.get("txnId"), predicate=predicate_of(info.get("operationParameters")),
     )
 

@@ -33,7 +33,11 @@ def name_process() -> str:
     >>> "" in (person, machine, job)
     False
     """
-    return f"{_person()}@{_machine()}:{_job() or _program()}"
+    main = sys.modules.get("__main__")
+    module = getattr(getattr(main, "__spec__", None), "name", None)
+    notebook = os.environ.get(NOTEBOOK_VARIABLE) or getattr(main, NOTEBOOK_NAME, None)
+    job = _job(module or "", getattr(main, "__file__", None), notebook)
+    return f"{_person()}@{_machine()}:{job or _program()}"
 
 
 @cache
@@ -53,19 +57,17 @@ def _machine() -> str:
     return _readable(gethostname().partition(".")[0]) or "localhost"
 
 
-def _job() -> str:
+@cache
+def _job(module: str, script: str | None, notebook: Any) -> str:
     """The module, script or notebook that runs; empty where there is none, or none that has a name."""
-    main: Any = sys.modules.get("__main__")
-    module = getattr(getattr(main, "__spec__", None), "name", None) or ""
     if module.partition(".")[0] == LIBRARY:
         return SHELL
     if module not in ("", "__main__"):
         return _readable(module.removesuffix(".__main__"))
-    if script := getattr(main, "__file__", None):
+    if script:
         path = PurePath(script)
         name = _stem(path.parent.name if path.stem == "__main__" else path.name)  # of a folder that is run
         return SHELL if name == LIBRARY else _readable(name)
-    notebook = os.environ.get(NOTEBOOK_VARIABLE) or getattr(main, NOTEBOOK_NAME, None)
     return _readable(_stem(str(notebook))) if notebook else ""
 
 

@@ -97,6 +97,8 @@ class Conflict(Displayable):
     changes: tuple[FieldChange, ...]
     advice: tuple[str, ...]
     whole_table: bool = False
+    committed_at: int | None = None
+    """When the winner was committed, in epoch milliseconds, as the table's history has it."""
 
     @property
     def winner_operation(self) -> str:

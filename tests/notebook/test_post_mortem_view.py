@@ -76,7 +76,7 @@ def test_a_job_explained(update_golden: bool) -> None:
     assert_golden(pm, "post_mortem", update_golden)
     plain = str(pm)
     assert plain.startswith("Post-mortem orders  ✗ proved  v5 won  rule append\n"
-                            "Version 5 (WRITE by etl, 2026-03-03 10:14:22 UTC) added 1 file in [day=mon]")
+                            "Version 5 (WRITE by etl, 2026-03-02 10:14:22 UTC) added 1 file in [day=mon]")
     assert "No row met, by statistics." in plain
     for words in ("Set delta.isolationLevel to WriteSerializable", "day = 'tue'", "cannot meet", "passed",
                   "1 time in", "most often from 10:00 to 11:00 UTC (1)", "keeper"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from deltanb.log.history import known_time_of
 from deltanb.notebook.views import iceberg, tables
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, warn
 from deltanb.options import options
@@ -155,6 +156,7 @@ def _table_row(name: str, table: Any) -> tuple[Inline, ...]:
     snapshot = table.snapshot
     files, size = tables._counts(snapshot)
     info = snapshot.last_commit_info
-    last = str(tables.last_commit(info)).removeprefix("last: ") if info else muted("–")
+    line = str(tables.last_commit(info, known_time_of(snapshot))) if info else ""
+    last = line.removeprefix("last: ") or muted("–")
     return (code(name), f"v{snapshot.version}", units.number(files),
             muted("not read yet") if size is None else units.size(size), last)

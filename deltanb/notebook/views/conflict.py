@@ -236,7 +236,7 @@ def _theirs(conflict: Any) -> Side:
     operation: list[str | Span] = [str(getattr(winner, "operation", None) or "not recorded")]
     if user or writer_of(None, engine) != UNKNOWN_WRITER:
         operation += [" by " if user else " with ", code(user or engine)]
-    moment = getattr(winner, "in_commit_timestamp", None) or getattr(winner, "timestamp", None)
+    moment = conflict.committed_at or winner.in_commit_timestamp or winner.timestamp
     return Side(
         f"Version {conflict.version}",
         f"committed {units.time(moment)}" if moment is not None else "committed first",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltanb.actions import AddFile
+from deltanb.log.history import known_time_of
 from deltanb.notebook.drawing.layout import sparkline
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
@@ -86,7 +87,7 @@ def _lines(snapshot: Any) -> Iterable[Inline]:
     if hint is not None:
         yield muted(hint)
     if info := snapshot.last_commit_info:
-        yield last_commit(info)
+        yield last_commit(info, known_time_of(snapshot))
 
 
 def _rows(snapshot: Any, files: int | None) -> tuple[str | None, str | None]:
@@ -136,14 +137,13 @@ def _recent(snapshot: Any) -> Iterable[Section]:
         yield Section("Recent", [code(sparkline(sizes)), "  ", words, muted(last)], is_detail=True)
 
 
-def last_commit(info: Mapping[str, Any]) -> Inline:
-    """A commitInfo object on one line.
+def last_commit(info: Mapping[str, Any], moment: int | None) -> Inline:
+    """A commitInfo object on one line, with the time of its commit in epoch milliseconds.
 
-    >>> last_commit({"operation": "DELETE", "timestamp": 1767258870000, "userName": "analyst"})
+    >>> last_commit({"operation": "DELETE", "userName": "analyst"}, 1767258870000)
     'last: DELETE 2026-01-01 09:14:30 UTC by analyst'
     """
     line = f"last: {info.get('operation') or 'operation not recorded'}"
-    moment = info.get("inCommitTimestamp") or info.get("timestamp")
     if moment is not None:
         line += f" {units.time(moment)}"
     return f"{line} by {info['userName']}" if info.get("userName") else line

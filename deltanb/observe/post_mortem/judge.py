@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import CommitInfo, DomainMetadata
 from deltanb.errors import DeltaError, VersionNotFound
-from deltanb.log.history import to_milliseconds, version_as_of
+from deltanb.log.history import time_of, to_milliseconds, version_as_of
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job, partition_of_hint
 from deltanb.observe.post_mortem.report import WinnerReport
 from deltanb.observe.post_mortem.same_table import NEEDED, as_question, contradiction, other_name
@@ -412,9 +412,9 @@ class _Judge:
             outcome = "ended it" if self.result.is_certain else "would have ended it"
         else:
             outcome = "not checked" if verdict is None else "passed"  # for it met a later one
-        stamp = info.in_commit_timestamp if isinstance(info.in_commit_timestamp, int) else info.timestamp
+        time = time_of(self.log, version, info.to_value())
         return WinnerReport(
-            version, winner.operation, _writer(info), stamp if isinstance(stamp, int) else None,
+            version, winner.operation, _writer(info), time,
             len(winner.adds), len(winner.removes), outcome,
             "" if info.operation else "its commitInfo does not say what it did",
             (self.result.rule or "") if ends else "", checks)

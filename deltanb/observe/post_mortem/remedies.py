@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile
 from deltanb.errors import DeltaError, InvalidPredicate
+from deltanb.log.history import time_of
 from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job
 from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement
@@ -322,8 +323,8 @@ def _another_time(case: Case) -> Iterator[Remedy]:
                 met.append(later)
         except DeltaError:
             met.append(later)  # whether it would have met is not known, which is no proof
-    stamp = case.winner.commit_info.timestamp
-    when = f" ({units.time(stamp)})" if isinstance(stamp, int) and not isinstance(stamp, bool) else ""
+    time = time_of(recorder.log, version, case.winner.commit_info.to_value())
+    when = "" if time is None else f" ({units.time(time)})"
     change = f"Start it after version {version} has landed{when}"
     if last == version:
         why = "nothing has landed since, so that it would have met nobody"
