@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -106,6 +107,7 @@ class Catalog(Displayable):
         self.warehouse = warehouse
         self.delta = DeltaTables(store, warehouse, self)
         self.iceberg = iceberg
+        iceberg.owner = self
         self.limits: Limits | None = None if iceberg.is_remote else iceberg.committer.limits
         """What one commit may ask for; None where the server says."""
         self.attempts: deque[GroupAttempt] = deque(maxlen=MAX_ATTEMPTS)
@@ -414,6 +416,32 @@ class Catalog(Displayable):
         done = self.iceberg.commit(changes, writer_name())
         pyiceberg_client.finish(transactions)
         return done.seq  # type: ignore[union-attr]
+
+    def sql(self, text: str, /, spark: Any = None, **parameters: Any) -> Any:
+        """Run SQL over the catalog's tables: statements and arguments are those of :mod:`deltanb.sql
+        <deltanb.sql>`, names with a namespace are the catalog's first.
+
+        ``BEGIN ATOMIC … END`` and ``BEGIN TRANSACTION; … COMMIT`` commit statements over several tables
+        together, as :meth:`transaction` does, and return the transaction.
+
+        Raises:
+            InvalidQuery: a text that is no such statement, with line and column.
+            TableNotFound: a name that means nothing.
+            DeltaConcurrentModificationException: another commit conflicts; nothing of the transaction landed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///shop.db", warehouse="shop")
+        >>> _ = catalog.sql("CREATE SCHEMA shop; CREATE TABLE shop.stock AS SELECT 1 AS id, 7 AS n;"
+        ...                 "CREATE TABLE shop.sold (id int, n int)")
+        >>> catalog.sql('''BEGIN ATOMIC
+        ...     INSERT INTO shop.sold SELECT id, :n FROM shop.stock WHERE id = :id;
+        ...     UPDATE shop.stock SET n = n - :n WHERE id = :id;
+        ... END''', id=1, n=2).committed.versions == {"shop.sold": 1, "shop.stock": 1}
+        True
+        >>> catalog.sql("SELECT n FROM shop.stock").rows.to_pylist()
+        [{'n': 5}]
+        """
+        return upper.run_sql(text, sys._getframe(1), spark, parameters, self)
 
     def snapshot(self, names: Iterable[Any]) -> CatalogSnapshot:
         """Tables as they are at one instant, now.

@@ -271,3 +271,7 @@ SPECIAL: dict[str, Callable[[Any, Command], Any]] = {
 }
 """What performs these statements."""
 
+ALONE = frozenset({"CREATE TABLE", "SHALLOW CLONE", "CONVERT TO DELTA", "DROP TABLE", "CREATE SCHEMA",
+                   "DROP SCHEMA"})
+"""Those of them that are no part of a transaction."""
+

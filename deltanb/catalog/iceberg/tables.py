@@ -65,6 +65,9 @@ class IcebergTables:
     ({'owner': 'ada'}, 2)
     """
 
+    owner: Any = None
+    """The handle of the catalog that they are of."""
+
     def __init__(
         self, store: CatalogStore, warehouse: str | os.PathLike[str] | LogStore | Warehouse,
         limits: Limits | None = None,

@@ -21,7 +21,7 @@ def describe(cursor: Cursor) -> Command:
         target = cursor.table()
         arguments = {"limit": int(cursor.number())} if cursor.take("LIMIT") else {}
         return Command("DESCRIBE HISTORY", "history", target, arguments)
-    cursor.take("TABLE")
+    cursor.take_keyword_table()
     is_extended = bool(cursor.take_any("EXTENDED", "FORMATTED"))
     return Command("DESCRIBE", "schema", cursor.table(), {}, {"extended": is_extended})
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deltanb.query.statements import define, describe, rows, upkeep
+from deltanb.query.statements import define, describe, rows, transactions, upkeep
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.text import Cursor
 from deltanb.text.formatting import did_you_mean
@@ -123,6 +123,14 @@ KINDS: tuple[Kind, ...] = (
          "table.properties", "SHOW TBLPROPERTIES flights", describe.show_properties),
     Kind("SHOW COLUMNS", ("SHOW COLUMNS",), "SHOW COLUMNS IN table", "table.schema",
          "SHOW COLUMNS IN flights", describe.show_columns),
+    Kind("BEGIN ATOMIC", ("BEGIN ATOMIC", "END"), "BEGIN ATOMIC statement; … END",
+         "catalog.transaction, table.transaction",
+         "BEGIN ATOMIC INSERT INTO catalog.shop.orders VALUES (2); "
+         "UPDATE catalog.shop.orders SET id = id + 1; END", transactions.atomic),
+    Kind("BEGIN TRANSACTION", ("BEGIN TRANSACTION", "START TRANSACTION", "COMMIT", "ROLLBACK"),
+         "BEGIN TRANSACTION; statement; … COMMIT | ROLLBACK", "catalog.transaction, table.transaction",
+         "BEGIN TRANSACTION; DELETE FROM flights; SELECT count(*) FROM flights; ROLLBACK",
+         transactions.transaction),
     Kind("EXPLAIN", ("EXPLAIN",), "EXPLAIN query | UPDATE … | DELETE … | OPTIMIZE … WHERE …", "table.explain",
          "EXPLAIN DELETE FROM flights WHERE month = 1"),
 )
@@ -155,7 +163,9 @@ def commands_of(sql: str) -> list[Command]:
     >>> [command.statement for command in commands_of("DELETE FROM a; INSERT INTO b TABLE a;")]
     ['DELETE', 'INSERT']
     """
-    return [command for cursor in Cursor.over(sql).statements() for command in _commands(cursor)]
+    commands = [command for cursor in Cursor.over(sql).statements() for command in _commands(cursor)]
+    transactions.check_blocks(commands, sql)
+    return commands
 
 
 def is_query(sql: str) -> bool:
@@ -167,9 +177,13 @@ def is_query(sql: str) -> bool:
 
 def _commands(cursor: Cursor) -> Iterator[Command]:
     line, column = cursor.place()
-    start = cursor.start
+    start, end = cursor.start, cursor.end
     command = _command(cursor)
-    yield replace(command, sql=cursor.sql[start:cursor.end], line=line, column=column)
+    if command.statement == transactions.ATOMIC:
+        end = cursor.words[cursor.at - 1].end
+    yield replace(command, sql=cursor.sql[start:end], line=line, column=column)
+    if command.statement == transactions.ATOMIC and not cursor.is_at_end:
+        yield from _commands(Cursor(cursor.sql, cursor.words[cursor.at:]))
 
 
 def _command(cursor: Cursor) -> Command:
@@ -183,7 +197,8 @@ def _command(cursor: Cursor) -> Command:
     if kind.name == QUERY:
         return Command(QUERY)
     command = _explained(cursor) if kind.parse is None else kind.parse(cursor)
-    cursor.expect_end()
+    if command.method != transactions.BEGIN or command.statement != transactions.ATOMIC:
+        cursor.expect_end()
     return command
 
 

@@ -20,7 +20,7 @@ def insert(cursor: Cursor) -> Command:
     overwrites = cursor.take_any("INTO", "OVERWRITE") or cursor.fail("INTO or OVERWRITE")
     if cursor.sees("DIRECTORY"):
         cursor.fail("a table")
-    cursor.take("TABLE")
+    cursor.take_keyword_table()
     target = cursor.table()
     partition = _partition(cursor) if cursor.take("PARTITION") else ()
     columns, by_name = None, cursor.take("BY", "NAME")
@@ -133,7 +133,7 @@ def delete(cursor: Cursor) -> Command:
 
 def truncate(cursor: Cursor) -> Command:
     """``TRUNCATE TABLE table``."""
-    cursor.take("TABLE")
+    cursor.take_keyword_table()
     return Command("TRUNCATE", "delete", cursor.table())
 
 

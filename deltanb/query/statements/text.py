@@ -18,6 +18,9 @@ from deltanb.errors import DeltaError, InvalidQuery
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 QUERY_WORDS = ("SELECT", "VALUES", "WITH", "FROM", "TABLE")
+_BEHIND_A_NAME = (*QUERY_WORDS, "BY", "REPLACE", "PARTITION", "WHERE", "ZORDER", "FULL", "TO", "VERSION",
+                  "TIMESTAMP", "LIMIT")
+"""Words before which TABLE is a name: many call a table so."""
 
 
 @cache
@@ -204,6 +207,18 @@ class Cursor:
             return False
         self.at += len(words)
         return True
+
+    def take_keyword_table(self) -> None:
+        """Take the word TABLE, unless it is itself the name: ``INSERT INTO table VALUES …``."""
+        if not self.sees("TABLE"):
+            return
+        one, two, three = (*self.words[self.at + 1:self.at + 4], None, None, None)[:3]
+        if one is not None and one.is_word("TABLE"):  # TABLE table VALUES …, or table TABLE other
+            is_keyword = two is None or two.kind == "sign" or (
+                three is not None if two.is_word("TABLE") else two.is_word(*_BEHIND_A_NAME))
+        else:
+            is_keyword = one is not None and one.kind != "sign" and not one.is_word(*_BEHIND_A_NAME)
+        self.at += is_keyword
 
     def take_any(self, *words: str) -> str:
         """Take one of some words and return it in capitals, or the empty text."""

@@ -15,7 +15,7 @@ from deltanb.query.statements.text import Cursor
 
 def optimize(cursor: Cursor) -> Command:
     """``OPTIMIZE table [FULL] [WHERE condition] [ZORDER BY (columns)]``."""
-    cursor.take("TABLE")
+    cursor.take_keyword_table()
     target = cursor.table()
     arguments: dict[str, Any] = {"full": True} if cursor.take("FULL") else {}
     if cursor.take("WHERE"):
@@ -58,7 +58,7 @@ def vacuum(cursor: Cursor) -> Command:
 
 def restore(cursor: Cursor) -> Command:
     """``RESTORE TABLE table TO VERSION AS OF n``."""
-    cursor.take("TABLE")
+    cursor.take_keyword_table()
     target = cursor.table()
     moment = target.moment
     if moment is None and cursor.take("TO"):

@@ -308,6 +308,18 @@ def test_statements_run_in_order_and_an_error_says_which_one_failed() -> None:
             dn.sql(nothing)
 
 
+@pytest.mark.parametrize("sql, count", [
+    ("INSERT INTO table VALUES (2, 'x')", 3), ("INSERT INTO TABLE table VALUES (2, 'x')", 3),
+    ("INSERT INTO table (id) VALUES (3)", 3), ("INSERT INTO table TABLE table", 4), ("TRUNCATE table", 0),
+    ("TRUNCATE TABLE table", 0), ("INSERT OVERWRITE TABLE table TABLE table", 2), ("OPTIMIZE table", 2),
+    ("DESCRIBE TABLE table", 2), ("DESCRIBE table", 2), ("RESTORE table TO VERSION AS OF 0", 2),
+])
+def test_a_table_may_be_called_table(sql: str, count: int) -> None:
+    table = ducks()
+    dn.sql(sql)
+    assert table.count() == count
+
+
 def test_a_command_is_a_value_of_the_text_alone() -> None:
     one, two = commands_of("UPDATE nowhere SET a = :x;\n INSERT INTO b TABLE c")
     assert one.target is not None

@@ -1,0 +1,129 @@
+"""Several statements as one transaction, of a catalog's tables or of one table; ``catalog.sql``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import deltanb as dn
+from deltanb import errors
+from deltanb.testing import MemoryStore
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[dn.Catalog]:
+    with dn.Catalog(f"sqlite:///{tmp_path}/catalog.db", tmp_path / "warehouse") as made:
+        made.sql("CREATE SCHEMA shop; CREATE TABLE shop.stock AS SELECT 1 AS id, 7 AS n;"
+                 "CREATE TABLE shop.sold (id int, n int)")
+        yield made
+
+
+def rows(catalog: dn.Catalog, name: str) -> list[tuple[int, ...]]:
+    return sorted(tuple(row.values()) for row in catalog.sql(f"SELECT * FROM shop.{name}").rows.to_pylist())
+
+
+def versions(catalog: dn.Catalog) -> list[int]:
+    return [catalog.table(name).version for name in catalog.sql("SHOW TABLES IN shop")]
+
+
+def test_a_catalog_names_its_tables_and_those_of_the_caller(catalog: dn.Catalog) -> None:
+    frame, table = pa.table({"id": [2], "n": [5]}), dn.create(MemoryStore(), {"id": [9]})
+    catalog.sql("INSERT INTO shop.stock SELECT * FROM frame; DELETE FROM table WHERE id = :id", id=9)
+    assert rows(catalog, "stock") == [(1, 7), (2, 5)] and table.count() == 0 and frame.num_rows == 1
+    assert catalog.sql("SHOW TABLES") == ["shop.sold", "shop.stock"]
+    assert catalog.sql("SHOW SCHEMAS") == ["shop"]
+    with pytest.raises(errors.TableNotFound, match="did you mean shop.stock"):
+        catalog.sql("SELECT * FROM shop.stok")
+
+
+@pytest.mark.parametrize("begin, end", [
+    ("BEGIN ATOMIC", "END"), ("begin transaction;", "commit"), ("START TRANSACTION;", "COMMIT WORK;")])
+def test_statements_over_several_tables_are_one_commit(catalog: dn.Catalog, begin: str, end: str) -> None:
+    before = len(catalog.history())
+    done = catalog.sql(f"{begin} INSERT INTO shop.sold SELECT id, 2 FROM shop.stock; "
+                       f"UPDATE shop.stock SET n = n - (2); {end}")
+    assert done.committed.versions == {"shop.sold": 1, "shop.stock": 1}
+    assert len(catalog.history()) == before + 1
+    assert (rows(catalog, "sold"), rows(catalog, "stock")) == ([(1, 2)], [(1, 5)])
+
+
+def test_later_statements_see_earlier_ones_and_a_rollback_undoes_all(catalog: dn.Catalog) -> None:
+    stock = catalog.table("shop.stock")
+    gone = dn.sql("""BEGIN TRANSACTION;
+        DELETE FROM stock;
+        INSERT INTO catalog.shop.sold SELECT 3, CAST(count(*) AS int) FROM catalog.shop.stock;
+        INSERT INTO stock SELECT * FROM catalog.shop.sold;
+        ROLLBACK""")
+    assert gone.status == "abandoned" and versions(catalog) == [0, 0]
+    dn.sql("BEGIN ATOMIC DELETE FROM stock; INSERT INTO catalog.shop.sold SELECT 3, count(*) FROM stock; END")
+    assert (rows(catalog, "sold"), stock.count()) == ([(3, 0)], 0)
+
+
+def test_a_failure_rolls_all_of_it_back_and_says_where(catalog: dn.Catalog) -> None:
+    with pytest.raises(errors.InvalidPredicate) as caught:
+        catalog.sql("INSERT INTO shop.sold VALUES (9, 9); BEGIN ATOMIC DELETE FROM shop.stock; "
+                    "DELETE FROM shop.sold WHERE nosuch = 1; END; DELETE FROM shop.sold")
+    (note,) = caught.value.__notes__
+    assert note.replace("\u00a0", " ") == (
+        "statement 4 of 6 failed (line 1, column 75): DELETE FROM shop.sold WHERE nosuch = 1; "
+        "its transaction is rolled back, the 1 statement before that is done")
+    assert (rows(catalog, "sold"), rows(catalog, "stock")) == ([(9, 9)], [(1, 7)])
+
+
+def test_a_conflict_carries_its_picture_and_nothing_lands(
+    catalog: dn.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltanb.query.block import Block
+
+    commit = Block.commit
+
+    def late(block: Block) -> object:
+        catalog.table("shop.stock").delete("id = 1")
+        return commit(block)
+
+    monkeypatch.setattr(Block, "commit", late)
+    with pytest.raises(errors.DeltaConcurrentModificationException) as caught:
+        catalog.sql("BEGIN ATOMIC UPDATE shop.stock SET n = 0; INSERT INTO shop.sold VALUES (1, 7); END")
+    assert caught.value.conflict is not None
+    assert versions(catalog) == [0, 1]
+
+
+def test_one_table_in_a_folder_is_a_transaction_of_its_own() -> None:
+    table, other = (dn.create(MemoryStore(), {"id": [1, 2]}) for _ in range(2))
+    done = dn.sql("BEGIN ATOMIC DELETE FROM table WHERE id = 1; INSERT INTO table SELECT id + 10 FROM table; "
+                  "INSERT INTO table SELECT id + 5 FROM other; END")
+    assert done.committed == 1
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [2, 6, 7, 12] and other.version == 0
+    with pytest.raises(errors.IllegalStateError, match="optimize commits by itself"):
+        dn.sql("BEGIN ATOMIC DELETE FROM table; OPTIMIZE table; END")
+    with pytest.raises(errors.InvalidQuery, match="of tables of one catalog, or of one table in a folder"):
+        dn.sql("BEGIN ATOMIC DELETE FROM table; DELETE FROM other; END")
+    with pytest.raises(errors.IllegalStateError, match="CREATE TABLE commits by itself"):
+        dn.sql("BEGIN ATOMIC DELETE FROM table; CREATE TABLE 'x' (id int); END")
+    assert (table.version, other.version) == (1, 0)
+
+
+def test_iceberg_tables_take_part(catalog: dn.Catalog) -> None:
+    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
+    catalog.sql("CREATE TABLE shop.events (id int) USING iceberg")
+    catalog.sql("BEGIN ATOMIC INSERT INTO shop.events VALUES (1); DELETE FROM shop.stock; END")
+    assert rows(catalog, "events") == [(1,)] and rows(catalog, "stock") == []
+
+
+@pytest.mark.parametrize("sql, words", [
+    ("BEGIN ATOMIC DELETE FROM t", "BEGIN ATOMIC has no end in this text: END .line 1, column 1"),
+    ("BEGIN TRANSACTION; DELETE FROM t; END", "BEGIN TRANSACTION ends with COMMIT or ROLLBACK .line 1,"),
+    ("COMMIT", "COMMIT ends no transaction: one begins and ends in the same text"),
+    ("BEGIN ATOMIC BEGIN ATOMIC DELETE FROM t; END; END", "within a transaction already .line 1, column 14"),
+    ("BEGIN TRANSACTION DELETE FROM t; COMMIT", "the end of the statement is expected, found 'DELETE'"),
+    ("BEGIN DELETE FROM t; END", "BEGIN begins no statement that is run here"),
+    ("BEGIN ATOMIC SELECT 1; END", "this one has none"),
+])
+def test_what_is_no_transaction_is_refused(sql: str, words: str) -> None:
+    t = dn.create(MemoryStore(), {"id": [1]})
+    with pytest.raises(errors.InvalidQuery, match=words):
+        dn.sql(sql)
+    assert t.version == 0
