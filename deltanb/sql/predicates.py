@@ -213,6 +213,7 @@ def _parse(sql: str, schema: StructType) -> Predicate:
 
 
 def _parse_anew(sql: str, schema: StructType) -> Predicate:
+    from deltanb.sql.backquotes import with_hint
     from deltanb.sql.resolver import Resolver  # late: it loads the SQL parser
     from deltanb.sql.syntax import syntax, too_deep
 
@@ -223,10 +224,15 @@ def _parse_anew(sql: str, schema: StructType) -> Predicate:
             expression = reader.whole(syntax(text), is_condition=True)
             if not reader.lists:
                 return Predicate(sql, expression, schema)
+    def read(text: str) -> ex.Expression:
+        return Resolver(text, schema).whole(syntax(text), is_condition=True)
+
     try:
-        expression = Resolver(sql, schema).whole(syntax(sql), is_condition=True)
+        expression = read(sql)
     except RecursionError:
         raise too_deep(sql) from None
+    except (InvalidPredicate, UnsupportedPredicate) as error:
+        raise with_hint(sql, schema.names, error, read) from None
     return Predicate(str(sql), expression, schema)
 
 
@@ -281,13 +287,19 @@ def _parse_value_anew(sql: str, schema: StructType, target: pa.DataType) -> Valu
 
 
 def _resolved_value(sql: str, schema: StructType) -> ex.Expression:
+    from deltanb.sql.backquotes import with_hint
     from deltanb.sql.resolver import Resolver
     from deltanb.sql.syntax import syntax, too_deep
 
+    def read(text: str) -> ex.Expression:
+        return Resolver(text, schema).whole(syntax(text), is_condition=False)
+
     try:
-        return Resolver(sql, schema).whole(syntax(sql), is_condition=False)
+        return read(sql)
     except RecursionError:
         raise too_deep(sql) from None
+    except (InvalidPredicate, UnsupportedPredicate) as error:
+        raise with_hint(sql, schema.names, error, read) from None
 
 
 def filter_table(table: pa.Table, predicate: Predicate | str) -> pa.Table:

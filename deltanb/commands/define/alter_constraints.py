@@ -20,6 +20,7 @@ from deltanb.errors import (
     UnsupportedPredicate,
 )
 from deltanb.sql import predicates
+from deltanb.sql.backquotes import with_hint
 from deltanb.sql.row_expressions import inspect, refuse_changing
 from deltanb.sql.syntax import Parsed
 from deltanb.text.formatting import did_you_mean
@@ -122,7 +123,10 @@ def _key_of(metadata: Metadata, name: str) -> str | None:
 def _check_rows(
     txn: OptimisticTransaction, name: str, expression: str, engine: str | None
 ) -> None:
-    parsed = Parsed(expression)
+    try:
+        parsed = Parsed(expression)
+    except InvalidPredicate as error:
+        raise with_hint(expression, txn.metadata.schema.names, error, Parsed) from None
     try:
         holds = predicates.parse(parsed, txn.metadata.schema)
         holds.to_expression()

@@ -18,6 +18,7 @@ from deltanb.engines.arrow import assignments as assigning
 from deltanb.errors import InvalidArgument, InvalidPredicate, SchemaMismatch
 from deltanb.schema.columns import GENERATION, KEYS, START, STEP, Identity
 from deltanb.schema.types import DataType, StructField, StructType, backticked
+from deltanb.sql.backquotes import with_hint
 from deltanb.sql.syntax import Parsed, columns, with_aliases
 from deltanb.text.formatting import did_you_mean
 
@@ -143,8 +144,14 @@ class Names:
             InvalidPredicate: syntax; a column that no side has, that both have, or that is not visible at
                 ``place``.
         """
-        sql = settled(sql, self.now, is_condition=is_condition)
-        parsed = Parsed(sql)
+        def read(text: str) -> Parsed:
+            return Parsed(settled(text, self.now, is_condition=is_condition))
+
+        try:
+            sql = parsed = read(sql)
+        except InvalidPredicate as error:
+            names = [name for side in sides for name in self._of(side).names]
+            raise with_hint(sql, names, error, read) from None
         aliases = []
         for node in columns(parsed):
             side = self._side([part.name for part in node.parts], sides, sql, place)
