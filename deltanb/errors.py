@@ -21,6 +21,7 @@
     │   ├── InvalidPredicate              syntax, or a column that is not there
     │   ├── InvalidQuery                  a query of %%sql that is none, or that the engine refuses
     │   ├── UnsupportedPredicate          valid SQL outside the subset that runs in the process
+    │   ├── WrongCall                     (also TypeError) an argument that a method does not have
     │   └── BadRequest                    a request to a catalog is malformed: which field
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
     │   └── MaxCommitRetriesExceeded      the commit lost more races than the options allow
@@ -68,8 +69,7 @@
         ├── ConcurrentDeleteReadException
         └── ConcurrentDeleteDeleteException
 
-Beside it there are two UserWarnings: :class:`ChecksumMismatchWarning` (the log and a checksum of it do not
-agree) and :class:`UnknownPropertyWarning` (a property that nobody knows).
+Beside it there are two UserWarnings: :class:`ChecksumMismatchWarning` and :class:`UnknownPropertyWarning`.
 
 A handler decides by class, by ``kind`` (a stable code; codes are only ever added), or by the data that
 each error carries as attributes. The concurrent family keeps the names of ``delta.exceptions``.
@@ -122,8 +122,7 @@ class DeltaError(Exception):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "kind" not in cls.__dict__:
-            words = re.findall(r"[A-Z][a-z]*", cls.__name__.removesuffix("Exception"))
-            cls.kind = "_".join(words).upper()
+            cls.kind = "_".join(re.findall(r"[A-Z][a-z]*", cls.__name__.removesuffix("Exception"))).upper()
 
     def __getattr__(self, name: str) -> Any:
         data = self.__dict__.get("data", {})
@@ -138,12 +137,10 @@ class DeltaError(Exception):
         """The caller's lines for IPython, with the picture of a conflict where there is one."""
         from deltanb.text.display import views
 
-        lines: list[str] = views().render_traceback(self)
-        return lines
+        return list(views().render_traceback(self))
 
     def __reduce__(self) -> Any:
-        notes = self.__dict__.get(NOTES)
-        state = ({NOTES: list(notes)},) if notes else ()
+        state = ({NOTES: list(notes)},) if (notes := self.__dict__.get(NOTES)) else ()
         return (_rebuild, (type(self), self.message, self.data), *state)
 
 
@@ -225,6 +222,10 @@ class MissingDependency(DeltaError, ImportError):
 
 class InvalidArgument(DeltaError, ValueError):
     """An argument, option or table property has a value that cannot be used."""
+
+
+class WrongCall(InvalidArgument, TypeError):
+    """A method (``.method``) has no such argument (``.argument``), or is a property here."""
 
 
 class IdempotencyKeyReused(InvalidArgument):
@@ -591,8 +592,8 @@ def require(value: object, kind: type | tuple[type, ...], where: str, what: str)
     Raises:
         InvalidArgument: naming what is called, what it takes and what it was given.
     """
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    if not isinstance(value, kind) or (isinstance(value, bool) and bool not in kinds):
+    if not isinstance(value, kind) or (
+            isinstance(value, bool) and bool not in (kind if isinstance(kind, tuple) else (kind,))):
         raise InvalidArgument(f"{where} takes {what}, found {type(value).__name__}: {shown(value)}")
 
 

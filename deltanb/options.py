@@ -32,6 +32,7 @@ from typing import Any, Literal, cast
 from deltanb.errors import InvalidArgument
 from deltanb.text.completion import offered
 from deltanb.text.safe_text import safe
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.text.writer import name_process
 
 MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not patience
@@ -476,6 +477,7 @@ class Lesson(Changed):
         self._values["clock"].advance(passed // (_SECOND / 1000))
 
 
+@answer_wrong_arguments()
 def teaching(seed: int = 1, user_name: str | Literal[False] | None = None) -> Lesson:
     """Hold clock, stopwatch and ids still, so that a notebook gives the same output at every run.
 

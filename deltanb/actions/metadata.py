@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions.base import Action, action, camel, check_texts, extra_fields
 from deltanb.errors import InvalidAction, InvalidTable
+from deltanb.text.spellings import refuse_call
 
 if TYPE_CHECKING:
     from deltanb.schema.types import StructType
@@ -72,6 +73,9 @@ class Metadata(Action):
         named = [self.format.get("provider"), *options.values()]
         check_texts("metaData.format", [value for value in named if value is not None])
 
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise refuse_call("metadata")
+
     @cached_property
     def schema(self) -> StructType:
         """The table's logical schema.
@@ -102,6 +106,9 @@ class Protocol(Action):
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
     extra: dict[str, Any] = extra_fields()
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise refuse_call("protocol")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -39,6 +39,7 @@ from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import Spelt, answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.catalog.overview import Overview
@@ -56,7 +57,8 @@ T = TypeVar("T")
 MAX_ATTEMPTS = 1_000  # transactions remembered: grids of words, some MB where each has a hundred tables
 
 
-class Catalog(Displayable):
+@answer_wrong_arguments(also=("__init__",))
+class Catalog(Displayable, Spelt, place="catalog"):
     """Tables that can be committed together.
 
     Args:

@@ -14,6 +14,7 @@ from deltanb.catalog.iceberg.table import PinnedIcebergTable
 from deltanb.catalog.store.names import TableName
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.catalog.catalog import Catalog
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CatalogSnapshot"]
 
 
+@answer_wrong_arguments()
 class CatalogSnapshot(Displayable, Mapping[str, Any]):
     """The tables of a catalog after one of its transactions, all read-only.
 

@@ -31,6 +31,7 @@ from deltanb.table.staged import StagedChanges, StagedTable
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import get_logger
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.drive import GivenUp, watcher
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupCommitted, Member, group_steps, stand_steps
@@ -152,6 +153,7 @@ class _DeltaPart:
 _Part = _DeltaPart | _IcebergPart
 
 
+@answer_wrong_arguments()
 class CatalogTransaction(Displayable):
     """Changes to several tables of a catalog, committed together or not at all.
 

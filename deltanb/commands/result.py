@@ -12,11 +12,12 @@ from typing import Any
 
 from deltanb.options import options
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import Spelt
 from deltanb.transaction.operations import CHANGES_DATA, Operation
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class CommandResult(Displayable, int):
+class CommandResult(Displayable, Spelt, int, place="result"):
     """The result of a command that commits to a table.
 
     ``version`` is the committed version, None if nothing was committed; for an Iceberg table it is the id of

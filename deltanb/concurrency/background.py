@@ -26,6 +26,7 @@ from deltanb.concurrency.precedence import behind
 from deltanb.errors import InvalidArgument
 from deltanb.text.progress import unseen
 from deltanb.text.safe_text import get_logger
+from deltanb.text.spellings import answer_wrong_arguments
 
 __all__ = ["flush"]
 
@@ -169,6 +170,7 @@ def settle(concerns: Callable[[Any], bool]) -> None:
     _line.settle(concerns)
 
 
+@answer_wrong_arguments()
 def flush(timeout: float | dt.timedelta | None = None) -> bool:
     """Wait until what this process does in the background is done: the checkpoints of its commits.
 

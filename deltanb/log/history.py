@@ -26,6 +26,7 @@ from deltanb.text import formatting as units
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part, shown
+from deltanb.text.spellings import Spelt, SpeltRow, answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pandas
@@ -51,7 +52,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 @dataclass(frozen=True, repr=False)
-class HistoryEntry(Displayable):
+class HistoryEntry(Displayable, SpeltRow, place="entry"):
     """One commit: its version, its time in epoch milliseconds, and the fields of its commitInfo.
 
     Fields are None if the writer left them out. Types are the writer's: Delta Spark writes metrics and
@@ -138,7 +139,8 @@ class HistoryEntry(Displayable):
         return {name: value for name, value in vars(self).items() if name not in ("_log", "_content")}
 
 
-class History(Displayable, Sequence[HistoryEntry]):
+@answer_wrong_arguments()
+class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
     """Commits, newest first: an immutable sequence, shown with a line for each commit.
 
     ``table`` is the table's name; ``total`` is the number of commits in the log, including those left out by
@@ -152,10 +154,7 @@ class History(Displayable, Sequence[HistoryEntry]):
     """
 
     def __init__(
-        self,
-        entries: Iterable[HistoryEntry] = (),
-        table: str | LogReader = "",
-        total: int | None = None,
+        self, entries: Iterable[HistoryEntry] = (), table: str | LogReader = "", total: int | None = None,
         damaged: Mapping[int, InvalidTable] | None = None,
     ) -> None:
         self._entries = tuple(entries)

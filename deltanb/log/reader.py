@@ -40,6 +40,7 @@ from deltanb.store.guard import guarded, unguarded
 from deltanb.text.formatting import name_of
 from deltanb.text.progress import progress
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.log.history import Damaged, History
@@ -49,6 +50,7 @@ __all__ = ["LogReader"]
 MAX_VANISHED = 3
 """Listings begun anew because a commit was cleaned up between listing and reading."""
 
+@answer_wrong_arguments(only=("history", "snapshot_at", "snapshot_as_of"))
 class LogReader:
     """The log of one table, read and kept up to date.
 

@@ -24,6 +24,7 @@ from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
 from deltanb.log.tally import Tally, sized
 from deltanb.text.damage import reading
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,6 +118,7 @@ class State:
 EMPTY = State(-1, FileSet(), tally=Tally.empty())
 
 
+@answer_wrong_arguments(only=("files_for_scan",))
 class Snapshot(Displayable):
     """A table at one version. Immutable; opening one reads no file list.
 

@@ -27,6 +27,7 @@ from deltanb.log.replay import file_key, key_array
 from deltanb.store.paths import place_of
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -74,6 +75,7 @@ class Gap:
         return f"{span}: {self.reason}"
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
 class Versions(Displayable):
     """The versions of a table from 0 to ``last``; the readable ones are its members.

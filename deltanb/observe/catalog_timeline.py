@@ -19,6 +19,7 @@ from deltanb.observe import tracks
 from deltanb.observe.timeline import CommitTimeline, Mark
 from deltanb.observe.tracks import Track
 from deltanb.text import formatting as units
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.catalog.catalog import Catalog
@@ -44,6 +45,7 @@ class CatalogTrack(Track):
     who: str = ""
 
 
+@answer_wrong_arguments()
 class CatalogTimeline(CommitTimeline):
     """Transactions of a catalog in their order, with a lane per table and ties between a transaction's
     tables.

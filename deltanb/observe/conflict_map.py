@@ -18,6 +18,7 @@ from deltanb.errors import InvalidArgument, MissingDependency
 from deltanb.observe.meetings import Meeting, Meetings, meet
 from deltanb.text.display import Charted
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pandas
@@ -82,6 +83,7 @@ class Tally:
                    wasted, unmeasured, rule)
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
 class ConflictMap(Charted):
     """Who races whom in a table, who loses, and what it costs.

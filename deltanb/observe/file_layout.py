@@ -33,6 +33,7 @@ from deltanb.sql.coercion import is_number
 from deltanb.sql.expressions import Call, Column, Expression
 from deltanb.text.display import Charted
 from deltanb.text.formatting import name_of
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pandas
@@ -69,6 +70,7 @@ class Bar:
     """Of the first file, as in the log."""
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
 class FileLayout(Charted):
     """The ranges of a column in the files of a version, drawn as bars; see :meth:`DeltaTable.layout`.

@@ -18,6 +18,7 @@ from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
 from deltanb.observe.turns import Raced, Stop, Work, named, race_summary, run, runners_of, turns_of
 from deltanb.table.table import DeltaTable
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
 from deltanb.transaction.journal import journal_of
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from deltanb.catalog.catalog import Catalog
 
 
+@answer_wrong_arguments()
 def race(
     table: Any,
     writers: Sequence[Work] | Mapping[str, Work],

@@ -24,6 +24,7 @@ from deltanb.options import set_options
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import safe
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.drive import Drive, GivenUp
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupFailed
@@ -58,6 +59,7 @@ class Moved:
     commits: tuple[tuple[int, str], ...] = ()
 
 
+@answer_wrong_arguments()
 class Stepper(Displayable):
     """A commit that is advanced step by step, and the trace of its frames, which only grows.
 
@@ -265,6 +267,7 @@ class Stepper(Displayable):
             listener()
 
 
+@answer_wrong_arguments()
 class CommitStepper(Stepper):
     """A commit to one table that is advanced step by step, on the real table.
 
@@ -387,6 +390,7 @@ class CommitStepper(Stepper):
         return self.txn, DeltaTable(self.txn.log)
 
 
+@answer_wrong_arguments()
 class GroupStepper(Stepper):
     """The commit of several tables, advanced step by step, on the real catalog.
 

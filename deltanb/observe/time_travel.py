@@ -19,6 +19,7 @@ from deltanb.observe.availability import spans
 from deltanb.observe.next_step import NextStep, next_step
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +67,7 @@ class TimeFrame(Displayable):
     """The columns to show, where somebody asked for some."""
 
 
+@answer_wrong_arguments()
 class TimeTravel(Displayable):
     """A movable position in the history of a table: one version, or two to compare.
 

@@ -17,6 +17,7 @@ from deltanb.observe import tracks as timeline_rows
 from deltanb.observe.tracks import Mark, Track
 from deltanb.text import formatting as units
 from deltanb.text.display import Charted, views
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.kept_journal import attempts_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["CommitTimeline", "Mark", "Track"]
 
 
+@answer_wrong_arguments()
 class CommitTimeline(Charted):
     """Transactions of a table, drawn over its versions.
 

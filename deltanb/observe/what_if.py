@@ -31,6 +31,7 @@ from deltanb.schema import properties
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.conflicts import Check, Conflict
 from deltanb.transaction.current import (
@@ -134,6 +135,7 @@ def _outcome(rows: Sequence[Replayed], at: int) -> Outcome:
     )
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
 class Replay(Displayable):
     """A history under other rules: the commits that raced, for each level asked for.
@@ -469,6 +471,7 @@ class Explanation(Displayable):
         return next((row.version for row in self.rows if row.rule), self.newest + 1)
 
 
+@answer_wrong_arguments()
 def explain_conflict(
     txn: OptimisticTransaction,
     version: int | None = None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 Read = Literal["whole", "part", "none"]
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from deltanb.log.skipping.explain import ScanExplanation
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False, eq=False)
 class QueryResult(Displayable):
     """The rows of a query, and a word on every Delta table that it read.

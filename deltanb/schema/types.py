@@ -29,6 +29,7 @@ from deltanb.schema.intervals import DAY_TO_SECOND, SPELLINGS, YEAR_TO_MONTH
 from deltanb.text.damage import what_is_wrong
 from deltanb.text.display import views
 from deltanb.text.formatting import MAX_COLUMNS, clean, fit
+from deltanb.text.spellings import refuse_call
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,6 +160,9 @@ class StructType:
     @cached_property
     def _lower(self) -> dict[str, StructField]:
         return {f.name.lower(): f for f in reversed(self.fields)}
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise refuse_call("schema")
 
     def get(self, name: str) -> StructField | None:
         """The field of that name: the exact one, else the one that differs in case, else None."""

@@ -36,6 +36,7 @@ from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 from deltanb.errors import InvalidArgument
+from deltanb.text.spellings import wrong_call
 
 M = TypeVar("M")
 P = ParamSpec("P")
@@ -92,7 +93,10 @@ class Call(NamedTuple):
 
 
 class Askable:
-    """An object with declared methods; each call is admitted, then performed."""
+    """An object with declared methods; each call is admitted, then performed.
+
+    Python refuses an argument that a method does not have; that refusal is answered with what it is here.
+    """
 
     def _admit(self, asked: Asked) -> None:
         """Refuse calls that this kind of table does not allow, or no longer allows."""
@@ -117,8 +121,14 @@ class _ClassMethod(classmethod):  # type: ignore[type-arg]
 
         @wraps(bound)
         def call(*args: Any, **settings: Any) -> Any:
-            return instance._perform(Call(
-                self.asked, lambda table, *a, **s: self.__func__(type(table), *a, **s), args, settings))
+            try:
+                return instance._perform(Call(
+                    self.asked, lambda table, *a, **s: self.__func__(type(table), *a, **s), args, settings))
+            except TypeError:
+                error = wrong_call(self.asked.name, inspect.signature(bound), settings)
+                if error is None:
+                    raise
+            raise error
 
         return call
 
@@ -131,7 +141,13 @@ def _declaration(does: Does) -> Callable[[M], M]:
 
         @wraps(method)
         def call(self: Any, *args: Any, **settings: Any) -> Any:
-            return self._perform(Call(asked, method, args, settings))
+            try:
+                return self._perform(Call(asked, method, args, settings))
+            except TypeError:
+                error = wrong_call(asked.name, inspect.signature(method), settings)
+                if error is None:
+                    raise
+            raise error
 
         call.asked = asked  # type: ignore[attr-defined]
         return call
@@ -171,7 +187,13 @@ def describes(method: M) -> M:
                 Call(asked, execute, (description.source,), {"merge_schema": description.evolves}))
 
         self._admit(asked)
-        return replace(begin(self, *args, **settings), within=within)
+        try:
+            return replace(begin(self, *args, **settings), within=within)
+        except TypeError:
+            error = wrong_call(asked.name, inspect.signature(begin), settings)
+            if error is None:
+                raise
+        raise error
 
     call.asked = asked  # type: ignore[attr-defined]
     return cast(M, call)
@@ -192,6 +214,8 @@ def like(
 
         @wraps(method)
         def call(self: Any, *args: Any, **settings: Any) -> Any:
+            if (wrong := wrong_call(asked.name, signature, settings)) is not None:
+                raise wrong
             try:
                 values = signature.bind(self, *args, **settings).arguments
             except TypeError as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
 from deltanb.table.table import DeltaTable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from deltanb.schema.types import StructType
 
 
+@answer_wrong_arguments()
 def open(
     path: str | os.PathLike[str] | LogStore,
     version: int | None = None, timestamp: int | str | dt.datetime | None = None,
@@ -31,6 +33,7 @@ def open(
     return DeltaTable.for_path(path, version, timestamp, storage_options=storage_options)
 
 
+@answer_wrong_arguments()
 def create(
     path: str | os.PathLike[str] | LogStore,
     data_or_schema: Any,
@@ -93,6 +96,7 @@ def create(
         allow_files=allow_files))
 
 
+@answer_wrong_arguments()
 def convert(
     path: str | os.PathLike[str] | LogStore,
     partition_by: str | Mapping[str, Any] | StructType | pa.Schema | None = None,

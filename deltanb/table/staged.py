@@ -23,6 +23,7 @@ from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
 from deltanb.table.contract import Asked, Does, ends
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import last_part
+from deltanb.text.spellings import Number
 from deltanb.transaction.staging import StagedLog
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class StagedTable(DeltaTable, StagedChanges):
     @property
     def version(self) -> int:
         """The version that was read first; after the commit, the committed version."""
-        return self.staged.base.version if self.committed is None else self.committed
+        return Number(self.staged.base.version if self.committed is None else self.committed)
 
     def _admit(self, asked: Asked) -> None:
         if asked.does is Does.READS_COMMITS:

@@ -40,7 +40,7 @@ from deltanb.table.frame import Frame
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
-from deltanb.text.spellings import Aliases
+from deltanb.text.spellings import Aliases, Elsewhere, Number, answer_wrong_arguments
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -75,6 +75,7 @@ MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
 
 
+@answer_wrong_arguments(also=("__init__",))
 class DeltaTable(Frame, Displayable, Askable, Aliases):
     """A Delta table.
 
@@ -183,7 +184,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
     @property
     def version(self) -> int:
         """The version that is read."""
-        return self.snapshot.version
+        return Number(self.snapshot.version)
 
     @property
     def metadata(self) -> Metadata:
@@ -1246,6 +1247,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             return work()
         except UnsupportedPredicate as reason:
             raise reason.or_else("read with to_df(where=…), which lets Spark run it") from None
+
+
+for _name in ("compact", "z_order"):  # deltalake's table.optimize has methods
+    setattr(DeltaTable.optimize, _name, Elsewhere(f"optimize.{_name}"))
 
 
 def _row_limit(limit: int | None) -> int | None:

@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from deltanb.text.spellings import answer_wrong_arguments
+
 VIEWS = "deltanb.notebook.bundle"
 """The module that draws, by name: nothing below it imports it, and it is loaded when something is shown."""
 
@@ -21,6 +23,7 @@ def views() -> Any:
     return import_module(VIEWS)
 
 
+@answer_wrong_arguments(only=("save",))
 class Displayable:
     """Gives an object its text and its MIME bundle from one list of fields.
 

@@ -19,6 +19,7 @@ from deltanb.store.base import LogStore
 from deltanb.store.guard import unguarded
 from deltanb.store.open import store_for
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.committer import Committer, FolderCommitter, Makes
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _recent: OrderedDict[str, DeltaLog] = OrderedDict()
 _logs_lock = threading.Lock()
 
 
+@answer_wrong_arguments(only=("start_transaction", "with_new_transaction", "for_table", "checkpoint"))
 class DeltaLog(LogReader, Displayable):
     """The log of one table, on which transactions begin.
 

@@ -37,6 +37,7 @@ from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part, redacted
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction import active, rebase
 from deltanb.transaction import commit as algorithm
 from deltanb.transaction import hooks as post_commit
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     from deltanb.transaction.hook_failures import HookFailure
 
 
+@answer_wrong_arguments(only=(
+    "filter_files", "txn_version", "update_metadata", "commit", "commit_if_needed", "commit_large",
+    "commit_steps", "stepper", "register_post_commit_hook"))
 class OptimisticTransaction(TransactionalWrite, Displayable):
     """Changes to a table at one version, committed at once or not at all.
 

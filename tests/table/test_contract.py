@@ -402,7 +402,7 @@ def test_iceberg_refuses_what_it_does_not_take(home: Home) -> None:
     before = home.version
     with pytest.raises(errors.InvalidArgument, match=r"^append: .* takes no merge_schema and no txn;"):
         home.table.append(MORE, merge_schema=True, txn=("a", 1))
-    with pytest.raises(TypeError, match=r"^append\(\): .*merge_shema"):
+    with pytest.raises(TypeError, match=r"^append\(\) has no .*; did you mean merge_schema="):
         home.table.append(MORE, merge_shema=True)
     assert home.version == before
     assert home.table.append(MORE, merge_schema=False, compression=None).version == home.version != before

@@ -22,10 +22,11 @@ from deltanb.catalog.store.names import TableName
 from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options, writer_name
-from deltanb.table.contract import Askable, Asked, like
+from deltanb.table.contract import Askable, Asked, declared, like
 from deltanb.table.frame import Frame
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import SpeltClass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["IcebergTable", "PinnedIcebergTable", "StagedIcebergTable"]
 
 
-class IcebergTable(Frame, Displayable, Askable):
+class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
     """An Iceberg table of a catalog.
 
     Its metadata is read here; its rows are read and written by PyIceberg, which commits through the catalog.
@@ -52,6 +53,15 @@ class IcebergTable(Frame, Displayable, Askable):
     def __init__(self, tables: IcebergTables, name: TableName) -> None:
         self.tables, self.full_name = tables, name
         self._known: Loaded | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in declared(DeltaTable):
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name}, which Delta tables have; pyiceberg() is the table "
+                    "as PyIceberg's, with methods of its own", name=name, obj=self)
+            return super().__getattr__(name)
 
     @property
     def name(self) -> str:

@@ -65,7 +65,7 @@ from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import StructType, to_arrow
 from deltanb.text.display import Displayable
-from deltanb.text.spellings import Spelt
+from deltanb.text.spellings import SpeltClass, answer_wrong_arguments
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import FileScan
@@ -84,8 +84,9 @@ MAX_ATTEMPTS = 3  # where Spark loses executors that hold the source
 _NOTHING = -1  # in place of a version: no row changed
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
-class MergeBuilder(Displayable, Spelt):
+class MergeBuilder(Displayable, SpeltClass, place="merge"):
     """The description of a merge; each call returns a builder with a further clause. Nothing is read or
     written before :meth:`execute`; until then it is shown as what it would do.
 

@@ -23,6 +23,7 @@ from deltanb.commands.read.changes import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED
 from deltanb.commands.read.diff_rows import codes_of, is_unlikely_key
 from deltanb.commands.rows.change_files import CHANGE_TYPE
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,7 @@ class Pairs:
     key: str = ""
 
 
+@answer_wrong_arguments()
 class ChangeFeed(Displayable):
     """The changes of some versions, as an Arrow table that shows updated rows as before → after.
 

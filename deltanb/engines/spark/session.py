@@ -38,6 +38,7 @@ from deltanb.errors import IllegalStateError, MissingDependency, add_note
 from deltanb.text import upper
 from deltanb.text.progress import progress
 from deltanb.text.safe_text import redacted, safe
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +87,7 @@ exec {java} "$@"
 """
 
 
+@answer_wrong_arguments()
 def spark(
     remote: str | None = None,
     *,

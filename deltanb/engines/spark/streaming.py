@@ -17,6 +17,7 @@ from deltanb.engines.spark.stream_sink import Sink, check_checkpoint
 from deltanb.errors import DeltaError, InvalidArgument, add_note
 from deltanb.text import upper
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from pyspark.errors import StreamingQueryException
@@ -66,6 +67,7 @@ def _begun(writer: DataStreamWriter) -> StreamingQuery:
     return writer.start()
 
 
+@answer_wrong_arguments()
 class TableStream(Displayable):
     """A stream into a table, running or ended: Spark's ``StreamingQuery`` and a little more.
 

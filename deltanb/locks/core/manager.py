@@ -58,6 +58,7 @@ from deltanb.locks.core.waits import Park, Waits, here, holders_of, park
 from deltanb.options import options
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import escaped, shown
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.locks.core.record import LockTimeline, Recorder
@@ -68,6 +69,7 @@ OWNED_UPGRADABLE, OWNED_EXCLUSIVE = LockResult.OWNED_UPGRADABLE, LockResult.OWNE
 DETECTION = ("enqueue", "timeout")
 
 
+@answer_wrong_arguments(also=("__init__",), only=("locks", "name_index", "label"))
 class LockManager(Displayable):
     """Shared, upgradable and exclusive locks on keys of indexes, held by transactions.
 

@@ -23,6 +23,7 @@ from deltanb.locks.core.transaction import NO_CAUSE, Transaction
 from deltanb.text import upper
 from deltanb.text.display import Displayable, views
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.locks.core.manager import LockManager
@@ -102,6 +103,7 @@ class Recorder:
         return LockTimeline(rows, self._total - len(rows), self._clock() - self._start, dict(self._names))
 
 
+@answer_wrong_arguments()
 class LockTimeline(Displayable):
     """What happened to the locks of a manager: who waited, who held what, how scopes and waits ended.
 

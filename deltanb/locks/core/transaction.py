@@ -41,6 +41,7 @@ from deltanb.locks.core.scopes import Scope, ScopeState, Waiting
 from deltanb.text import upper
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.locks.core.manager import LockManager
@@ -49,6 +50,7 @@ NO_CAUSE: Final = object()  # ``reset()`` is not ``reset(None)``
 NO_READS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
+@answer_wrong_arguments(only=("lock_many", "table", "cursor", "attach", "reset"))  # one lock takes 0.8 µs
 class Transaction(Displayable):
     """Locks and changes that end together, in scopes that nest.
 

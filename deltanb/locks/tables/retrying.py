@@ -32,6 +32,7 @@ from deltanb.locks.core.manager import LockManager
 from deltanb.locks.core.modes import EXCLUSIVE, IX
 from deltanb.text.formatting import count, duration
 from deltanb.text.safe_text import get_logger, shown
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.runs import WorkRun, running
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ _shared: Final[dict[int, LockManager]] = {}
 _works: Final = itertools.count(1)
 
 
+@answer_wrong_arguments()
 def retry(
     work: Callable[[], T], attempts: int = ATTEMPTS, *, keep_locks: bool = False, after: int = 3,
     manager: LockManager | None = None, pause: float = PAUSE,

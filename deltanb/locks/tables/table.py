@@ -37,6 +37,7 @@ from deltanb.table.table import DeltaTable
 from deltanb.text import upper
 from deltanb.text.formatting import count
 from deltanb.text.safe_text import shown
+from deltanb.text.spellings import Number, answer_wrong_arguments
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ ROW_BYTES = 1 << 10
 """What a row that waits takes in memory, for a bound that need not be exact."""
 
 
+@answer_wrong_arguments()
 class LockedTable(StagedTable):
     """A table on which a transaction works under locks.
 
@@ -93,7 +95,7 @@ class LockedTable(StagedTable):
     @property
     def version(self) -> int:
         """The version that statements build on: the newest one as of the last of them."""
-        return self.staged.base.version
+        return Number(self.staged.base.version)
 
     def cursor(self, key: str | Sequence[str]) -> TableCursor:
         """A cursor over its rows: :meth:`Transaction.cursor`."""

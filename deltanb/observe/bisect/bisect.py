@@ -26,6 +26,7 @@ from deltanb.observe.bisect.raced import raced_at
 from deltanb.observe.bisect.search import MAX_SILENT, Search
 from deltanb.text import formatting as units
 from deltanb.text.progress import progress
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     from deltanb.log.history import HistoryEntry
@@ -45,6 +46,7 @@ _UNREADABLE = (VersionNotFound, DataFileNotFound, InvalidTable)
 _NOT_UNDERSTOOD = (InvalidPredicate, UnsupportedPredicate, InvalidQuery)
 
 
+@answer_wrong_arguments()
 def bisect(
     tables: Any, invariant: Callable[[Any], Any] | Where, start: Moment | None = None,
     end: Moment | None = None, *, method: str = "halves", storage_options: Mapping[str, Any] | None = None,

@@ -30,6 +30,7 @@ from deltanb.sql.conditions import text_of
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import last_part
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Doubt:
     num_rows: int
 
 
+@answer_wrong_arguments()
 class Blame(Displayable):
     """Rows with the commits that last wrote them; see :meth:`deltanb.DeltaTable.blame`.
 

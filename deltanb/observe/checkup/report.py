@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import MissingDependency
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pandas
@@ -53,6 +54,7 @@ class BlindSpot:
     evidence: str
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
 class Checkup(Displayable):
     """What upkeep a table needs at a version; see :func:`checkup`.

@@ -22,6 +22,7 @@ from deltanb.observe.post_mortem.report import POSSIBLE, PROVED, PostMortem, Win
 from deltanb.observe.post_mortem.rows_met import meet
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, safe
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.reads import partition_key
 
@@ -34,6 +35,7 @@ MAX_REMARKS = 20
 """Remarks that are listed; of more only the number is given."""
 
 
+@answer_wrong_arguments()
 def post_mortem(
     path_or_table: str | os.PathLike[str] | LogStore | DeltaTable,
     error: str | BaseException | None = None, read_version: int | None = None,

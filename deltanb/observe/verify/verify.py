@@ -25,6 +25,7 @@ from deltanb.observe.verify.report import BlindSpot, Cycle, Finding, Verificatio
 from deltanb.observe.verify.state import Commit, LogState
 from deltanb.text.progress import progress
 from deltanb.text.safe_text import last_part
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ MAX_OF_KIND = 100
 """Findings of one kind that are listed; of more only the number is given."""
 
 
+@answer_wrong_arguments()
 def verify(
     path: str | os.PathLike[str] | LogStore, start: int | None = None, end: int | None = None,
     files: str = "sample", *, storage_options: Mapping[str, Any] | None = None,

@@ -15,10 +15,12 @@ from deltanb.catalog.rest.client.iceberg import RemoteIcebergTables
 from deltanb.catalog.rest.client.store import RemoteStore
 from deltanb.catalog.store.places import Warehouse
 from deltanb.errors import Unauthorized
+from deltanb.text.spellings import answer_wrong_arguments
 
 __all__ = ["connect"]
 
 
+@answer_wrong_arguments()
 def connect(
     url: str, token: str | None = None, timeout: float = TIMEOUT, *,
     storage_options: Mapping[str, Any] | None = None,
