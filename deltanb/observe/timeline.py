@@ -96,8 +96,8 @@ class CommitTimeline(Charted):
 
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CommitTimeline:
         """The same timeline with remarks on commits, by version, and on failed attempts, by ``txn_id``;
-        ``title`` says what the remarks are about. A remark may begin with its sign, ``✓`` or ``✕``; without
-        one it is ``✕``.
+        ``title`` says what the remarks are about. A remark may begin with its sign, ``✓``, ``✕`` or ``…`` for
+        what has not happened yet; without one it is ``✕``.
 
         >>> timeline = CommitTimeline([Track(1, 0, "DELETE", "Donald", "delete"),
         ...                            Track(2, 0, "MERGE", "Daisy", "rewrite")], "ducks")

@@ -52,7 +52,7 @@ _ENGINE = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
 
 @dataclass(frozen=True)
 class Mark:
-    """A remark on one commit: a sign, ``✕`` or ``✓``, and a few words.
+    """A remark on one commit: a sign, ``✕``, ``✓`` or ``…`` (not yet), and a few words.
 
     For a wait, ``since`` is the version at which it began; the lane has a band from there on.
     """
@@ -67,11 +67,18 @@ class Mark:
 
         >>> Mark.of("✓ read"), Mark.of("delete / read")
         (Mark(words='read', sign='✓', since=None), Mark(words='delete / read', sign='✕', since=None))
+        >>> Mark.of("… not yet").is_open
+        True
         """
         if not isinstance(mark, str):
             return mark
         sign, _, words = mark.partition(" ")
-        return cls(words, sign) if sign in ("✓", "✕") and words else cls(mark)
+        return cls(words, sign) if sign in ("✓", "✕", "…") and words else cls(mark)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither good nor bad news: what it is about has not happened yet."""
+        return self.sign == "…"
 
 
 @dataclass(frozen=True)

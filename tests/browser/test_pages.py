@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from deltanb.notebook import bundle
+from deltanb.observe.catalog_timeline import CatalogTimeline, CatalogTrack
 from deltanb.observe.timeline import CommitTimeline, Track
 from deltanb.testing import MemoryStore, TableBuilder
 from tests.notebook import samples, test_stepper, test_time_travel, test_timeline
@@ -223,18 +225,37 @@ def test_a_click_on_the_strip_shows_other_versions(browser: Any, picture: Any) -
     page.close()
 
 
-@pytest.mark.parametrize("width", [500, 1000])
-def test_the_words_of_a_timeline_stand_clear_of_each_other(browser: Any, width: int) -> None:
-    commits = ["CREATE TABLE", "SET TBLPROPERTIES", "ADD COLUMNS", "MERGE", "WRITE", "UPDATE", "DELETE",
-               "OPTIMIZE"]
-    tracks = [Track(version, version - 1 if version else None, operation, "loader", "schema")
-              for version, operation in enumerate(commits)]
-    page = page_of(browser, CommitTimeline(tracks, "flights"), width)
+CROWDED: dict[str, Callable[[], CommitTimeline]] = {
+    "one writer": lambda: CommitTimeline([
+        Track(version, version - 1 if version else None, operation, "loader", "schema", 1, predicate="n = 1")
+        for version, operation in enumerate(["CREATE TABLE", "SET TBLPROPERTIES", "ADD COLUMNS", "MERGE",
+                                             "WRITE", "WRITE", "DELETE", "OPTIMIZE"])], "flights"),
+    "races": lambda: test_timeline.history(20, 3, races=0.7),
+    "catalog": lambda: CatalogTimeline([
+        CatalogTrack(at, max(1, at - 2), "UPDATE", name, "rewrite", 1, 1, txn_id=f"{at}{outcome}", lost=(),
+                     outcome=outcome, pointer=f"v{at}" if outcome == "committed" else "", who="ben",
+                     reason="CONCURRENT_APPEND" if outcome == "failed" and name == "totals" else None)
+        for at in range(1, 9) for outcome in ("committed", "failed") for name in ("orders", "rates", "totals")
+        if (at + len(name)) % 3 and (outcome == "committed" or at % 2)], "lake"),
+}
+
+
+@pytest.mark.parametrize("width", [500, 1000, 1440])
+@pytest.mark.parametrize("name", CROWDED)
+def test_the_words_of_a_timeline_stand_clear_of_each_other(browser: Any, width: int, name: str) -> None:
+    """As the browser sets them: none lies on another, and no upright line runs through any."""
+    page = page_of(browser, CROWDED[name](), width)
     (lanes,) = visible(page, ".dnb-lanes")
-    boxes = [text.evaluate(BOX) for text in lanes.query_selector_all("text")
-             if text.text_content() in commits]
-    assert len(boxes) == len(commits)
-    for one, other in itertools.combinations(boxes, 2):
-        apart = one[1] < other[0] or other[1] < one[0] or one[3] <= other[2] or other[3] <= one[2]
-        assert apart, (one, other)
+    words = {text.text_content(): text.evaluate(BOX) for text in lanes.query_selector_all("text")}
+    assert len(words) > 8
+    for one, other in itertools.combinations(words, 2):
+        left, right, top, bottom = words[one]
+        start, end, high, low = words[other]
+        # A box has the height of a line of text, of which letters take two thirds.
+        assert right < start or end < left or bottom - 4 <= high or low - 4 <= top, (one, other)
+    ties = [line.evaluate(BOX) for line in lanes.query_selector_all("g.k-lost > line, g.k-failed > line, "
+                                                                   "g.k-again > line, g.k-leader > line")]
+    for (at, _, high, low), one in itertools.product((tie for tie in ties if tie[0] == tie[1]), words):
+        left, right, top, bottom = words[one]
+        assert not left < at < right or low <= top + 4 or bottom - 4 <= high, one
     page.close()

@@ -139,10 +139,10 @@ def test_no_words_lie_on_other_words_and_none_are_cut(width: int, commits: int, 
     scene = history(commits, seed, races=0.5).scene
     (window,) = windows(scene)
     lanes = Lanes(scene, window.tracks, window.low, window.high, width)
-    taken: dict[int, list[tuple[float, float]]] = {}
+    taken: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for line, row in zip(lanes.lines, lanes.rows.rows, strict=True):
         if line.above is not None:
-            taken.setdefault(row, []).append((line.above.left, line.above.right))
+            taken.setdefault((row, line.above.tier), []).append((line.above.left, line.above.right))
         for words in (line.above, line.beside):
             if words is not None:
                 assert words.left >= 0 and words.right <= width

@@ -30,7 +30,6 @@ class CatalogScene(Scene):
 
     unit = "transaction"
     tips = ("transaction", "read after", "table", "version", "operation", "by", "files", "retries", "lost to")
-    label_gap = 8.0
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -75,7 +74,7 @@ class CatalogScene(Scene):
     @property
     def axis(self) -> str:
         """What the lanes show, below them."""
-        return "a line leads from the transaction after which it read to its own; its tables are tied"
+        return "each line runs from the snapshot read to the commit; ties join its tables"
 
     def place(self, at: int) -> str:
         """A transaction by its number."""
@@ -151,7 +150,15 @@ class CatalogScene(Scene):
         tied = ([track for track in group if id(track) in shown] for group in self.groups)
         return [list(group) for group in tied if len(group) > 1]
 
-    def doing(self, track: Track) -> str:
-        """The table's version and what was done."""
+    def lead(self, track: Track) -> str:
+        """The table's version."""
         assert isinstance(track, CatalogTrack)
-        return f"{track.pointer} {super().doing(track)}".lstrip()
+        return track.pointer
+
+    def failure_beside(self, track: Track) -> str:
+        """Why a transaction failed; the table is the lane's name."""
+        winner = self.winner(track, track.version)
+        if winner is None or not track.reason:
+            return self.failure(track)
+        assert isinstance(winner, CatalogTrack)
+        return ", ".join(filter(None, (f"{reason(track)} by {winner.who}", winner.pointer)))

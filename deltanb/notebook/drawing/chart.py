@@ -109,7 +109,8 @@ _STYLE = (
     f"body.vscode-dark) .dnb-svg{{{_DARK}}}"
     ".dnb-svg .g{fill:var(--g)}.dnb-svg text{fill:var(--t)}.dnb-svg .m{fill:var(--m)}"
     ".dnb-svg .x{fill:var(--x)}.dnb-svg .l{stroke:var(--l)}.dnb-svg .k-lost{stroke:var(--m)}"
-    ".dnb-svg .k-again{stroke:var(--m)}"
+    ".dnb-svg .k-again{stroke:var(--m)}.dnb-svg .k-leader{stroke:var(--m)}"
+    ".dnb-svg .r>text{paint-order:stroke;stroke:var(--g);stroke-width:4px;stroke-linejoin:round}"
     ".dnb-svg .k-failed{fill:var(--x);stroke:var(--x)}"
     ".dnb-svg .h{stroke-width:16px;stroke-linecap:square}"
 )

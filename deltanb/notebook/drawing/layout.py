@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_BINS = 400  # bars of a strip: fewer than two pixels each say nothing, and 10,000 are 7 MB of JSON
@@ -19,21 +19,25 @@ SPARKS = "▁▂▃▄▅▆▇█"
 WINDOW = 60  # versions in view at first: their dots still stand apart
 
 
-def pack(intervals: Sequence[tuple[float, float]]) -> list[int]:
+def pack(intervals: Sequence[tuple[float, float]], after: Mapping[int, int] | None = None) -> list[int]:
     """A row for each interval, so that no two in a row overlap, in as few rows as possible.
 
     An interval may begin where another one ends: successive transactions form a chain. Two that end at the
-    same place never share a row, because their signs are drawn there.
+    same place never share a row, because their signs are drawn there. An interval follows the one that
+    ``after`` names, by their indices, on its row if that is free.
 
     >>> pack([(0, 2), (1, 3), (2, 4), (4, 4)])
     [0, 1, 0, 1]
+    >>> pack([(0, 2), (1, 3), (3, 4)]), pack([(0, 2), (1, 3), (3, 4)], after={2: 1})
+    ([0, 1, 0], [0, 1, 1])
     """
     rows = [0] * len(intervals)
     ends: list[float] = []
     for at in sorted(range(len(intervals)), key=lambda i: intervals[i]):
         start, end = intervals[at]
-        row = next(
-            (row for row, last in enumerate(ends) if last <= start and last < end), len(ends))
+        free = [row for row, last in enumerate(ends) if last <= start and last < end]
+        before = rows[after[at]] if after and at in after else None
+        row = before if before in free else next(iter(free), len(ends))
         if row == len(ends):
             ends.append(end)
         ends[row] = end
@@ -77,9 +81,12 @@ class Lanes:
         return sum(lane.height for lane in self.lanes)
 
 
-def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = ()) -> Lanes:
+def lanes(
+    spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = (),
+    after: Mapping[int, int] | None = None,
+) -> Lanes:
     """The spans in lanes by owner: first ``owners`` in their order, then the others by the end of their first
-    span; beyond ``most``, those with the fewest spans share the last lane.
+    span; beyond ``most``, those with the fewest spans share the last lane. ``after`` is as in :func:`pack`.
 
     >>> placed = lanes([Span("b", 0, 2), Span("a", 1, 3), Span("a", 2, 4)])
     >>> placed.rows, [lane.name for lane in placed.lanes]
@@ -106,7 +113,10 @@ def lanes(spans: Sequence[Span], most: int = MAX_LANES, owners: Sequence[str] = 
     placed, first = [], 0
     for lane, name in enumerate(names):
         members = [at for at, span in enumerate(spans) if lane_of[span.owner] == lane]
-        inner = pack([(spans[at].start, spans[at].end) for at in members])
+        place_of = {at: place for place, at in enumerate(members)}
+        inner = pack([(spans[at].start, spans[at].end) for at in members],
+                     {place_of[at]: place_of[one] for at, one in (after or {}).items()
+                      if at in place_of and one in place_of})
         for at, row in zip(members, inner, strict=True):
             rows[at] = first + row
         placed.append(Lane(name, first, max(inner) + 1))

@@ -16,6 +16,7 @@ from deltanb.notebook.drawing.colors import WORDS, color
 FONT = 12  # pixels: the smallest letters of a picture
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}\"/\\ ")
 WIDE = frozenset("MWmw%@—…+−=<>≥≤✕○")
+THIN = ("again", "leader")  # looks of thin lines
 LETTERS = {"narrow": 4.8, "usual": 7.3, "capital": 8.3, "wide": 10.2}
 """Pixels a letter of 12 takes in DejaVu Sans, the widest of the fonts that pages use."""
 
@@ -30,7 +31,7 @@ class Pen(Protocol):
         """A shape that keeps its form, around a place."""
 
     def look(self, tone: str) -> dict[str, Any]:
-        """The attributes that colour a mark: those of a kind, ``lost``, ``failed`` or ``again``."""
+        """The attributes that colour a mark: of a kind, ``lost``, ``failed``, ``again`` or ``leader``."""
 
     def tone(self, name: str) -> dict[str, Any]:
         """The same for marks without a kind: "" for words, ``m`` for muted ones, ``x`` for bad news, ``g``
@@ -91,8 +92,9 @@ class Fixed:
 
     def look(self, tone: str) -> dict[str, Any]:
         """Attributes for hosts without styles, and the class that turns them for the dark scheme."""
-        drawn = {"lost": _LIGHT["m"], "failed": _LIGHT["x"], "again": _LIGHT["m"]}.get(tone) or color(tone)
-        width = 1 if tone == "again" else 2
+        greys = dict.fromkeys(("lost", *THIN), _LIGHT["m"])
+        drawn = {**greys, "failed": _LIGHT["x"]}.get(tone) or color(tone)
+        width = 1 if tone in THIN else 2
         return {"cls": f"k-{tone}", "fill": drawn, "stroke": drawn, "stroke_width": width}
 
     def tone(self, name: str) -> dict[str, Any]:
@@ -113,10 +115,11 @@ def width_of(words: str, size: float = FONT) -> float:
     >>> width_of("WRITE +1") < width_of("UPDATE +1 −1") < 100
     True
     """
-    return sum(map(_letter, words)) * size / FONT
+    return sum(map(letter_width, words)) * size / FONT
 
 
-def _letter(char: str) -> float:
+def letter_width(char: str) -> float:
+    """How many pixels a letter of :data:`FONT` takes at most."""
     if char in NARROW:
         return LETTERS["narrow"]
     if char in WIDE or ord(char) > 0x2E00:

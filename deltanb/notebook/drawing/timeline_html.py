@@ -5,8 +5,8 @@ long history are chosen), and how much of it fits into an output.
 What it does not know: positions of lines (``timeline_lanes``), the words (``timeline_scene``).
 
 There is no script. A long history is drawn in windows, each behind a radio button that covers its part of the
-strip; the chosen one is shown. A short history has two drawings, and the page shows the one that fits its
-width.
+strip; the chosen one is shown. A short history has a drawing for each of three widths, and the page shows the
+widest one that fits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deltanb.observe.tracks import Track
 from deltanb.text import formatting as units
 
 SHEET = "timeline.css"
-WIDE, NARROW = 760, 440  # pixels of a cell from which on a drawing is shown; timeline.css has the first, too
+BROAD, WIDE, NARROW = 1100, 760, 440  # pixels of a cell from which on a drawing is shown; as in timeline.css
 NAME = 15  # pixels: 13, and bold
 FOOT, CHOICE = 1_000, 250  # bytes kept for the words below, and for the button of a window
 ROOM = 14  # pixels of a line of words
@@ -107,11 +107,14 @@ def _style(names: float) -> str:
 
 
 def _fitting(scene: Scene, window: Window, names: float, room: int | None) -> tuple[Window, Markup]:
-    """A window drawn, with fewer transactions if not all fit."""
+    """A window drawn; if not all fits, without the broadest drawing, then with fewer transactions."""
     drawn = html.join(_drawings(scene, window, names))
+    is_broad = True
     while room is not None and _bytes(drawn) > room and len(window.tracks) > 1:
-        window = replace(window, tracks=window.tracks[len(window.tracks) // 2 :])
-        drawn = html.join(_drawings(scene, window, names))
+        if not is_broad or not scene.is_small:
+            window = replace(window, tracks=window.tracks[len(window.tracks) // 2 :])
+        is_broad = False
+        drawn = html.join(_drawings(scene, window, names, is_broad))
     return window, drawn
 
 
@@ -186,12 +189,14 @@ def _choice(scene: Scene, window: Window) -> Markup:
     return Markup(button.removesuffix("</input>"))
 
 
-def _drawings(scene: Scene, window: Window, names: float) -> Iterator[Markup]:
+def _drawings(scene: Scene, window: Window, names: float, is_broad: bool = True) -> Iterator[Markup]:
     narrow = NARROW - min(names, NARROW_NAMES) - BESIDE
     if not scene.is_small:
         yield _lanes(scene, window, narrow, "")
         return
-    yield _lanes(scene, window, WIDE - names - BESIDE, "dnb-wide")
+    if is_broad:
+        yield _lanes(scene, window, BROAD - names - BESIDE, "dnb-broad")
+    yield _lanes(scene, window, WIDE - names - BESIDE, "dnb-wide dnb-mid" if is_broad else "dnb-wide")
     yield _lanes(scene, window, narrow, "dnb-narrow")
 
 

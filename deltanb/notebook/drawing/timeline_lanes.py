@@ -1,36 +1,40 @@
 """The lanes of a timeline drawn: a band for each writer, and in it a line for each transaction.
 
-What lives here: the positions of lines and words in a given width, so that none overlap, and their marks: a
-filled sign is a commit, a small dot the version it read, a dotted line up to a hollow circle a lost race, a
-dashed line up to a bold ✕ a failed transaction, a pale band a wait before the read. A thin line runs from a
-failed attempt to the next one at the same work.
-What it does not know: the words (``timeline_scene``), what is around the lanes.
+What lives here: rows and their heights in a given width, and their marks: a filled sign is a commit, a small
+dot the version it read, a dotted line up to a hollow circle a lost race, a dashed line up to a bold ✕ a
+failed transaction, a pale band a wait before the read. A thin line runs from a failed attempt to the next one
+at the same work. Rows are for transactions of one writer that overlap, whatever is written about them.
+What it does not know: the words (``timeline_scene``), where they are put (``labels``), what is around the
+lanes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import accumulate
+from typing import Any
 
-from deltanb.notebook.drawing import layout
+from deltanb.notebook.drawing import labels, layout
 from deltanb.notebook.drawing.chart import element, label
 from deltanb.notebook.drawing.colors import LINE
-from deltanb.notebook.drawing.pens import Pen, width_of
+from deltanb.notebook.drawing.labels import Box, Piece, Sign
+from deltanb.notebook.drawing.pens import Pen
 from deltanb.notebook.drawing.timeline_scene import MAX_LABELLED, Scene
 from deltanb.observe.tracks import Track
 from deltanb.text import formatting as units
 
-ROW, LABELLED_ROW = 20, 40  # pixels: a line alone, and one with words above it
-BAND = 6  # pixels that a band has beside its rows
+ROW = 20  # pixels: a line alone, in their middle
+BELOW = 13  # pixels below a line that has words above it
 ABOVE = 9  # pixels from a line up to the foot of its words
+TIER = 15  # pixels of a line of words
+BAND = 6  # pixels that a band has beside its rows
 BESIDE = 12  # pixels from the middle of a sign to the words at its side
-CLEAR = 5  # pixels between the line of a version and the words above a transaction
 TIE = 4  # pixels that what failed is tied right of its signs: another transaction landed at the same place
-APART = 14  # pixels between words and the sign before them on a row
 TICK = 46  # pixels that a version takes on the axis
 AXIS = 24  # pixels of the axis below the lanes
-MANY_ROWS = 3  # times as many rows as lanes: words that would need more are left to the tooltips
+MANY_ROWS = 3  # times as many rows as lanes: words for more are left to the tooltips
 SIGNS = {
     "rewrite": "M-4-4h8v8h-8z", "delete": "M-5-3.5h10l-5 8.5z", "optimize": "M-5 3.5h10l-5-8.5z",
     "schema": "M0-5l5 5l-5 5l-5-5z",
@@ -38,21 +42,11 @@ SIGNS = {
 CIRCLE = 4.5  # pixels: the radius of an append, and of a race lost
 WAIT = 7  # pixels: how high the band of a wait is
 CROSS = "M-5-5L5 5M-5 5L5-5"
-Parts = list[tuple[str, str]]
-"""Words with their tones: "" as they are, "m" muted, "x" bad news."""
-
-
-@dataclass(frozen=True)
-class Words:
-    """Words at a place, and their extent in pixels."""
-
-    parts: Parts
-    at: float
-    anchor: str
-    left: float
-    right: float
-    aside: float = 0
-    """Pixels from the place to the words."""
+REACH = 8  # pixels that a sign takes on either side of its place
+COSTS = {"lead": 10, "doing": 40, "attempt": 8, "condition": 16, "counts": 8, "failure": 30, "remark": 25}
+"""What leaving words out costs, so that the least important ones are left out first."""
+CUT = {"doing": 6, "condition": 9, "failure": 12, "remark": 8}
+"""How many letters are left at least of words that are cut."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +56,8 @@ class Line:
     track: Track
     start: float
     end: float
-    above: Words | None
-    beside: Words | None
+    above: Box | None = None
+    beside: Box | None = None
 
 
 @dataclass(frozen=True)
@@ -75,21 +69,37 @@ class Band:
     height: float
 
 
+@dataclass(frozen=True)
+class Tie:
+    """An upright line at a place, in pixels from the left, between two rows."""
+
+    at: float
+    rows: tuple[int, int]
+    look: str
+
+
 class Lanes:
     """Transactions of a scene, over the places from ``low`` to ``high``, for a width in pixels."""
 
-    def __init__(self, scene: Scene, tracks: Sequence[Track], low: float, high: float, width: float) -> None:
+    def __init__(
+        self, scene: Scene, tracks: Sequence[Track], low: float, high: float, width: float,
+        max_tiers: int = labels.MAX_TIERS,
+    ) -> None:
         self.scene, self.low, self.high, self.width = scene, low, high, width
+        self.rows = scene.pack(tracks)
+        lines = [Line(track, self.share(track.start), self.share(track.version)) for track in tracks]
+        most = max(MAX_LABELLED, MANY_ROWS * len(self.rows.lanes))
+        self.is_labelled = scene.is_small and self.rows.height <= most
         self.has_words = sum(bool(self._notes(track)) for track in tracks) <= MAX_LABELLED
-        self.is_labelled = scene.is_small
-        self.lines, self.rows = self._packed(tracks)
-        if self.is_labelled and self.rows.height > max(MAX_LABELLED, MANY_ROWS * len(self.rows.lanes)):
-            self.is_labelled = False
-            self.lines, self.rows = self._packed(tracks)
-        self.row = LABELLED_ROW if self.is_labelled else ROW
-        self.bands = [
-            Band(lane.name, lane.first * self.row + at * BAND, lane.height * self.row + BAND)
-            for at, lane in enumerate(self.rows.lanes)]
+        self.ties = [*self._ties(lines), *self._links(lines)]
+        self.lines = self._with_words(lines, max_tiers)
+        tiers = [0] * self.rows.height
+        for line, row in zip(self.lines, self.rows.rows, strict=True):
+            if line.above is not None:
+                tiers[row] = max(tiers[row], line.above.tier + 1)
+            elif self.is_labelled:
+                tiers[row] = max(tiers[row], 1)
+        self.bands, self.places = self._heights(tiers)
         self.height = sum(band.height for band in self.bands)
 
     def share(self, at: float) -> float:
@@ -98,61 +108,112 @@ class Lanes:
 
     # -- places ----------------------------------------------------------------------------------
 
-    def _packed(self, tracks: Sequence[Track]) -> tuple[list[Line], layout.Lanes]:
-        lines = [self._line(track) for track in tracks]
-        return lines, layout.lanes([self._span(line) for line in lines], owners=self.scene.order)
+    def _heights(self, tiers: Sequence[int]) -> tuple[list[Band], list[float]]:
+        """The bands, and where the line of each row is, in pixels from the top."""
+        above = [TIER * n + ABOVE + BAND / 2 if n else ROW / 2 for n in tiers]
+        heights = [up + (BELOW if n else ROW / 2) for up, n in zip(above, tiers, strict=True)]
+        tops = [0.0, *accumulate(heights)]
+        bands, places = [], []
+        for at, lane in enumerate(self.rows.lanes):
+            top, end = tops[lane.first], tops[lane.first + lane.height]
+            bands.append(Band(lane.name, top + at * BAND, end - top + BAND))
+            places += [tops[row] + (at + 0.5) * BAND + above[row]
+                       for row in range(lane.first, lane.first + lane.height)]
+        return bands, places
 
-    def _line(self, track: Track) -> Line:
-        end = self.share(track.version)
-        notes = self._notes(track) if self.has_words or not track.is_committed else []
-        beside = self._beside(notes, self.share(track.start), end)
-        if not self.is_labelled:
-            return Line(track, self.share(track.start), end, None, beside)
-        attempt, condition = (self.scene.attempt(track), "m"), (self.scene.condition(track), "")
-        counts = (self.scene.counts(track) if track.is_committed else "", "m")
-        parts = [(self.scene.doing(track), ""), attempt, condition, counts]
-        above = self._above([*parts, *(notes if beside is None else [])], [counts, attempt, condition], end)
-        return Line(track, self.share(track.start), end, above, beside)
+    def _ties(self, lines: Sequence[Line]) -> Iterator[Tie]:
+        """A line between the rows of transactions that are one."""
+        places = {id(line.track): (line.end * self.width, row)
+                  for line, row in zip(lines, self.rows.rows, strict=True)}
+        for tied in self.scene.ties:
+            at = [places[id(track)] for track in tied if id(track) in places]
+            if len(at) > 1:
+                rows = [row for _, row in at]
+                is_whole = tied[0].is_committed
+                yield Tie(at[0][0] + (0 if is_whole else TIE), (min(rows), max(rows)),
+                          "lost" if is_whole else "failed")
 
-    def _notes(self, track: Track) -> Parts:
+    def _links(self, lines: Sequence[Line]) -> Iterator[Tie]:
+        """A line from the end of each attempt to the row of the next one at the same work."""
+        places = {id(line.track): (line.end * self.width, row)
+                  for line, row in zip(lines, self.rows.rows, strict=True)}
+        for one, other in self.scene.again:
+            if id(one) in places and id(other) in places:
+                (at, row), (_, to) = places[id(one)], places[id(other)]
+                if row != to:
+                    yield Tie(at, (min(row, to), max(row, to)), "again")
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def _with_words(self, lines: Sequence[Line], max_tiers: int) -> list[Line]:
+        placed: dict[int, Line] = {}
+        for row in range(self.rows.height):
+            its = sorted((at for at, its_row in enumerate(self.rows.rows) if its_row == row),
+                         key=lambda at: lines[at].end)
+            placed |= zip(its, self._row([lines[at] for at in its], row, max_tiers), strict=True)
+        return [placed[at] for at in range(len(lines))]
+
+    def _row(self, lines: Sequence[Line], row: int, max_tiers: int) -> list[Line]:
+        """The lines of a row with words: notes beside their signs where there is room, else with the others
+        above."""
+        fences = [tie.at for tie in self.ties if tie.rows[0] < row <= tie.rows[1]]
+        taken = [(self._start(line) * self.width - REACH, line.end * self.width + REACH) for line in lines]
+        taken += [(tie.at - labels.LEADER, tie.at + labels.LEADER) for tie in self.ties
+                  if tie.rows[0] <= row <= tie.rows[1]]
+        taken += self._linked(lines)
+        signs, beside, seen = [], [], frozenset[str]()
+        for line in lines:
+            track, at = line.track, line.end * self.width
+            notes = self._notes(track) if self.has_words or not track.is_committed else []
+            box = labels.place_beside(Sign(at, notes, BESIDE), self.width, taken, seen)
+            seen = frozenset(piece.says[0] for piece in notes if piece.says) if box else frozenset()
+            pieces = [*(self._pieces(track) if self.is_labelled else []), *(notes if box is None else [])]
+            beside.append(box)
+            right = labels.CLEAR if track.is_committed else labels.CLEAR + TIE
+            signs.append(Sign(at, pieces, right, self._start(line) * self.width))
+        above = labels.place(signs, self.width, fences, max_tiers)
+        return [replace(line, above=up, beside=by) for line, up, by in zip(lines, above, beside, strict=True)]
+
+    def _linked(self, lines: Sequence[Line]) -> Iterator[tuple[float, float]]:
+        """What the thin lines to the attempts on a row take of it."""
+        places = {id(line.track): line for line in lines}
+        for one, other in self.scene.again:
+            if id(other) in places:
+                yield self.share(one.version) * self.width, places[id(other)].start * self.width
+
+    def _pieces(self, track: Track) -> list[Piece]:
+        """What could be written above a transaction."""
+        scene = self.scene
+        doing, condition, attempt = scene.doing(track), scene.condition(track), scene.attempt(track)
+        does = f"does {doing} {'where' if condition else ''}"
+        work = "" if track.run is None else f"work {track.run.work}"
+        counts = scene.counts(track) if track.is_committed else ""
+        return [
+            _piece("lead", scene.lead(track)),
+            _piece("doing", doing, says=(does,)),
+            _piece("attempt", attempt, "m", says=(work,), short=attempt.removeprefix("attempt ")),
+            _piece("condition", condition, says=(f"where {doing} {condition}", does)),
+            _piece("counts", counts, "m"),
+        ]
+
+    def _notes(self, track: Track) -> list[Piece]:
+        """What is to be written beside the sign of a transaction."""
         mark = self.scene.mark(track)
-        notes = [] if track.is_committed else [(self.scene.failure(track), "x")]
-        return [*notes, (f"{mark.sign} {mark.words}", "")] if mark is not None else notes
+        notes = []
+        if not track.is_committed:
+            failure = self.scene.failure_beside(track)
+            _, by, winner = failure.partition(" by ")
+            notes.append(_piece("failure", failure, "x", less=f"by {winner}" if by else ""))
+        if mark is not None:
+            words = f"{mark.sign} {mark.words}"
+            notes.append(_piece("remark", words, "m" if mark.is_open else "", says=(words,),
+                                short="" if mark.is_open else mark.sign))
+        return notes
 
-    def _beside(self, notes: Parts, start: float, end: float) -> Words | None:
-        """Right of its sign; if there is no room and no words above, left of its beginning."""
-        if not notes:
-            return None
-        x, width = end * self.width + BESIDE, _width(notes)
-        if x + width <= self.width:
-            return Words(notes, end, "start", x, x + width, BESIDE)
-        x = start * self.width - BESIDE
-        if self.is_labelled or x < width:
-            return None
-        return Words(notes, start, "end", x - width, x, -BESIDE)
-
-    def _above(self, parts: Parts, spare: Parts, end: float) -> Words:
-        """Left of its sign if there is room, else right of it, else from the edge; ``spare`` are the parts
-        that are dropped, in this order, if there is no room at all."""
-        parts = [part for part in parts if part[0]]
-        while len(parts) > 1 and _width(parts) > self.width:
-            left = [part for part in spare if part in parts]
-            parts.remove(left[0] if left else parts[1 if len(parts) > 2 else 0])
-        x, width = end * self.width, _width(parts)
-        if x >= width + CLEAR:
-            return Words(parts, end, "end", x - width - CLEAR, x, -CLEAR)
-        if x + width + CLEAR <= self.width:
-            return Words(parts, end, "start", x, x + width + CLEAR, CLEAR)
-        return Words(parts, 0, "start", 0, width)
-
-    def _span(self, line: Line) -> layout.Span:
-        start, end = line.start * self.width, line.end * self.width
+    def _start(self, line: Line) -> float:
+        """Where a transaction began: with its wait, or where it read."""
         waited = self._waited(line)
-        start = start if waited is None else waited * self.width
-        for words in (line.above, line.beside):
-            if words is not None:
-                start, end = min(start, words.left - APART), max(end, words.right)
-        return layout.Span(line.track.writer, start, end)
+        return line.start if waited is None else waited
 
     def _waited(self, line: Line) -> float | None:
         """Where a transaction began to wait before it read; None if it waited briefly or not at all."""
@@ -169,42 +230,45 @@ class Lanes:
         for at in ticks:
             x = pen.x(self.share(at))
             yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke=LINE)
-        yield from self._ties(pen)
+        yield from self._tied(pen)
         yield from self._again(pen)
-        for row in sorted(set(self.rows.rows)):
-            lines = [self._track(pen, line) for line, its in zip(self.lines, self.rows.rows, strict=True)
-                     if its == row]
-            yield element("g", "".join(lines), transform=f"translate(0 {self._y(row):g})")
+        for row in range(self.rows.height):
+            # The latest first: where one begins at the sign of another, the sign is on top and has the mouse.
+            lines = sorted((line for line, its in zip(self.lines, self.rows.rows, strict=True) if its == row),
+                           key=lambda line: line.end)
+            drawn = [self._track(pen, line) for line in reversed(lines)]
+            drawn += [_drawn(line.above, line.end, pen, -ABOVE) + _drawn(line.beside, line.end, pen, 4)
+                      for line in lines]
+            yield element("g", "".join(drawn), transform=f"translate(0 {self.places[row]:g})",
+                          cls="r" if self._band_of(row) % 2 else "r s")
         for at in ticks:
             yield label(self.scene.tick(at), pen.x(self.share(at)), self.height + 18, muted=True,
                         text_anchor="middle")
 
-    def _y(self, row: int) -> float:
-        band = next(at for at, lane in enumerate(self.rows.lanes) if row < lane.first + lane.height)
-        down = 0.68 if self.is_labelled else 0.5  # the words are above the line
-        return (row + down) * self.row + (band + 0.5) * BAND
+    def _band_of(self, row: int) -> int:
+        return next(at for at, lane in enumerate(self.rows.lanes) if row < lane.first + lane.height)
 
-    def _ties(self, pen: Pen) -> Iterator[str]:
-        places = {id(line.track): (line.end, self._y(row))
-                  for line, row in zip(self.lines, self.rows.rows, strict=True)}
-        for tied in self.scene.ties:
-            at = [places[id(track)] for track in tied if id(track) in places]
-            if len(at) > 1:
-                rows = [y for _, y in at]
-                is_whole = tied[0].is_committed
-                x = pen.x(at[0][0] + (0 if is_whole else TIE / self.width))
-                yield element("g", element("line", x1=x, x2=x, y1=min(rows), y2=max(rows),
-                                           stroke_dasharray=None if is_whole else "6 4"),
-                              **pen.look("lost" if is_whole else "failed"))
+    def _tied(self, pen: Pen) -> Iterator[str]:
+        for tie in self.ties:
+            top, end = (self.places[row] for row in tie.rows)
+            if tie.look != "again":
+                x = pen.x(tie.at / self.width)
+                yield element("g", element("line", x1=x, x2=x, y1=top, y2=end,
+                                           stroke_dasharray="6 4" if tie.look == "failed" else None),
+                              **pen.look(tie.look))
 
     def _again(self, pen: Pen) -> Iterator[str]:
-        """Lines from the end of each attempt to the beginning of the next one at the same work."""
-        places = {id(line.track): (line, self._y(row))
+        """Lines from the end of each attempt to the beginning of the next one at the same work: along the row
+        of the next one, and up or down to it at the end of the first."""
+        places = {id(line.track): (line, self.places[row])
                   for line, row in zip(self.lines, self.rows.rows, strict=True)}
-        links = [(places[id(one)], places[id(other)]) for one, other in self.scene.again
-                 if id(one) in places and id(other) in places]
-        drawn = [element("line", x1=pen.x(one.end), x2=pen.x(other.start), y1=y, y2=to)
-                 for (one, y), (other, to) in links]
+        drawn = []
+        for one, other in self.scene.again:
+            if id(one) in places and id(other) in places:
+                (start, y), (end, to) = places[id(one)], places[id(other)]
+                if y != to:
+                    drawn.append(element("line", x1=pen.x(start.end), x2=pen.x(start.end), y1=y, y2=to))
+                drawn.append(element("line", x1=pen.x(start.end), x2=pen.x(end.start), y1=to, y2=to))
         if drawn:
             yield element("g", "".join(drawn), **pen.look("again"))
 
@@ -214,11 +278,11 @@ class Lanes:
         parts = [title, element("line", **pen.tone("h"), x1=pen.x(line.start), x2=end),
                  *self._path(pen, line)]
         drawn = element("g", "".join(parts), **pen.look(track.kind if track.is_committed else "failed"))
-        words = [_drawn(line.above, pen, -ABOVE), _drawn(line.beside, pen, 4)]
         mark = self.scene.mark(track)
-        ring = element("circle", cx=end, r=9) if mark is not None and mark.sign == "✕" else ""
-        return drawn + (element("g", ring, **{**pen.look("failed"), "cls": "k-failed o"}) if ring else "") \
-            + "".join(words)
+        if mark is None or mark.sign != "✕":
+            return drawn
+        ring = element("circle", cx=end, r=9)
+        return drawn + element("g", ring, **{**pen.look("failed"), "cls": "k-failed o"})
 
     def _path(self, pen: Pen, line: Line) -> Iterator[str]:
         """The line from the version read to its end, through the races it lost."""
@@ -257,16 +321,22 @@ def sign(pen: Pen, kind: str, at: float, y: float = 0) -> str:
     return pen.sign(at, y, SIGNS[kind])
 
 
-def _width(parts: Parts) -> float:
-    return width_of(" ".join(words for words, _ in parts if words))
+def _piece(kind: str, words: str, tone: str = "", **how: Any) -> Piece:
+    least = CUT.get(kind, 0)
+    is_note = kind in ("failure", "remark")
+    return Piece(units.clean(words), tone, COSTS[kind], least if len(words) > least + 1 else 0,
+                 is_head=kind == "doing", is_detail=kind != "doing" and not is_note, **how)
 
 
-def _drawn(words: Words | None, pen: Pen, y: float) -> str:
+def _drawn(words: Box | None, at: float, pen: Pen, y: float) -> str:
     if words is None:
         return ""
-    parts = [escape(units.clean(text), quote=False) if not tone else
-             element("tspan", escape(units.clean(text), quote=False), **pen.tone(tone),
+    parts = [escape(text, quote=False) if not tone else
+             element("tspan", escape(text, quote=False), **pen.tone(tone),
                      font_weight=600 if tone == "x" else None)
              for text, tone in words.parts]
-    return element("text", " ".join(parts), x=pen.x(words.at), y=y, **pen.tone(""),
-                   dx=words.aside or None, text_anchor="end" if words.anchor == "end" else None)
+    up = TIER * words.tier
+    leader = element("g", element("line", x1=pen.x(at), x2=pen.x(at), y1=y - up + 3, y2=y + 3),
+                     **pen.look("leader")) if up else ""
+    return leader + element("text", " ".join(parts), x=pen.x(at), y=y - up, **pen.tone(""), dx=words.aside,
+                            text_anchor=None if words.aside > 0 else "end")

@@ -21,7 +21,6 @@ JOURNAL = f"{SESSION} or kept in the journal"
 MAX_TEXT_ROWS = 10  # transactions named in the text form
 MAX_OPERATION = 22  # characters of an operation beside a line
 MAX_SIGNS = 100  # ○ and ✕ each above a strip: more would lie on each other
-MAX_CONDITION = 24  # characters of a condition beside a line
 LOG_FROM = 12  # times the usual bar that the tallest one is: beside it the usual ones would be a few pixels
 ENDS = {"failed": "failed, nothing was written", "abandoned": "given up, nothing was written",
         "unknown": "nobody knows whether it was committed"}
@@ -52,8 +51,6 @@ class Scene:
     tips: ClassVar[tuple[str, ...]] = (
         "version", "read version", "operation", "writer", "predicate", "files", "bytes", "retries", "lost to")
     """What a tooltip says of a transaction."""
-    label_gap: ClassVar[float] = 0.0
-    """Pixels that the words above a line end before its sign."""
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -180,7 +177,7 @@ class Scene:
     def axis(self) -> str:
         """What the lanes show, below them."""
         waits = any(mark.since is not None for mark in self.marks.values())
-        return ("a line leads from the version that was read to the version that was committed"
+        return ("each line runs from the version read to the version committed"
                 + ("; a pale band is a wait for a lock" if waits else ""))
 
     def place(self, at: int) -> str:
@@ -244,6 +241,10 @@ class Scene:
         winner = self.winner(track, track.version)
         end = reason(track) or track.outcome
         return f"{end} {self.whose(winner)}" if winner is not None and track.reason else end
+
+    def failure_beside(self, track: Track) -> str:
+        """The same beside its sign, in a lane that has a name."""
+        return self.failure(track)
 
     def winner(self, track: Track, at: int) -> Track | None:
         """The commit that a transaction lost a race to."""
@@ -372,34 +373,26 @@ class Scene:
 
     @cached_property
     def lanes(self) -> layout.Lanes:
-        """The positions of the transactions in the lanes."""
-        return layout.lanes([self.span(track) for track in self.shown], owners=self.order)
+        """The rows of the transactions in the lanes."""
+        return self.pack(self.shown)
+
+    def pack(self, tracks: Sequence[Track]) -> layout.Lanes:
+        """A row for each transaction: those of one writer that overlap, from the version read (or the wait
+        before it) to the version committed, have rows of their own."""
+        spans = []
+        for track in tracks:
+            mark = self.mark(track)
+            waited = track.start if mark is None or mark.since is None else min(mark.since, track.start)
+            spans.append(layout.Span(track.writer, waited, track.version))
+        index = {id(track): at for at, track in enumerate(tracks)}
+        after = {index[id(other)]: index[id(one)] for one, other in self.again
+                 if id(one) in index and id(other) in index}
+        return layout.lanes(spans, owners=self.order, after=after)
 
     @property
     def ties(self) -> list[list[Track]]:
         """Groups of tracks that are one transaction: a line ties their signs."""
         return []
-
-    def span(self, track: Track) -> layout.Span:
-        """The part of a row that a transaction takes: its line, and the words beside it."""
-        low, high = self.window
-        unit = (high - low) * LABEL_SHARE
-        start, end = float(track.start), float(track.version)
-        if self.has_labels:
-            length = len(self.label(track)) * unit
-            if self.is_label_right(track):
-                end += length
-            else:
-                start = min(start, end - length)
-        mark = self.mark(track)
-        if mark is not None:
-            end = max(end, track.version + (len(self.remark(mark)) + 2) * unit)
-        return layout.Span(track.writer, start, end)
-
-    def is_label_right(self, track: Track) -> bool:
-        """Whether the words above its line fit only to the right of its end."""
-        low, high = self.window
-        return track.version - len(self.label(track)) * (high - low) * LABEL_SHARE < low
 
     @cached_property
     def _most_crosses(self) -> int:
@@ -417,9 +410,9 @@ class Scene:
         """The remark on a transaction, committed or failed."""
         return self.marks.get(track.version if track.is_committed else track.txn_id)
 
-    def label(self, track: Track) -> str:
-        """What stands beside its line, where there is room."""
-        return " ".join(filter(None, (self.doing(track), self.counts(track))))
+    def lead(self, track: Track) -> str:
+        """What its words begin with; empty for a table's versions, which are on the axis."""
+        return ""
 
     def doing(self, track: Track) -> str:
         """What a transaction does, in a word or two."""
@@ -431,8 +424,8 @@ class Scene:
         return " ".join(f"{sign}{units.number(n)}" for sign, n in counts if n)
 
     def condition(self, track: Track) -> str:
-        """Its condition, cut to what a picture has room for."""
-        return "" if track.predicate == WHOLE_TABLE else units.fit(track.predicate, MAX_CONDITION)
+        """Its condition; empty if it has none."""
+        return "" if track.predicate == WHOLE_TABLE else track.predicate
 
     @cached_property
     def kinds(self) -> list[str]:

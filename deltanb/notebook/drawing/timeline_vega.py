@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from deltanb.notebook.drawing.colors import NEUTRAL, color
+from deltanb.notebook.drawing.labels import Box
+from deltanb.notebook.drawing.timeline_lanes import Lanes
 from deltanb.notebook.drawing.timeline_scene import MAX_WRITER, Scene
 from deltanb.observe.tracks import KINDS, Track
 from deltanb.text import formatting as units
@@ -153,7 +155,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
           for failed in (False, True)),
         layer("names", {**WORDS, "align": "right", "clip": False}, x={"value": -8}, text={"field": "name"}),
     ]
-    if scene.marks:
+    if scene.marks or scene.failed:
         ring = {"type": "point", "shape": "circle", "size": 240, "stroke": color("lost"), "strokeWidth": 2,
                 "opacity": 1, "fill": "transparent"}
         layers.append({**layer("marks", ring, x=x), "transform": [{"filter": "datum.ring"}]})
@@ -169,8 +171,7 @@ def _lanes(scene: Scene) -> dict[str, Any]:
         align = {"expr": "datum.right ? 'left' : 'right'"}
         # Outside the window with its dot: a label that lay over the names would move the whole chart.
         opacity = {"expr": "window.a && (datum.v < window.a[0] || datum.v > window.a[1]) ? 0 : 1"}
-        gap = {"dx": {"expr": f"datum.right ? {scene.label_gap:g} : -{scene.label_gap:g}"}} \
-            if scene.label_gap else {}
+        gap = {"dx": {"expr": "datum.right ? 5 : -5"}}
         layers.append(layer("labels", {**WORDS, "align": align, "dy": -12, **gap, "opacity": opacity}, x=x,
                             text={"field": "label"}))
     return {"width": WIDTH, "height": height, "encoding": {"y": y}, "layer": layers}
@@ -215,7 +216,10 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
         "tracks": [], "dashed": [], "crosses": [], "marks": [], "labels": [],
         **_ties(scene), **_again(scene),
     }
-    for track, row in zip(scene.shown, scene.lanes.rows, strict=True):
+    # Over all versions words have the least room: where fewer are in view, none overlap either.
+    lines = Lanes(scene, scene.shown, *scene.domain, WIDTH, max_tiers=1).lines
+    for line, row in zip(lines, scene.lanes.rows, strict=True):
+        track = line.track
         place = {"v": track.version, "y": row}
         if track.is_committed:
             data["tracks"].append({**place, **_line(scene, track)})
@@ -227,13 +231,22 @@ def _data(scene: Scene) -> dict[str, list[dict[str, Any]]]:
             data["dashed"].append(
                 {"s": track.start, "v": at[-1], "y": row, "failed": not track.is_committed})
         mark = scene.mark(track)
+        beside = _words(line.beside)
+        if mark is None and beside:
+            data["marks"].append({**place, "words": beside, "text": beside, "version": f"v{track.version}",
+                                  "ring": False})
         if mark is not None:
-            data["marks"].append({**place, "words": scene.remark(mark), "text": f"{mark.sign} {mark.words}",
+            data["marks"].append({**place, "words": beside if scene.has_words else mark.sign,
+                                  "text": f"{mark.sign} {mark.words}",
                                   "version": f"v{track.version}", "ring": mark.sign == "✕"})
-        if scene.has_labels:
-            side = scene.is_label_right(track)
-            data["labels"].append({**place, "label": scene.label(track), "right": side})
+        if scene.has_labels and line.above is not None:
+            data["labels"].append(
+                {**place, "label": _words(line.above), "right": line.above.aside > 0})
     return data
+
+
+def _words(box: Box | None) -> str:
+    return "" if box is None else " ".join(words for words, _ in box.parts)
 
 
 def _bars(scene: Scene) -> list[dict[str, Any]]:
