@@ -1,4 +1,4 @@
-"""The command line: ``deltanb lab``, ``history PATH``, ``timeline PATH``, ``verify PATH``, ``serve``, ….
+"""The command line: ``deltanb lab``, ``history PATH``, ``sql TEXT``, ``verify PATH``, ``serve``, ….
 
 What lives here: arguments and exit codes. 0 is success; 1 is a catalog or a table that is not in order;
 2 is an error that one line explains, on the error stream; 3 is a table with which something may be wrong.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from deltanb._version import __version__
-from deltanb.app import histories, services, tables
+from deltanb.app import histories, services, statements, tables
 from deltanb.errors import DeltaError
 from deltanb.text.safe_text import safe
 
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where your copy of the tutorials is, or goes (default ./deltanb-tutorials)",
     )
-    for group in (tables, histories, services):
+    for group in (tables, statements, histories, services):
         group.add_to(commands)
     return parser
 
