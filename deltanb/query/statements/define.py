@@ -217,7 +217,7 @@ def comment_on_column(cursor: Cursor) -> Command:
 def alter(cursor: Cursor) -> Command:
     """``ALTER TABLE``, in all its forms."""
     target = cursor.table()
-    for words, (method, parse) in _FORMS.items():
+    for words, (method, parse, _) in _FORMS.items():
         if cursor.take(*words.split()):
             arguments = parse(cursor)
             return Command("ALTER TABLE", arguments.pop("method", method), target, arguments)
@@ -317,24 +317,28 @@ def _one_change(cursor: Cursor, arguments: dict[str, Any]) -> None:
                     "SYNC IDENTITY")
 
 
-_FORMS: dict[str, tuple[str, Callable[[Cursor], dict[str, Any]]]] = {
-    "SET TBLPROPERTIES": ("set_properties", _set),
-    "UNSET TBLPROPERTIES": ("unset_properties", _unset),
-    "ADD COLUMNS": ("add_columns", _add_columns),
-    "ADD COLUMN": ("add_columns", _add_columns),
-    "RENAME COLUMN": ("rename_column", _rename_column),
-    "DROP COLUMNS": ("drop_columns", _drop_columns),
-    "DROP COLUMN": ("drop_columns", _drop_columns),
-    "REPLACE COLUMNS": ("replace_columns", _replace_columns),
-    "ALTER COLUMN": ("change_column", _change_column),
-    "CHANGE COLUMN": ("change_column", _change_column),
-    "ADD CONSTRAINT": ("add_constraint", _add_constraint),
-    "DROP CONSTRAINT": ("drop_constraint", _drop_constraint),
-    "CLUSTER BY": ("cluster_by", _cluster_by),
-    "DROP FEATURE": ("drop_feature", _drop_feature),
-    "RENAME TO": ("rename_table", _rename_to),
+_FORMS: dict[str, tuple[str, Callable[[Cursor], dict[str, Any]], str]] = {
+    "SET TBLPROPERTIES": ("set_properties", _set, "('key' = 'value', …)"),
+    "UNSET TBLPROPERTIES": ("unset_properties", _unset, "[IF EXISTS] ('key', …)"),
+    "ADD COLUMNS": ("add_columns", _add_columns, "(column type [COMMENT 'text'] [FIRST | AFTER other], …)"),
+    "ADD COLUMN": ("add_columns", _add_columns, "column type …"),
+    "RENAME COLUMN": ("rename_column", _rename_column, "column TO name"),
+    "DROP COLUMNS": ("drop_columns", _drop_columns, "[IF EXISTS] (columns)"),
+    "DROP COLUMN": ("drop_columns", _drop_columns, "[IF EXISTS] column"),
+    "REPLACE COLUMNS": ("replace_columns", _replace_columns, "(columns)"),
+    "ALTER COLUMN": ("change_column", _change_column,
+                     "column TYPE type | COMMENT 'text' | SET NOT NULL | DROP NOT NULL | SET DEFAULT value | "
+                     "DROP DEFAULT | FIRST | AFTER other | SYNC IDENTITY"),
+    "CHANGE COLUMN": ("change_column", _change_column, "column … as ALTER COLUMN, or: column column type …"),
+    "ADD CONSTRAINT": ("add_constraint", _add_constraint, "name CHECK (condition)"),
+    "DROP CONSTRAINT": ("drop_constraint", _drop_constraint, "[IF EXISTS] name"),
+    "CLUSTER BY": ("cluster_by", _cluster_by, "(columns) | NONE"),
+    "DROP FEATURE": ("drop_feature", _drop_feature, "feature [TRUNCATE HISTORY]"),
+    "RENAME TO": ("rename_table", _rename_to, "name"),
 }
-"""The forms of ALTER TABLE: the method of each, and how its arguments are written."""
+"""The forms of ALTER TABLE: the method of each, how its arguments are read, and how they are written."""
 
-FORMS: dict[str, str] = {words: method for words, (method, _) in _FORMS.items()}
+FORMS: dict[str, str] = {words: method for words, (method, _, _) in _FORMS.items()}
 """The method of each form."""
+GRAMMAR = "\n".join(f"ALTER TABLE table {words} {rest}" for words, (_, _, rest) in _FORMS.items())
+"""How each form is written."""

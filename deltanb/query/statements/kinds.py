@@ -33,7 +33,7 @@ class Kind:
     begins: tuple[str, ...]
     """The words it may begin with, each a text of words."""
     grammar: str
-    """How it is written, in one line."""
+    """How it is written, a line for each form."""
     calls: str
     """The method that it calls, as people call it."""
     example: str
@@ -45,13 +45,14 @@ class Kind:
 KINDS: tuple[Kind, ...] = (
     Kind("SELECT", (*_QUERIES, "WITH"),
          "SELECT … FROM table [VERSION AS OF n | TIMESTAMP AS OF 'time' | @vN] …",
-         "the engine", "SELECT carrier, max(delay) AS worst FROM flights GROUP BY carrier"),
+         "DuckDB or Spark", "SELECT carrier, max(delay) AS worst FROM flights GROUP BY carrier"),
     Kind("INSERT", ("INSERT",),
          "INSERT [WITH SCHEMA EVOLUTION] INTO table [PARTITION (column = value)] [(columns) | BY NAME] "
-         "VALUES … | SELECT … | TABLE other",
+         "VALUES … | SELECT … | TABLE other\n"
+         "WITH … INSERT …",
          "table.append", "INSERT INTO flights VALUES (3, 12, 'AA'), (3, NULL, 'UA')", rows.insert),
     Kind("INSERT OVERWRITE", (),
-         "INSERT OVERWRITE table [PARTITION (column = value)] [(columns) | BY NAME] query; "
+         "INSERT OVERWRITE table [PARTITION (column = value)] [(columns) | BY NAME] query\n"
          "INSERT INTO table [BY NAME] REPLACE WHERE condition query",
          "table.overwrite", "INSERT INTO flights REPLACE WHERE month = 1 VALUES (1, 7, 'DL')"),
     Kind("UPDATE", ("UPDATE",), "UPDATE table [alias] SET column = value, … [WHERE condition]",
@@ -62,17 +63,17 @@ KINDS: tuple[Kind, ...] = (
     Kind("TRUNCATE", ("TRUNCATE",), "TRUNCATE TABLE table", "table.delete", "TRUNCATE TABLE flights",
          rows.truncate),
     Kind("MERGE", ("MERGE",),
-         "MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING source [alias] ON condition "
-         "WHEN MATCHED [AND condition] THEN UPDATE SET … | DELETE "
-         "WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT … "
-         "WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE",
+         "MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING table | (query) [alias] ON condition\n"
+         "  WHEN MATCHED [AND condition] THEN UPDATE SET * | UPDATE SET column = value, … | DELETE\n"
+         "  WHEN NOT MATCHED [BY TARGET] [AND condition] THEN INSERT * | INSERT (columns) VALUES (…)\n"
+         "  WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET … | DELETE",
          "table.merge",
          "MERGE INTO flights f USING late l ON f.month = l.month AND f.carrier = l.carrier "
          "WHEN MATCHED THEN UPDATE SET delay = l.delay WHEN NOT MATCHED THEN INSERT *", rows.merge),
     Kind("CREATE TABLE", ("CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE"),
-         "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table (columns) [USING delta | iceberg] "
-         "[PARTITIONED BY (columns)] [CLUSTER BY (columns)] [LOCATION 'path'] [COMMENT 'text'] "
-         "[TBLPROPERTIES ('key' = 'value', …)]; CREATE … TABLE table … AS query",
+         "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table (columns) [USING delta | iceberg]\n"
+         "  [PARTITIONED BY (columns)] [CLUSTER BY (columns)] [LOCATION 'path'] [COMMENT 'text']\n"
+         "  [TBLPROPERTIES ('key' = 'value', …)]\nCREATE … TABLE table … AS query",
          "deltanb.create, catalog.create_table",
          "CREATE TABLE delta.`planes` (id bigint NOT NULL COMMENT 'tail', seats int) CLUSTER BY (id)",
          define.create_table),
@@ -82,7 +83,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("CONVERT TO DELTA", ("CONVERT TO DELTA",),
          "CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]",
          "deltanb.convert", "CONVERT TO DELTA parquet.`rain`", define.convert),
-    Kind("ALTER TABLE", ("ALTER TABLE",), "ALTER TABLE table " + " | ".join(define.FORMS) + " …",
+    Kind("ALTER TABLE", ("ALTER TABLE",), define.GRAMMAR,
          ", ".join(f"table.{name}" for name in dict.fromkeys(define.FORMS.values()) if "table" not in name)
          + ", table.sync_identity, catalog.rename_table",
          "ALTER TABLE flights ADD COLUMNS (gate string COMMENT 'at departure' AFTER carrier)", define.alter),
@@ -128,7 +129,8 @@ KINDS: tuple[Kind, ...] = (
          "BEGIN ATOMIC INSERT INTO catalog.shop.orders VALUES (2); "
          "UPDATE catalog.shop.orders SET id = id + 1; END", transactions.atomic),
     Kind("BEGIN TRANSACTION", ("BEGIN TRANSACTION", "START TRANSACTION", "COMMIT", "ROLLBACK"),
-         "BEGIN TRANSACTION; statement; … COMMIT | ROLLBACK", "catalog.transaction, table.transaction",
+         "BEGIN TRANSACTION; statement; … COMMIT\nBEGIN TRANSACTION; statement; … ROLLBACK",
+         "catalog.transaction, table.transaction",
          "BEGIN TRANSACTION; DELETE FROM flights; SELECT count(*) FROM flights; ROLLBACK",
          transactions.transaction),
     Kind("EXPLAIN", ("EXPLAIN",), "EXPLAIN query | UPDATE … | DELETE … | OPTIMIZE … WHERE …", "table.explain",
@@ -243,3 +245,18 @@ def unknown(cursor: Cursor) -> InvalidQuery:
     known = list(dict.fromkeys(words for kind in KINDS for words in kind.begins))
     hint, _ = did_you_mean(text.upper(), known, "statements")
     return cursor.refused(f"{text} begins no statement that is run here; {hint}")
+
+
+def as_markdown() -> str:
+    """The statements for the documentation, each with its grammar, its method and an example."""
+    statements = [
+        f"### {kind.name}\n\n```\n{kind.grammar}\n```\n\nIt calls {_code(kind.calls)}. For example:\n\n"
+        f"```sql\n{kind.example}\n```" for kind in KINDS]
+    absent = [f"| `{words}` | {way} |" for words, way in ABSENT.items()]
+    return "\n\n".join([*statements, "### Not run here", "\n".join(
+        ["| statement | instead |", "|---|---|", *absent])])
+
+
+def _code(calls: str) -> str:
+    """Methods as code; words in plain text."""
+    return ", ".join(f"`{one}`" if "." in one else one for one in calls.split(", "))
