@@ -225,7 +225,8 @@ NOT_RECEIVED = (
     NotReceived(
         "`saveAsTable`, `toTable`, `writeTo`, `CREATE TABLE … USING deltanb`",
         "Spark's catalog does not pass on the path of a named table when it is read.",
-        "`CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…')`, or a `deltanb.Catalog`"),
+        "``deltanb.`path` `` in SQL, or a name by `deltanb.spark.register(session, {name: table})`; or a "
+        "`deltanb.Catalog`"),
 )
 """What Spark's API has and does not pass on."""
 

@@ -39,6 +39,7 @@ _SAVE_MODES = ("append", "error", "errorifexists", "ignore")
 NO_NAMES = (
     "Names of Spark's own catalog (saveAsTable, CREATE TABLE … USING deltanb, INSERT INTO) cannot be tables "
     "of this format, since Spark does not tell their paths when they are read: give a path a name by "
+    "deltanb.spark.register(session, {name: path}), by "
     "CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…'), or use a deltanb.Catalog. If CREATE TABLE "
     "has left a name that cannot be read, DROP TABLE removes it")
 

@@ -12,7 +12,7 @@ text of one of Spark's; :func:`translate_errors` turns them back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +48,8 @@ class DeltaDataSource(DataSource):
     ``.partitionBy()``, with the option that takes its place.
 
     Names of Spark's own catalog cannot be tables of this format: Spark does not tell the path of a named
-    table when it is read. ``CREATE TEMPORARY VIEW name USING deltanb OPTIONS (path '…')`` names one for
-    a session, to write to it, and to read it at the version of that moment, as any frame; ``CREATE OR
-    REPLACE`` brings it to the newest.
+    table when it is read. :func:`register` gives names that follow their tables. ``CREATE TEMPORARY VIEW name
+    USING deltanb OPTIONS (path '…')`` names one at the version of that moment, as any frame.
 
     Other options say how to get to a bucket, as deltalake spells them (``aws_region``). They travel to the
     executors; what they leave out comes from the environment there.
@@ -106,19 +105,34 @@ class DeltaDataSource(DataSource):
         return self._read
 
 
-def register(spark: SparkSession | None = None) -> None:
-    """Let a session read and write ``format("deltanb")``; sessions of :func:`deltanb.spark` can already.
+def register(spark: SparkSession | None = None, tables: Mapping[str, Any] | None = None) -> None:
+    """Let a session read and write ``format("deltanb")``, and name tables in its SQL.
 
-    No setting of the session is changed.
+    After it, ``deltanb.`lake/flights``` is a table in SQL, ``spark.table`` and ``writeTo``, with ``VERSION AS
+    OF`` and ``TIMESTAMP AS OF``; ``SELECT``, ``INSERT INTO`` and ``INSERT OVERWRITE`` work. For that the
+    session gets the setting ``spark.sql.catalog.deltanb``; a session of Spark Connect does without.
 
     Args:
-        spark: the session; the running one, or a new local one, unless given.
+        spark: the session; the running one, or a new local one, unless given. Those of :func:`deltanb.spark`
+            have ``format("deltanb")`` already.
+        tables: names for tables, or for their paths: each becomes a temporary view of the session. A view
+            reads the newest version with each query, one version in all of the query, and keeps its columns
+            until it is registered again. A table that stands at a version is read there.
 
-    >>> from deltanb.sources.spark.source import register
-    >>> register(session)                                                              # doctest: +SKIP
+    Raises:
+        InvalidArgument: a table that is in this process alone, or was opened with credentials.
+        IllegalStateError: ``tables`` in a session of Spark Connect, whose views stand at a version.
+
+    >>> import deltanb as dn
+    >>> dn.spark.register(session, {"flights": "lake/flights"})                        # doctest: +SKIP
+    >>> session.sql("SELECT count(*) FROM flights").show()                             # doctest: +SKIP
     """
     session = start_session() if spark is None else spark
     session.dataSource.register(DeltaDataSource)
+    from deltanb.sources.spark.names import add_catalog, add_views
+
+    add_catalog(session)
+    add_views(session, tables or {})
 
 
 # --- errors ---------------------------------------------------------------------------------------

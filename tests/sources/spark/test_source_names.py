@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,9 +10,13 @@ import pytest
 
 pytest.importorskip("pyspark.sql.datasource")
 
+from pyspark.errors import PySparkException
+
 import deltanb as dn
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.sources.spark.names import add_views
 from deltanb.sources.spark.source import translate_errors
+from deltanb.testing import MemoryStore
 
 pytestmark = pytest.mark.spark
 
@@ -71,3 +76,71 @@ def test_a_view_names_a_path(tmp_path: Any, spark: Any, names: Callable[[], list
     for expected in ([1], [1, 2]):  # a view stands at its version, as a frame does
         assert sorted(row.id for row in spark.sql("SELECT * FROM alive").collect()) == expected
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW alive USING deltanb OPTIONS (path '{table.path}')")
+
+
+# --- names that follow their tables -----------------------------------------------------------------
+
+def values(spark: Any, query: str) -> list[Any]:
+    with translate_errors():
+        return sorted(row[0] for row in spark.sql(query).collect())
+
+
+@pytest.mark.classic("Spark Connect has no JVM in reach")
+def test_a_path_is_a_table_of_spark_s_sql(tmp_path: Any, spark: Any) -> None:
+    table = dn.create(tmp_path / "a `b` c", {"id": [1], "p": ["a"]}, "p")
+    dn.spark.register(spark)
+    name = "deltanb.`" + table.path.replace("`", "``") + "`"
+    spark.sql(f"INSERT INTO {name} VALUES (2, 'b')")
+    spark.sql("SELECT 3L id, 'c' p").writeTo(name).append()
+    assert values(spark, f"SELECT id FROM {name} WHERE p > 'a'") == [2, 3]
+    assert values(spark, f"SELECT id FROM {name} VERSION AS OF 1") == [1, 2]
+    first = dt.datetime.fromtimestamp((table.as_of(0).snapshot.timestamp + 1) / 1000, dt.timezone.utc)
+    assert values(spark, f"SELECT id FROM {name} TIMESTAMP AS OF '{first.isoformat()}'") == [1]
+    spark.sql(f"INSERT OVERWRITE {name} SELECT 7L, 'z'")
+    assert values(spark, f"SELECT id FROM {name}") == [7] == [row.id for row in spark.table(name).collect()]
+    for statement in (f"DROP TABLE {name}", f"ALTER TABLE {name} ADD COLUMN x int"):
+        with pytest.raises(PySparkException, match=r"deltanb\.spark\.sql\(session"):
+            spark.sql(statement)
+    with pytest.raises(TableNotFound), translate_errors():
+        spark.sql("SELECT * FROM deltanb.`/nowhere/at/all`")
+    assert table.version == 3
+
+
+@pytest.mark.classic("Spark Connect has no JVM in reach")
+def test_a_registered_name_reads_the_newest_version_with_each_query(tmp_path: Any, spark: Any) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    dn.spark.register(spark, {"alive": table, "first": table.as_of(0), "by_path": table.path})
+    frame = spark.table("alive")
+    for n in (2, 3):
+        table.append({"id": [n]})
+        assert values(spark, "SELECT id FROM alive") == list(range(1, n + 1)) == values(
+            spark, "SELECT id FROM by_path")
+        assert values(spark, "SELECT id FROM first") == [1]
+        assert values(spark, "SELECT a.id FROM alive a JOIN alive b USING (id)") == list(range(1, n + 1))
+    assert frame.count() == 1  # a frame, unlike a name, stays at its version
+    table.append({"id": [4], "w": ["new"]}, merge_schema=True)
+    assert spark.table("alive").columns == ["id"]
+    dn.spark.register(spark, {"alive": table})
+    assert spark.table("alive").columns == ["id", "w"]
+    for name in ("alive", "first", "by_path"):
+        spark.catalog.dropTempView(name)
+
+
+@pytest.mark.parametrize(("name", "table", "said"), [
+    ("a.b", "t", "no name of a view"), ("", "t", "no name of a view"), ("t", 7, "t=7 is no table"),
+    ("t", {}, "is in this process alone")])
+def test_what_cannot_be_named_is_refused(name: str, table: Any, said: str, tmp_path: Any) -> None:
+    if table == "t":
+        table = dn.create(tmp_path / "t", {"id": [1]})
+    elif table == {}:
+        table = dn.create(MemoryStore(), {"id": [1]})
+    with pytest.raises(InvalidArgument, match=said):
+        add_views(None, {name: table})  # type: ignore[arg-type]  # no session is asked
+
+
+def test_sql_runs_in_the_session_over_the_caller_s_tables(tmp_path: Any, spark: Any) -> None:
+    flights = dn.create(tmp_path / "t", {"id": [1, 2, 3]})
+    assert dn.spark.sql(spark, "DELETE FROM flights WHERE id > :most", most=2).metrics["numDeletedRows"] == 1
+    rows = dn.spark.sql(spark, "SELECT id, spark_partition_id() >= 0 AS by_spark FROM flights ORDER BY id")
+    assert rows.to_arrow().to_pylist() == [{"id": 1, "by_spark": True}, {"id": 2, "by_spark": True}]
+    assert flights.version == 1
