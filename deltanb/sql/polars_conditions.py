@@ -20,7 +20,7 @@ from deltanb.errors import DeltaError
 from deltanb.schema.types import backticked
 from deltanb.sql.literals import literal, text_literal
 
-__all__ = ["parts_of"]
+__all__ = ["literal_of", "parts_of"]
 
 _SIGNS = {"Eq": "=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _MIRRORED = {"Eq": "Eq", "Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
@@ -73,12 +73,16 @@ def _part(node: Any) -> str | None:
 
 
 def _compared(name: str, op: str, value: Any) -> str | None:
-    text = _literal(value)
+    text = literal_of(value)
     return None if text is None or op not in _SIGNS else f"{backticked(name)} {_SIGNS[op]} {text}"
 
 
-def _literal(value: Any) -> str | None:
-    """A literal as SQL; None for one whose form is not known."""
+def literal_of(value: Any) -> str | None:
+    """A literal as SQL; None for one whose form is not known.
+
+    >>> literal_of({"Scalar": {"Int64": 1}}), literal_of({"Dyn": "something"})
+    ('1', None)
+    """
     if not isinstance(value, Mapping) or len(value) != 1:
         return None
     (form, inner), = value.items()

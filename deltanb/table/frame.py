@@ -239,6 +239,6 @@ _WAYS = {
 def _no_column(key: Any) -> InvalidArgument:
     way = next((way for kind, way in _WAYS.items() if isinstance(key, kind) and not isinstance(key, bool)),
                'rows that satisfy a condition are to_arrow(where="…"), which also takes expressions of '
-               "pyarrow")
+               "pyarrow and polars")
     return InvalidArgument(
         f"table[...] takes the name of a column, or a list of names, found {type(key).__name__}: {way}")

@@ -389,7 +389,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         In a transaction it is of the table as others see it: what is staged has no commit yet.
 
         Args:
-            where: a condition in SQL, as a pyarrow expression, or as a PySpark Column; fewer rows cost less.
+            where: a condition as in :meth:`to_arrow`; fewer rows cost less.
             columns: columns whose last change is wanted; what ``_version`` is for rows, ``_NAME_version`` is
                 for the column NAME.
             keys: columns that identify a row, to tell what it was before where there are no row ids; by
@@ -464,8 +464,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         Args:
             columns: top-level names, in this order; all by default.
-            where: a condition in SQL, as a pyarrow expression, or as a PySpark Column; files that cannot hold
-                such rows are not opened.
+            where: a condition in SQL, as an expression of pyarrow or polars, as a PySpark Column, or as
+                pyarrow's filters, ``[("nephews", ">", 0)]``; files that cannot hold such rows are not opened.
             limit: the largest number of rows; which ones is not defined.
 
         Raises:
@@ -475,6 +475,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         >>> table = dn.create("filtered", {"name": ["Donald", "Daisy"], "nephews": [3, 0]})
         >>> table.to_arrow(["name"], where=pc.field("nephews") > 0).to_pylist()
         [{'name': 'Donald'}]
+        >>> table.to_arrow(["name"], where=[("nephews", "in", [0, 1])]).to_pylist()
+        [{'name': 'Daisy'}]
         """
         from deltanb.engines.arrow.read import read_table
 

@@ -187,7 +187,7 @@ def test_what_arrow_would_not_take_is_refused(expression: Any, said: str) -> Non
         text_of(expression, lambda: ROWS.schema)
 
 
-@pytest.mark.parametrize("where", [3, ["id > 1"], b"id > 1", {"id": 1}])
+@pytest.mark.parametrize("where", [3, b"id > 1", {"id": 1}])
 def test_what_is_no_condition_is_refused(where: Any) -> None:
     with pytest.raises(InvalidPredicate, match="a predicate is SQL text"):
         table_of({"id": [1]}).to_arrow(where=where)

@@ -22,6 +22,7 @@ from deltanb.catalog.store.names import TableName
 from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options, writer_name
+from deltanb.sql.conditions import Where, text_of
 from deltanb.table.contract import Askable, Asked, declared, like
 from deltanb.table.frame import Frame
 from deltanb.table.table import DeltaTable
@@ -129,33 +130,40 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
     @like(DeltaTable.to_arrow)
     def to_arrow(
-        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+        self, columns: Sequence[str] | None = None, where: Where | None = None, limit: int | None = None
     ) -> pa.Table:
         """All rows, or those for which a condition in PyIceberg's syntax is true.
 
         Raises:
             InvalidArgument: the condition cannot be parsed, or names an unknown column.
         """
+        where = self._condition(where)
         with pyiceberg_client.errors(self.name):
             return self._scan_of(columns, where, limit).to_arrow()
 
     @like(DeltaTable.to_batches)
     def to_batches(
-        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+        self, columns: Sequence[str] | None = None, where: Where | None = None, limit: int | None = None
     ) -> pa.RecordBatchReader:
         """The rows as a stream of batches; arguments and errors are those of :meth:`to_arrow`."""
+        where = self._condition(where)
         with pyiceberg_client.errors(self.name):
             return self._scan_of(columns, where, limit).to_arrow_batch_reader()
 
     @like(DeltaTable.count)
-    def count(self, where: str | None = None) -> int:
+    def count(self, where: Where | None = None) -> int:
         """The number of rows, or of those for which a condition in PyIceberg's syntax is true; from the
         manifests where these say it."""
+        where = self._condition(where)
         with pyiceberg_client.errors(self.name):
             return int(self._scan_of(None, where).count())
 
+    def _condition(self, where: Where | None) -> str | None:
+        """A condition in PyIceberg's syntax, which a text is already."""
+        return where if where is None or isinstance(where, str) else text_of(where, self._arrow_schema)
+
     def _scan_of(
-        self, columns: Sequence[str] | None, where: str | None, limit: int | None = None
+        self, columns: Sequence[str] | None, where: Where | None, limit: int | None = None
     ) -> Any:
         return self.pyiceberg().scan(
             **({} if where is None else {"row_filter": where}),
@@ -179,13 +187,14 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
         return self._write("overwrite", data)
 
     @like(DeltaTable.delete)
-    def delete(self, where: str | None = None) -> CommandResult:
+    def delete(self, where: Where | None = None) -> CommandResult:
         """Delete the rows for which a condition in PyIceberg's syntax is true; all rows without one.
 
         Raises:
             InvalidArgument: the condition cannot be parsed, or names an unknown column.
             CommitFailed: another commit was first; nothing was changed.
         """
+        where = self._condition(where)
         return self._run("DELETE", lambda table: table.delete(*(() if where is None else (where,))))
 
     @like(DeltaTable.upsert)

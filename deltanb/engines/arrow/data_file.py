@@ -46,6 +46,7 @@ from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.sql.conditions import Where
     from deltanb.sql.predicates import Predicate
     from deltanb.store.base import LogStore
 
@@ -145,7 +146,7 @@ def plan_for(
     snapshot: Snapshot,
     schema: StructType,
     columns: Sequence[str] | None = None,
-    where: str | Predicate | None = None,
+    where: Where | None = None,
     constants: Collection[str] = (),
 ) -> Scan:
     """As :func:`plan`, for rows of another schema than the snapshot's own.
@@ -435,7 +436,7 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
     return tuple(chosen.values())
 
 
-def _parsed(where: str | Predicate, schema: StructType) -> Predicate:
+def _parsed(where: Where, schema: StructType) -> Predicate:
     from deltanb.sql import predicates  # late, as in _partition_scalar
 
     return predicates.parse(where, schema)
