@@ -7,7 +7,7 @@ What it does not know: particular commands.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from deltanb.options import options
@@ -38,12 +38,20 @@ class CommandResult(Displayable, Spelt, int, place="result"):
     version: int | None
     engine: str
     metrics: Mapping[str, int] = field(default_factory=dict)
+    is_staged: bool = False
+    """Whether it is a statement of a transaction that is still open: ``version`` is the one that it would
+    have alone, and does not exist."""
 
     @classmethod
     def of(cls, operation: Operation, version: int | None, engine: str = "log") -> CommandResult:
         """The result of an operation with its version, or None if it was not committed."""
         metrics = {name: int(value) for name, value in operation.metrics.items() if value is not None}
         return cls(operation.name, version, engine, metrics)
+
+    @classmethod
+    def staged(cls, result: Any) -> Any:
+        """What a call within a transaction returns: a command's result as staged, anything else as it is."""
+        return replace(result, is_staged=True) if isinstance(result, cls) else result
 
     def __new__(cls, operation: str, version: int | None, *_: Any, **__: Any) -> CommandResult:
         """The number comes before the fields."""

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deltanb.actions import Action, AddCDCFile, FileAction
 from deltanb.commands.read.changes import changed_in, check_schema, feed_scan, rows_of
+from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.change_files import CHANGE_TYPE, wants_changes, write_changes
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
-from deltanb.table.contract import Asked, Does, ends
+from deltanb.table.contract import Asked, Call, Does, ends
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import last_part
 from deltanb.text.spellings import Number
@@ -149,6 +150,9 @@ class StagedTable(DeltaTable, StagedChanges):
                 f"{self.name}; run it on the table, before or after")
         if asked.does.is_staged:
             self.check_open(asked.name)
+
+    def _perform(self, call: Call) -> Any:
+        return CommandResult.staged(super()._perform(call))
 
     def _writable(self, what: str) -> DeltaLog:
         self.check_open(what)

@@ -18,6 +18,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.catalog.iceberg.table import IcebergTable, PinnedIcebergTable, StagedIcebergTable
 from deltanb.catalog.transaction import CatalogTable
+from deltanb.commands.result import CommandResult
 from deltanb.locks import LockManager, LockMode
 from deltanb.locks.tables.table import LockedTable
 from deltanb.query.duck import DUCKDB
@@ -239,6 +240,9 @@ def test_a_method_does_what_is_declared(
         assert home.version != before
         return
     made = call(home.table, name, tmp_path)
+    if isinstance(made, CommandResult):
+        assert made.is_staged is is_staged and ("✓ committed" in repr(made)) is not is_staged, (
+            "only what is there is committed")
 
     if does is Does.READS:
         other = dn.create(tmp_path / "other", ROWS)

@@ -23,7 +23,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options, writer_name
 from deltanb.sql.conditions import Where, text_of
-from deltanb.table.contract import Askable, Asked, declared, like
+from deltanb.table.contract import Askable, Asked, Call, declared, like
 from deltanb.table.frame import Frame
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
@@ -354,6 +354,9 @@ class StagedIcebergTable(IcebergTable):
     def _admit(self, asked: Asked) -> None:
         if not asked.does.is_read:
             self._check_open(asked.name)
+
+    def _perform(self, call: Call) -> Any:
+        return CommandResult.staged(super()._perform(call))
 
     def loaded(self) -> Loaded:
         """The table after the last change, without new commits of others."""

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
 
+from deltanb.commands.result import CommandResult
 from deltanb.errors import DeltaConcurrentModificationException, IllegalStateError, InvalidArgument
 from deltanb.locks.core import keys
 from deltanb.locks.core.commit import committing
@@ -121,8 +122,8 @@ class LockedTable(StagedTable):
             try:
                 staged.lock_before(_mode_before(call, staged))
                 if any(hasattr(each, "__next__") for each in (*call.args, *call.settings.values())):
-                    return call.on(self)  # rows that can be read but once
-                return staged.again(lambda: call.on(self))
+                    return CommandResult.staged(call.on(self))  # rows that can be read but once
+                return CommandResult.staged(staged.again(lambda: call.on(self)))
             except BaseException:
                 keeps_locks = keeps_locks and not staged.has_nothing(begun)
                 raise

@@ -30,7 +30,8 @@ def view(result: Any) -> View:
     if result.version is None:
         nothing = NOTHING.get(result.operation)
         reason = muted(nothing or ("no row matched" if result.changes_data else "nothing to do"))
-        return View(result.operation, "", ("nothing committed", where), (reason,), title=title)
+        outcome = "nothing staged" if result.is_staged else "nothing committed"
+        return View(result.operation, "", (outcome, where), (reason,), title=title)
     times = {name: value for name, value in result.metrics.items() if name.endswith(TIME)}
     counts = {name: value for name, value in result.metrics.items() if name not in times}
     some = {name: value for name, value in counts.items() if value}
@@ -40,7 +41,9 @@ def view(result: Any) -> View:
         took = code(units.pairs((name, measure(name, ms)) for name, ms in times.items()))
         sections.append(Section("Took", took, _table(times), is_detail=True))
     what = f"snapshot {result.version}" if result.engine == "pyiceberg" else f"v{result.version}"
-    marks = (ok(f"✓ committed {what}"), where)
+    did = Span("staged, to be committed with its transaction") if result.is_staged else (
+        ok(f"✓ committed {what}"))
+    marks = (did, where)
     return View(result.operation, "", marks, (), tuple(sections), title)
 
 
