@@ -13,7 +13,7 @@ shows everything, a whole commit at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -179,6 +179,10 @@ class TableStreamSource:
         self.log, self.options, self.shown = log, options, shown
         self.last: int | None = None
         """The version behind which the stream does not go (``availableNow``)."""
+        self.note_columns: Callable[[int], None] | None = None
+        """Remembers the version of other columns that stops the stream, once all before it was read; a stream
+        that is started again goes on with them. Without it, the stream stops as it sees that version."""
+        self._stopped_at: int | None = None
         self._commits: dict[int, list[Any]] = {}
         self._sorted: tuple[int, Any] | None = None
 
@@ -217,13 +221,26 @@ class TableStreamSource:
         files, size, at, idle = 0, 0, start.position, 0
         max_files = self.options.max_files if limited else None
         max_bytes = self.options.max_bytes if limited else None
-        for piece in self._pieces(start.position, until):
+        pieces = self._pieces(start.position, until)
+        while (piece := self._next(pieces, is_behind=files > 0)) is not None:
             if files and ((max_files is not None and files + len(piece.files) > max_files) or (
                     max_bytes is not None and size + piece.size > max_bytes)):
                 break
             files, size, at = files + len(piece.files), size + piece.size, piece.behind
             idle += not piece.files
         return start.at(at) if files or idle >= MAX_IDLE_COMMITS else start
+
+    def _next(self, pieces: Iterator[Piece], *, is_behind: bool) -> Piece | None:
+        """The next piece. Before a version with other columns there is none, if rows are to be read."""
+        try:
+            return next(pieces, None)
+        except StreamSourceChanged:
+            if self._stopped_at is None or self.note_columns is None:
+                raise
+            if is_behind:
+                return None
+            self.note_columns(self._stopped_at)
+            raise
 
     def files(self, start: Offset, end: Offset) -> list[Any]:
         """The files between two offsets, in order: rows of a snapshot's files or, for the change feed,
@@ -425,6 +442,7 @@ class TableStreamSource:
                "with the new columns" if is_later else
                "Rows from before cannot be shown in the present columns. Start with a new checkpoint, and "
                f"with startingVersion={self.shown.version} or later")
+        self._stopped_at = version if is_later else None
         raise StreamSourceChanged(
             f"version {version} of {self.log.path} has other columns than the stream:\n"
             + "\n".join(f"  {line}" for line in lines) + f"\n{way}", version=version, differences=lines,

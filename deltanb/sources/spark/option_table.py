@@ -14,8 +14,8 @@ from deltanb.errors import InvalidArgument
 from deltanb.schema import properties
 from deltanb.text.formatting import did_you_mean
 
-__all__ = ["NOT_RECEIVED", "OPTIONS", "PROPERTIES", "READ", "STREAM_READ", "STREAM_WRITE", "USES", "WRITE",
-           "Option", "as_markdown", "by_lower_name", "names_of", "properties_in"]
+__all__ = ["IMPOSSIBLE", "NOT_RECEIVED", "OPTIONS", "PROPERTIES", "READ", "STREAM_READ", "STREAM_WRITE",
+           "USES", "WRITE", "Option", "as_markdown", "by_lower_name", "names_of", "properties_in"]
 
 READ, WRITE, STREAM_READ, STREAM_WRITE = USES = (
     "reading", "writing", "reading a stream", "writing a stream")
@@ -114,6 +114,19 @@ _option("excludeRegex", "a regular expression",
         "Leave out the files in whose paths it matches anywhere. Paths are those of the log, "
         "percent-encoded.",
         STREAM_READ, differs="It is an expression of Python; Delta Spark's are Java's.")
+_option("schemaTrackingLocation", "a folder of this stream, as one below its checkpoint",
+        "Remember there which columns the stream has: it reads all rows from before a change of columns, "
+        "also one that renames or drops some, as they were. Then it stops; started again, it goes on with "
+        "the new columns.",
+        STREAM_READ, aliases=("schemaLocation",),
+        differs="Starting again is all the consent that is needed: there is no `allowSourceColumnRename`, "
+                "`allowSourceColumnDrop` or `allowSourceColumnTypeChange`.")
+_option("streamingSourceTrackingId", TEXT,
+        "Tells two sources of one stream apart that read the same table with one `schemaTrackingLocation`.",
+        STREAM_READ)
+_option("withEventTimeOrder", "`false`",
+        "The rows of the first version come in the order in which their files were written.",
+        STREAM_READ, differs="`true` is refused; Delta Spark 4.4 takes it and does nothing.")
 
 # -- writing --------------------------------------------------------------------------------------------
 _option("saveMode", "`append`, `error` or `ignore`",
@@ -157,6 +170,9 @@ _option("clusterBy", COLUMNS,
 _option("delta.…", "as in `TBLPROPERTIES`",
         "A property of a table that is created, as `delta.appendOnly`. One that exists keeps its own.",
         WRITE, STREAM_WRITE, differs="Streams of Delta Spark ignore them.")
+_option("optimizeWrite", "`false`",
+        "Rows are written by the tasks that have them.",
+        WRITE, STREAM_WRITE, differs="`true` is refused, as Spark gives a source in Python no say in it.")
 _option("dataChange", FLAG,
         "`false` declares that the rows are in the table already, or take the place of equal ones: streams "
         "that read the table leave the commit out. Nothing checks it.",
@@ -188,6 +204,13 @@ _option("checkpointLocation", "a folder",
 _option("queryName", TEXT,
         "The stream's name; `.queryName(name)` sets it for Spark alone.",
         STREAM_WRITE)
+
+
+IMPOSSIBLE = {
+    "optimizeWrite": 'give the frame tasks of even size before the write: `df.hint("rebalance", "p")`',
+    "withEventTimeOrder": 'read commits in their order: `.option("startingVersion", 0)`',
+}
+"""Options that can be `false` alone -> what to do instead of `true`."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +245,14 @@ NOT_RECEIVED = (
         '`.outputMode("update")`',
         "Spark refuses it: a sink in Python takes `append` and `complete`.",
         '`table.write_stream(frame, checkpoint=…, mode="update", keys=[…])`'),
+    NotReceived(
+        "`.withWatermark(…)`, for `withEventTimeOrder`",
+        "The watermark stays in Spark's plan, and a source cannot order its first rows by it.",
+        IMPOSSIBLE["withEventTimeOrder"]),
+    NotReceived(
+        "The rows of `df.write` before they are divided among tasks, for `optimizeWrite`",
+        "A source in Python gets each task's rows when they are its own, and cannot move them to another's.",
+        IMPOSSIBLE["optimizeWrite"]),
     NotReceived(
         "`saveAsTable`, `toTable`, `writeTo`, `CREATE TABLE … USING deltanb`",
         "Spark's catalog does not pass on the path of a named table when it is read.",

@@ -18,6 +18,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.properties import size_in_bytes
 from deltanb.sources.spark.option_table import (
+    IMPOSSIBLE,
     OPTIONS,
     PROPERTIES,
     READ,
@@ -75,6 +76,11 @@ class SparkOptions:
                 f'{use} with format("deltanb") needs the path of a table: .load(path), .save(path), or '
                 f'.option("path", path). {NO_NAMES}')
         self.storage_options = self._of_bucket(others)
+        for name, instead in IMPOSSIBLE.items():
+            if self.flag(name):
+                raise InvalidArgument(
+                    f'option {name!r} of format("deltanb") can be false alone, since Spark does not pass on '
+                    f"to a source in Python what it would take; {instead.replace('`', '')}")
 
     def _of_bucket(self, others: dict[str, str]) -> dict[str, str]:
         elsewhere = by_lower_name()

@@ -56,8 +56,10 @@ from deltanb.schema.types import StructType
 from deltanb.sources.spark.option_table import READ, STREAM_READ, STREAM_WRITE, by_lower_name
 from deltanb.sources.spark.options import SparkOptions
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
+from deltanb.sources.spark.tracked_columns import TrackedColumns
 from deltanb.sources.spark.write import Wrote, check_layout, files_of
 from deltanb.store.base import is_remote
+from deltanb.store.uris import is_served
 from deltanb.text import upper
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -146,12 +148,33 @@ class _Read:
             raise TableNotFound(
                 f"there is no Delta table at {self.log.path} to stream from; create it first",
                 path=self.log.path)
+        self.tracked = self._tracked(taken, self.shown)
+        known = None if self.tracked is None else self.tracked.version
+        if known is None and self.tracked is not None and isinstance(self.options.start, int):
+            known = min(self.options.start, self.shown.version)
+        if known is not None and known != self.shown.version:
+            self.shown = self.log.snapshot_at(known)
         self.shown.check_readable()
+
+    def _tracked(self, taken: SparkOptions, newest: Snapshot) -> TrackedColumns | None:
+        """What remembers the columns of the stream, where that is asked for."""
+        location, source = taken.text("schemaTrackingLocation"), taken.text("streamingSourceTrackingId")
+        if location is None:
+            return None
+        if not self.options.fail_on_data_loss:
+            raise InvalidArgument(
+                "schemaTrackingLocation remembers at which commit columns change, and failOnDataLoss=false "
+                "goes on where commits are lost; give one of them")
+        options = taken.storage_options if is_served(location) else None
+        return TrackedColumns(location, newest.metadata.id, source, options)
 
     @cached_property
     def source(self) -> TableStreamSource:
         """The table as a stream reads it."""
-        return TableStreamSource(self.log, self.options, self.shown)
+        source = TableStreamSource(self.log, self.options, self.shown)
+        if self.tracked is not None:
+            source.note_columns = self.tracked.note
+        return source
 
     @property
     def schema(self) -> T.StructType:
@@ -185,6 +208,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a stream without a checkpoint begins."""
+        if self._read.tracked is not None and self._read.tracked.version is None:
+            self._read.tracked.note(self._read.shown.version)
         return self._read.source.initial().to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, StreamSourceChanged
 from deltanb.sources.spark import options as options_module
 from deltanb.sources.spark.option_table import (
+    IMPOSSIBLE,
     OPTIONS,
     PROPERTIES,
     READ,
@@ -122,8 +124,12 @@ def test_every_option_is_known_to_who_takes_it_and_to_nobody_else(use: str) -> N
             if spelling.lower() in ("path", PROPERTIES + "…"):
                 continue
             if use in option.uses:
-                taken = SparkOptions({"path": "t", spelling: "x"}, use)
-                assert taken.text(option.name) == "x"
+                value = "false" if option.name in IMPOSSIBLE else "x"
+                taken = SparkOptions({"path": "t", spelling: value}, use)
+                assert taken.text(option.name) == value
+                if value == "false":
+                    with pytest.raises(InvalidArgument, match=f"{option.name!r} .* can be false alone"):
+                        SparkOptions({"path": "t", spelling: "true"}, use)
             else:
                 with pytest.raises(InvalidArgument, match=f"{option.name!r} .* is one of .*, not of {use}"):
                     SparkOptions({"path": "t", spelling: "x"}, use)
@@ -147,7 +153,7 @@ def test_the_code_reads_each_option_it_takes(use: str) -> None:
     folder = Path(options_module.__file__).parent
     code = "".join((folder / f"{name}.py").read_text("utf-8") for name in modules[use])
     assert [name for name in names_of(use) if f'"{name}"' not in code
-            and name not in ("path", PROPERTIES + "…")] == []
+            and name not in ("path", PROPERTIES + "…", *IMPOSSIBLE)] == []
 
 
 @pytest.mark.parametrize("use", [WRITE, STREAM_WRITE])
@@ -162,3 +168,58 @@ def test_properties_of_tables_are_spelled_as_delta_spells_them(use: str) -> None
     for reader in (READ, STREAM_READ):
         with pytest.raises(InvalidArgument, match="knows no option 'delta.appendonly'"):
             SparkOptions({"path": "t", **given}, reader)
+
+
+# --- columns that change under a stream ---------------------------------------------------------------
+
+def followed(options: dict[str, str], at: dict[str, Any] | None) -> tuple[list[dict[str, Any]], Any, str]:
+    """One run of a stream from an offset: its rows, the offset behind them, and what stopped it."""
+    source = DeltaDataSource(options)
+    reader = source.streamReader(source.schema())
+    rows, start = [], reader.initialOffset() if at is None else at
+    make, arguments = reader.__reduce__()
+    while True:
+        try:
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        except StreamSourceChanged as error:
+            return rows, start, str(error)
+        if end == start:
+            return rows, start, ""
+        for task in reader.partitions(start, end):
+            rows += [row for batch in make(*arguments).read(task) for row in batch.to_pylist()]
+        start = end
+
+
+@pytest.mark.parametrize("start", [None, "0"])
+def test_rows_from_before_a_change_of_columns_come_with_their_own(start: str | None, tmp_path: Path) -> None:
+    mapped = {"delta.columnMapping.mode": "name"}
+    table = dn.create(tmp_path / "t", {"id": [1], "a": ["x"]}, properties=mapped)
+    options = {"path": table.path, "schemaTrackingLocation": str(tmp_path / "c" / "columns"),
+               **({} if start is None else {"startingVersion": start})}
+    rows, at, _ = followed(options, None)
+    assert rows == [{"id": 1, "a": "x"}]
+    table.append({"id": [2], "a": ["y"]})
+    table.rename_column("a", "b")
+    table.append({"id": [3], "b": ["z"]})
+    table.drop_columns("b")
+    table.append({"id": [4]})
+    runs = []
+    for stopped in ("- a", "- b", ""):
+        rows, at, said = followed(options, at)
+        runs.append(rows)
+        assert stopped in said and bool(said) == bool(stopped)
+    assert runs == [[{"id": 2, "a": "y"}], [{"id": 3, "b": "z"}], [{"id": 4}]]
+    # A stream that does not remember sees the rows of before without the columns that have gone.
+    plain = {name: value for name, value in options.items() if name != "schemaTrackingLocation"}
+    assert DeltaDataSource({**plain, "maxFilesPerTrigger": "1"}).schema().names == ["id"]
+
+
+def test_two_sources_of_a_stream_remember_apart(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    options = {"path": table.path, "schemaLocation": str(tmp_path / "c")}
+    for name in ("one", "two"):
+        followed({**options, "streamingSourceTrackingId": name}, None)
+    folders = sorted(path.name for path in (tmp_path / "c").iterdir())
+    assert folders == [f"_schema_log_{table.metadata.id}_{name}" for name in ("one", "two")]
+    with pytest.raises(InvalidArgument, match="give one of them"):
+        _Read({**options, "failOnDataLoss": "false"})
