@@ -139,7 +139,12 @@ def check_engine(engine: str) -> None:
 
     Raises:
         InvalidArgument: neither ``auto`` nor ``arrow`` nor ``spark``.
+        MissingDependency: ``spark``, and PySpark is not installed.
     """
+    if engine == "spark":
+        from deltanb.engines.spark.session import require_pyspark
+
+        require_pyspark()
     if engine not in ENGINES:
         raise InvalidArgument(f"engine={engine!r} is none of {', '.join(map(repr, ENGINES))}")
 

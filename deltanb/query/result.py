@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from deltanb.engines.arrow.frames import library
 from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
 
@@ -66,6 +67,7 @@ class QueryResult(Displayable):
 
     def to_pandas(self, **settings: Any) -> pd.DataFrame:
         """The rows as a pandas DataFrame; settings as of ``pyarrow.Table.to_pandas``."""
+        library("pandas", "to_pandas")
         return self.rows.to_pandas(**settings)
 
 

@@ -78,10 +78,10 @@ if hasattr(os, "register_at_fork"):
 def _client(kind: str, bucket: str, access: Access, has_secrets: bool, environment: int) -> Any:
     try:
         import obstore.store
-    except ImportError as error:
+    except ImportError:
         raise MissingDependency(
             f'tables on {SERVICES[kind]} need obstore: pip install "deltanb[object-store]"',
-            extra="object-store") from error
+            extra="object-store") from None
     config = {**dict(access.public), **access.secrets}
     client = {name: config.pop(name) for name in (*CLIENT_OPTIONS, "proxy_url") if name in config}
     if "allow_http" not in client and os.environ.get("AWS_ALLOW_HTTP", "") and kind == "s3":
@@ -114,10 +114,10 @@ def _profile(config: Mapping[str, str]) -> Any:
     try:
         import boto3
         from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError as error:
+    except ImportError:
         raise MissingDependency(
             "AWS_PROFILE is set, and profiles are read by boto3: pip install boto3, or set AWS_ACCESS_KEY_ID "
-            "and AWS_SECRET_ACCESS_KEY", extra="boto3") from error
+            "and AWS_SECRET_ACCESS_KEY", extra="boto3") from None
     return Boto3CredentialProvider(boto3.Session())
 
 

@@ -441,8 +441,11 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         columns: Sequence[str] | None = None, where: Where | None = None, spark: Any = None,
     ) -> Any:
         """:meth:`changes` as a Spark DataFrame; the rows are read in this process first."""
-        from deltanb.engines.spark.columns import arrow_frame
+        from deltanb.engines.spark.session import require_pyspark
         from deltanb.engines.spark.session import spark as start_session
+
+        require_pyspark()
+        from deltanb.engines.spark.columns import arrow_frame
 
         session = start_session() if spark is None else spark
         return arrow_frame(session, self.changes(start, end, columns, where).to_arrow())
@@ -606,6 +609,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             columns: as in :meth:`to_arrow`.
             where: as in :meth:`to_arrow`, or SQL that only Spark understands.
         """
+        from deltanb.engines.spark.session import require_pyspark
+
+        require_pyspark()
         from deltanb.engines.spark.read import read_table
         from deltanb.sql.predicates import parse_condition
 
@@ -926,6 +932,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
                 :class:`~deltanb.engines.spark.streaming.TableStream` raises them unchanged; for Spark's own
                 queries, :func:`deltanb.sources.spark.source.translate_errors` extracts them.
         """
+        from deltanb.engines.spark.session import require_pyspark
+
+        require_pyspark()
         return upper.read_stream(
             self.log, spark, {
                 "startingVersion": starting_version, "startingTimestamp": starting_timestamp,

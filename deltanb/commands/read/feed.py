@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from deltanb.commands.read.changes import COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_COLUMNS
 from deltanb.commands.read.diff_rows import codes_of, is_unlikely_key
 from deltanb.commands.rows.change_files import CHANGE_TYPE
+from deltanb.engines.arrow.frames import library
 from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
 
@@ -75,6 +76,7 @@ class ChangeFeed(Displayable):
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """The changes as a pandas DataFrame; options are those of Arrow's ``to_pandas``."""
+        library("pandas", "changes().to_pandas")
         return self._rows.to_pandas(**options)
 
     def __getattr__(self, name: str) -> Any:

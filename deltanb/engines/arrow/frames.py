@@ -62,9 +62,10 @@ def library(name: str, needed_for: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
+        broken = None if error.name == name else error  # it is there, and something that it needs is not
         raise MissingDependency(
             f"{needed_for} needs {name}, which is not installed: pip install {name}. Without it to_arrow() "
-            "gives the same rows", extra=name) from error
+            "gives the same rows", extra=name) from broken
 
 
 def types_for(

@@ -146,13 +146,24 @@ def spark(
         return _session(asked, app_name)
 
 
-def _session(asked: SessionRequest, app_name: str) -> SparkSession:
+def require_pyspark() -> None:
+    """Refuse work for Spark where PySpark is not installed, before any module of it is loaded.
+
+    Raises:
+        MissingDependency: it cannot be imported.
+    """
     try:
-        from pyspark.sql import SparkSession
+        import pyspark.sql  # noqa: F401
     except ImportError as error:
         raise MissingDependency(
             f"Spark needs PySpark ({error}): pip install 'deltanb[spark]'", extra="spark"
         ) from None
+
+
+def _session(asked: SessionRequest, app_name: str) -> SparkSession:
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
     running = running_session() or _of_running_context()
     if running is not None:
         asked.must_be(running, is_ours=running in _ours)

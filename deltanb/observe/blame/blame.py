@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from deltanb.commands.read.diff import known_columns
 from deltanb.engines.arrow.data_file import plan
+from deltanb.engines.arrow.frames import library
 from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate
 from deltanb.log import history
@@ -151,6 +152,7 @@ class Blame(Displayable):
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
         """:meth:`to_arrow` as a pandas DataFrame; options are those of Arrow's ``to_pandas``."""
+        library("pandas", "blame().to_pandas")
         return self.to_arrow().to_pandas(**options)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
