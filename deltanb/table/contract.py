@@ -141,6 +141,8 @@ def _declaration(does: Does) -> Callable[[M], M]:
 
         @wraps(method)
         def call(self: Any, *args: Any, **settings: Any) -> Any:
+            if "filters" in settings:
+                settings = _with_where(inspect.signature(method), args, settings)
             try:
                 return self._perform(Call(asked, method, args, settings))
             except TypeError:
@@ -214,6 +216,7 @@ def like(
 
         @wraps(method)
         def call(self: Any, *args: Any, **settings: Any) -> Any:
+            settings = _with_where(signature, args, settings)
             if (wrong := wrong_call(asked.name, signature, settings)) is not None:
                 raise wrong
             try:
@@ -233,6 +236,22 @@ def like(
         return call
 
     return declare
+
+
+def _with_where(
+    signature: inspect.Signature, args: tuple[Any, ...], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments, with ``filters`` as the condition that it is: pyarrow and pandas call it so.
+
+    Raises:
+        InvalidArgument: there is another condition.
+    """
+    if "filters" not in settings or "where" not in signature.parameters:
+        return settings
+    if "where" in settings or len(args) >= list(signature.parameters).index("where"):
+        raise InvalidArgument("give where or filters, not both: they are one condition", name="filters")
+    return {**{name: value for name, value in settings.items() if name != "filters"},
+            "where": settings["filters"]}
 
 
 def _is_same(value: Any, default: Any) -> bool:

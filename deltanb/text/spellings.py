@@ -324,9 +324,9 @@ class Aliases(SpeltClass, place="table"):
         """delta-spark's name of :meth:`to_df`."""
         return self.to_df()
 
-    def to_pyarrow_table(self, columns: Any = None) -> pa.Table:
-        """deltalake's name of :meth:`to_arrow`; for its ``filters`` take ``to_arrow(where=...)``."""
-        return self.to_arrow(columns)
+    def to_pyarrow_table(self, columns: Any = None, *, filters: Any = None) -> pa.Table:
+        """deltalake's name of :meth:`to_arrow`, in which ``filters`` are ``where``."""
+        return self.to_arrow(columns, filters)
 
     def to_pyarrow_dataset(self) -> ds.Dataset:
         """deltalake's name of :meth:`to_dataset`."""

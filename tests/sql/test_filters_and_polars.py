@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deltanb as dn
-from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
+from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
+from deltanb.table.contract import declared
 from deltanb.testing import MemoryStore
 from tests.helpers import NAN, table_of
 
@@ -224,6 +226,29 @@ def test_every_method_takes_them_where_it_takes_sql(way: str, form: str) -> None
     assert WAYS[way](table_of(ROWS), where) == 2
 
 
+CONDITIONED = [name for name in declared(dn.DeltaTable) if not name.startswith("_") and "where" in (
+    inspect.signature(method).parameters if callable(method := getattr(dn.DeltaTable, name)) else ())]
+"""The methods that take a condition."""
+
+
+@pytest.mark.parametrize("name", CONDITIONED)
+def test_filters_are_where_by_the_name_that_pandas_has_for_it(name: str) -> None:
+    table = table_of(ROWS, properties={"delta.enableChangeDataFeed": True})
+    method = getattr(table, name)
+    given = {"data": ROWS, "assignments": {"s": "'a'"}, "column": "id"}
+    needed = {one.name: given[one.name] for one in inspect.signature(method).parameters.values()
+              if one.default is one.empty}
+    with pytest.raises(InvalidArgument, match="where or filters, not both"):
+        method(**needed, where="id = 1", filters=[("id", "=", 1)])
+    with pytest.raises(InvalidPredicate, match="there is no column 'nope'"):
+        method(**needed, filters=[("nope", "=", 1)])
+    assert table.version == 0
+    if name == "count":
+        assert table.count(filters=[("id", "<", 3)]) == table.to_pyarrow_table(filters="id < 3").num_rows == 2
+    with pytest.raises(InvalidArgument, match="not both"):
+        table.to_arrow(["id"], "id = 1", filters=[("id", "=", 1)])
+
+
 def test_iceberg_tables_take_filters_and_expressions(tmp_path: Any) -> None:
     pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     with dn.Catalog(f"sqlite:///{tmp_path}/catalog.db", tmp_path / "warehouse") as catalog:
@@ -233,5 +258,8 @@ def test_iceberg_tables_take_filters_and_expressions(tmp_path: Any) -> None:
                       pa.compute.field("id") == 2, "id = 2", [("v", "in", ["b"])],
                       [[("id", "=", 2)], [("id", "=", 9)]]):
             assert (table.to_arrow(where=where).num_rows, table.count(where)) == (1, 1), where
+        assert table.to_arrow(filters=[("id", ">", 2)])["id"].to_pylist() == [3]
+        with pytest.raises(InvalidArgument, match="not both"):
+            table.count("id = 1", filters=[("id", "=", 1)])
         table.delete([("id", "=", 2)])
         assert len(table) == 2
