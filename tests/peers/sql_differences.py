@@ -8,6 +8,7 @@ What it does not know: how a case is run (``sql_results``).
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -126,6 +127,12 @@ OPEN: list[Difference] = [
 def still_open(case: Case) -> set[str]:
     """What of a case's outcome may differ until it is mended."""
     return {one for row in OPEN if row.is_about(case) for one in row.differs}
+
+
+def as_markdown() -> str:
+    """The reasons as a list, for ``docs/sql.md``."""
+    return "\n".join(textwrap.fill(f"- {row.reason}", 118, subsequent_indent="  ", break_on_hyphens=False)
+                     for row in DIFFERENCES)
 
 
 def intended(case: Case) -> set[str]:

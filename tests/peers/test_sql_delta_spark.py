@@ -18,11 +18,13 @@ import pytest
 import deltanb as dn
 from deltanb.engines.spark import session
 from tests.examples import every
+from tests.pages import assert_part
 from tests.peers.delta_spark import VERSION, DeltaSpark
-from tests.peers.sql_differences import DIFFERENCES, differing, intended, still_open
+from tests.peers.sql_differences import DIFFERENCES, as_markdown, differing, intended, still_open
 from tests.peers.sql_results import AS_USUAL, Recording, Rows, outcome
 from tests.peers.sql_statements import CASES, Case
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
 HOW = "pytest --update-golden --thorough tests/peers/test_sql_delta_spark.py records it"
 NUMBERS = {case.name: number for number, case in enumerate(CASES)}
 
@@ -127,3 +129,7 @@ def test_every_difference_is_about_a_statement_and_has_a_reason() -> None:
     for row in DIFFERENCES:
         assert any(map(row.is_about, CASES)), row.cases
         assert row.differs and row.reason.endswith(".")
+
+
+def test_the_page_lists_the_differences(update_golden: bool) -> None:
+    assert_part(PAGE, "differences", as_markdown(), update_golden)
