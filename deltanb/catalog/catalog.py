@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -443,7 +442,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
         >>> catalog.sql("SELECT n FROM shop.stock").rows.to_pylist()
         [{'n': 5}]
         """
-        return upper.run_sql(text, sys._getframe(1), spark, parameters, self)
+        return upper.run_sql(text, None, spark, parameters, self)
 
     def snapshot(self, names: Iterable[Any]) -> CatalogSnapshot:
         """Tables as they are at one instant, now.

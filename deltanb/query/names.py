@@ -111,7 +111,7 @@ def place_of(name: Name, scope: Scope) -> Place:
         raise InvalidQuery(
             f"{name.text} would be a table of a catalog, and {name.parts[0]} is no variable that holds one; "
             "run the statement by catalog.sql(…), or name a path: delta.`lake/flights`", name=name.text)
-    return Place(None, None, name.text)
+    return Place(name.text) if "/" in name.text else Place(None, None, name.text)
 
 
 def _look_up(reference: Named, scope: Scope, files: bool) -> Any:

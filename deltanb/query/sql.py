@@ -6,6 +6,8 @@ What it does not know: notebooks, statements.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import ChainMap
 from collections.abc import Mapping
 from types import FrameType
@@ -16,16 +18,18 @@ from deltanb.query.names import Scope
 from deltanb.query.run import Engine
 from deltanb.query.script import run_script
 
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
 
 def run_sql(
-    text: str, variables: Mapping[str, Any] | FrameType, spark: Any = None,
+    text: str, variables: Mapping[str, Any] | FrameType | None = None, spark: Any = None,
     parameters: Mapping[str, Any] | None = None, catalog: Any = None,
     created: dict[str, Any] | None = None,
 ) -> Any:
     """Run statements; what they mean, and the errors, are those of :func:`deltanb.sql`.
 
     Args:
-        variables: those of the caller, by name or as a frame.
+        variables: by name, or those of a frame; None for those of whoever called this library.
         spark: a session that runs queries, or True for the running one; by default DuckDB does.
         parameters: variables that come before the others.
         catalog: the catalog whose tables come first.
@@ -33,11 +37,20 @@ def run_sql(
     """
     if not isinstance(text, str):
         raise InvalidQuery(f"SQL is a text, found {type(text).__name__}", query=str(text))
-    if isinstance(variables, FrameType):
-        variables = ChainMap(dict(variables.f_locals), variables.f_globals)
+    if variables is None or isinstance(variables, FrameType):
+        variables = variables_of_caller(variables)
     names = ChainMap(dict(parameters or {}), variables)  # type: ignore[arg-type]
     scope = Scope(names, catalog, {} if created is None else created)
     return run_script(text, scope, engine_of(spark))
+
+
+def variables_of_caller(frame: FrameType | None = None) -> Mapping[str, Any]:
+    """The variables of who called this library, by name; its own frames are passed over, since a method may
+    be wrapped."""
+    frame = sys._getframe(1) if frame is None else frame
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return {} if frame is None else ChainMap(dict(frame.f_locals), frame.f_globals)
 
 
 def engine_of(spark: Any = None) -> Engine:

@@ -298,10 +298,10 @@ def _check_kind(tree: exp.Expression, sql: str) -> None:
     if isinstance(inner, (exp.Query, exp.Values, exp.Describe, exp.Pivot)) or (
             type(inner).__name__ == "Summarize"):
         return
-    word = sql.split(None, 1)[0].upper()
     raise InvalidQuery(
-        f"{word} is not a query, and only queries can be run here: write SELECT, and change tables with "
-        "their methods (table.append(…), table.update(…), table.delete(…), table.merge(…))", query=sql)
+        f"{inner.key.upper()} is not a query, and only queries can be run here: write SELECT, and change "
+        "tables with their methods (table.append(…), table.update(…), table.delete(…), table.merge(…)) or by "
+        "dn.sql(…), without WITH before the statement", query=sql)
 
 
 def _is_of_with(node: exp.Table) -> bool:

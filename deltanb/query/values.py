@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import sqlglot
+from sqlglot import exp
 
 from deltanb.errors import InvalidArgument, InvalidQuery, UnsupportedPredicate
 from deltanb.query.names import Scope, resolve
@@ -27,6 +28,7 @@ from deltanb.schema.columns import DEFAULT as DEFAULT_OF
 from deltanb.schema.types import StructField, StructType, arrow_field, from_arrow
 from deltanb.sql.literals import literal, text_literal
 from deltanb.sql.names import split_name
+from deltanb.sql.values import assignable, does_not_fit
 from deltanb.text.formatting import count, did_you_mean
 
 _ONE_ROW = pa.table({"": pa.nulls(1)})
@@ -217,7 +219,7 @@ class Arguments:
         from deltanb.errors import InvalidPredicate
         from deltanb.sql.predicates import parse_value
 
-        arrays, kind = [], arrow_field(field).type
+        arrays = []
         for value in values:
             text = self._value_text(value, field)
             if not isinstance(text, str):
@@ -229,7 +231,7 @@ class Arguments:
                 raise perhaps_text(error, text, field.name, field.type) from None
             except UnsupportedPredicate as reason:
                 arrays.append(self._asked(text, field, reason))
-        column = pa.concat_arrays([array.cast(kind) if array.type != kind else array for array in arrays])
+        column = pa.concat_arrays(arrays)
         return pa.RecordBatch.from_arrays([column], [field.name])
 
     def _value_text(self, value: Sql, field: StructField) -> str | pa.Array:
@@ -254,17 +256,25 @@ class Arguments:
 
     def _asked(self, text: str, field: StructField, reason: UnsupportedPredicate) -> pa.Array:
         """A value that this process does not evaluate, by the engine."""
+        target = arrow_field(field).type
         try:
             made = self.ask(self._of_values([[text]])).rows.column(0).combine_chunks()
         except InvalidQuery as error:
             raise InvalidQuery(f"{text}, the value of column {field.name}: {error.message}", query=text,
                                ) from reason
-        return made
+        try:
+            if pa.types.is_nested(target) or assignable(made.type, target):
+                return made.cast(target)
+        except pa.ArrowException:
+            pass
+        raise does_not_fit(field.name, made[0].as_py(), str(field.type), text) from None
 
     def _of_values(self, rows: Sequence[Sequence[str]]) -> str:
         values = ", ".join(f"({', '.join(row)})" for row in rows)
         sql = f"SELECT * FROM (VALUES {values})"
-        return sqlglot.transpile(sql, read="spark", write="duckdb")[0] if self.is_duckdb else sql
+        if not self.is_duckdb:
+            return sql
+        return sqlglot.parse_one(sql, read="spark").transform(_struct).sql("duckdb")
 
     # -- the source of a merge -------------------------------------------------------------------------
 
@@ -282,3 +292,11 @@ class Arguments:
         return made.rename_columns(list(value.columns))
 
 
+def _struct(node: exp.Expression) -> exp.Expression:
+    """``named_struct('a', 1)`` as the struct that it makes: some versions of sqlglot do not know it."""
+    is_named = isinstance(node, exp.Anonymous) and node.name.lower() == "named_struct"
+    if not is_named or len(node.expressions) % 2:
+        return node
+    pairs = zip(node.expressions[::2], node.expressions[1::2], strict=True)
+    return exp.Struct(expressions=[
+        exp.PropertyEQ(this=exp.to_identifier(name.name), expression=value) for name, value in pairs])

@@ -45,7 +45,7 @@ class _CallablePackage(ModuleType):
         """Run SQL over the caller's tables, as the package's own text says."""
         from deltanb.text import upper
 
-        return upper.run_sql(text, sys._getframe(1), spark, parameters)
+        return upper.run_sql(text, None, spark, parameters)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

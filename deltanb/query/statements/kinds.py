@@ -143,10 +143,17 @@ ABSENT: dict[str, str] = {
     "UNCACHE": "nothing is cached",
     "REFRESH": "a table follows its log by itself",
     "MSCK": "a Delta table has its partitions in its log",
-    "CREATE VIEW": "keep the query's result in a variable, which a later query can name",
+    **dict.fromkeys(
+        ("CREATE VIEW", "CREATE OR REPLACE VIEW", "CREATE TEMPORARY VIEW", "CREATE TEMP VIEW",
+         "CREATE OR REPLACE TEMPORARY VIEW", "CREATE OR REPLACE TEMP VIEW"),
+        "keep the query's result in a variable, which a later query can name"),
     "CREATE FUNCTION": "register it with Spark, and ask with spark=",
     "USE": "name tables with their namespace: namespace.table",
     "SET": "table properties are set by ALTER TABLE … SET TBLPROPERTIES, options by dn.set_options(…)",
+    "SHOW CREATE TABLE": "DESCRIBE EXTENDED and SHOW TBLPROPERTIES say what the table is",
+    "SHOW PARTITIONS": "ask for them: SELECT DISTINCT the partition columns",
+    "COPY INTO": "read the files and append their rows: table.append(…), or INSERT INTO … SELECT",
+    "FSCK": "table.verify() says what is wrong, table.restore(…) goes back",
     "LOAD": "read the files and append their rows: table.append(…)",
     "CALL": "there are no stored procedures",
     "GRANT": "permissions are the storage's and the catalog server's",
@@ -236,14 +243,14 @@ _BY_WORDS = sorted(((tuple(words.split()), kind) for kind in KINDS for words in 
 
 def unknown(cursor: Cursor) -> InvalidQuery:
     """The error of a statement that is not run here."""
-    for words, way in ABSENT.items():
+    for words, way in sorted(ABSENT.items(), key=lambda pair: -len(pair[0])):
         if cursor.take(*words.split()):
             cursor.at = 0
             return cursor.refused(f"{words} is not run here: {way}")
-    first = cursor.word
-    text = cursor.sql[first.start:first.end] if first is not None else ""
-    known = list(dict.fromkeys(words for kind in KINDS for words in kind.begins))
-    hint, _ = did_you_mean(text.upper(), known, "statements")
+    first = cursor.words[:2] if all(word.kind == "word" for word in cursor.words[:2]) else cursor.words[:1]
+    known = list(dict.fromkeys(words for kind in KINDS for words in (kind.name, *kind.begins)))
+    hint, _ = did_you_mean(first[0].text.upper(), known, "statements")
+    text = cursor.sql[first[0].start:first[-1].end]
     return cursor.refused(f"{text} begins no statement that is run here; {hint}")
 
 

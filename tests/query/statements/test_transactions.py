@@ -119,7 +119,7 @@ def test_iceberg_tables_take_part(catalog: dn.Catalog) -> None:
     ("COMMIT", "COMMIT ends no transaction: one begins and ends in the same text"),
     ("BEGIN ATOMIC BEGIN ATOMIC DELETE FROM t; END; END", "within a transaction already .line 1, column 14"),
     ("BEGIN TRANSACTION DELETE FROM t; COMMIT", "the end of the statement is expected, found 'DELETE'"),
-    ("BEGIN DELETE FROM t; END", "BEGIN begins no statement that is run here"),
+    ("BEGIN DELETE FROM t; END", "BEGIN DELETE begins no statement that is run here"),
     ("BEGIN ATOMIC SELECT 1; END", "this one has none"),
 ])
 def test_what_is_no_transaction_is_refused(sql: str, words: str) -> None:
