@@ -257,10 +257,7 @@ def answer_wrong_arguments(
             function = method.__func__ if kind is not None else method
             if not inspect.isfunction(function) or hasattr(method, "asked"):  # a declared one answers itself
                 continue
-            parameters = inspect.signature(function).parameters.values()
-            if any(one.kind is one.VAR_KEYWORD for one in parameters):  # it has every argument, and perhaps
-                continue  # looks at its caller's frame
-            if len(parameters) > (kind is not staticmethod):
+            if len(inspect.signature(function).parameters) > (kind is not staticmethod):
                 made = _answering(function, what.__name__ if name == "__init__" else name)
                 setattr(what, name, made if kind is None else kind(made))
         return what

@@ -18,7 +18,6 @@ import pyarrow as pa
 from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, SetTransaction
 from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
-from deltanb.commands.define.alter_clustering import clustering_of
 from deltanb.commands.define.place import begun, check_place
 from deltanb.commands.rows.write import (
     Batch,
@@ -176,6 +175,8 @@ def _create(
     domains: list[Action] = []
     clustering: Sequence[tuple[str, ...]] = ()
     if cluster_by:
+        from deltanb.commands.define.alter_clustering import clustering_of
+
         domain, clustering = clustering_of(txn, cluster_by)
         removed = [one for one in removed if getattr(one, "domain", None) != domain.domain]
         domains.append(domain)

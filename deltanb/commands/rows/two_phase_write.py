@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from deltanb.actions import decode_path
 from deltanb.commands.begin import begin
-from deltanb.commands.define.alter_clustering import clustering_of
 from deltanb.commands.define.create import create, metadata_of
 from deltanb.commands.define.evolution import fresh
 from deltanb.commands.define.place import check_place
@@ -90,6 +89,8 @@ def planned(
         txn = _creating(log, schema, options, partition_by, properties or {})
         clustering = []  # clustering columns are among those with statistics
         if cluster_by:
+            from deltanb.commands.define.alter_clustering import clustering_of
+
             clustering_of(txn, cluster_by)
         check_writable(txn.protocol, txn.metadata, txn.table)
     else:
