@@ -71,3 +71,17 @@ def test_what_only_spark_understands_leaves_out_files_by_the_rest(shell: Any) ->
     frame = table.to_df(where=where)
     assert [row.carrier for row in frame.collect()] == ["ZZ"]
     assert len(frame.inputFiles()) == 2
+
+
+def test_statements_ask_spark_for_the_rows_they_write(shell: Any, tmp_path: Path) -> None:
+    shell.user_ns["most"] = 2
+    ask(shell, f"CREATE TABLE few LOCATION '{tmp_path}/few' AS SELECT month, named_struct('a', carrier) AS s "
+               "FROM flights WHERE month < :most; INSERT INTO few SELECT $most, named_struct('a', \"x\"); "
+               "INSERT INTO few VALUES (9, named_struct('a', reverse('ab')));"
+               "MERGE INTO few USING (SELECT 9 AS month, 'gone' AS why) s ON few.month = s.month "
+               "WHEN MATCHED THEN DELETE")
+    few = shell.user_ns["few"]
+    assert sorted((row["month"], row["s"]["a"]) for row in few.to_arrow().to_pylist()) == [
+        (1, "AA"), (1, "UA"), (1, "ZZ"), (2, "x")]
+    found = ask(shell, "EXPLAIN SELECT * FROM flights WHERE month = :m")
+    assert (found.opened, found.num_files) == (2, 4)
