@@ -381,8 +381,8 @@ def _converted(frame: Any, keeps: bool) -> pa.Table:
 def _keeps_index(frame: Any) -> bool:
     """Whether the index of a pandas frame becomes columns; else it is a number for each row at most.
 
-    Labels without a name number the rows if they are a range, or 0 to n - 1 in any order, even repeated: what
-    a frame has whose rows were sorted, cut off or put together.
+    Labels without a name number the rows if they are a range, or whole numbers from 0 in any order, even
+    repeated: what a frame has whose rows were filtered, sorted or put together.
 
     Raises:
         InvalidArgument: it would be lost, or has the name of a column.
@@ -412,7 +412,7 @@ def _keeps_index(frame: Any) -> bool:
 def _numbers_rows(index: Any) -> bool:
     if type(index).__name__ == "RangeIndex":
         return True
-    return index.dtype.kind in "iu" and index.min() >= 0 and bool(index.max() < len(index))
+    return index.dtype.kind in "iu" and bool(index.min() >= 0)
 
 
 # -- polars ----------------------------------------------------------------------------------------

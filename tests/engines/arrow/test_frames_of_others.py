@@ -35,7 +35,6 @@ WRITES: dict[str, Callable[[DeltaTable, Any], Any]] = {
 UNNAMED: dict[str, Callable[[], Any]] = {
     "texts": lambda: pd.Index(["a", "b"]), "times": lambda: pd.to_datetime(["2024-01-01", "2024-01-02"]),
     "periods": lambda: pd.period_range("2024-01", periods=2, freq="M"),
-    "numbers": lambda: pd.Index([10, 20]), "rows that are left": lambda: pd.RangeIndex(9)[[1, 8]],
     "negative": lambda: pd.Index([-1, 0]),
     "fractions": lambda: pd.Index([0.5, 1.5]), "truth": lambda: pd.Index([True, False]),
     "categories": lambda: pd.CategoricalIndex(["a", "b"]), "intervals": lambda: pd.interval_range(0, 2),
@@ -54,7 +53,7 @@ def test_an_index_that_says_something_is_not_lost(index: str, write: str) -> Non
 
 def test_an_index_that_numbers_the_rows_is_left_out() -> None:
     table, frame = table_of({"v": [0]}), pd.DataFrame({"v": [1, 2, 3, 4]})
-    for part in (frame, frame[frame.v < 3], frame[::2], frame[2:], frame.sort_values("v", ascending=False),
+    for part in (frame, frame[frame.v > 2], frame[::2], frame[2:], frame.sort_values("v", ascending=False),
                  pd.concat([frame, frame]), frame[:0].set_index(pd.Index([], dtype=object))):
         table.append(part)
     assert table.schema.names == ["v"] and table.count() == 1 + 4 + 2 + 2 + 2 + 4 + 8

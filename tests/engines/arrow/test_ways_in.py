@@ -131,7 +131,7 @@ def odd_data(match: str = "") -> Iterator[tuple[str, Callable[[], Any], Odd]]:
         yield f"nanoseconds in {source}", lambda made=made: made(rows), ODD["nanoseconds"]
     frame = pd.DataFrame(ROWS)
     named = Odd("index", [], ("index", "rename_axis", "reset_index(drop=True)"))
-    for labels in (["a", "b"], [10, 20], pd.to_datetime(["2024-01-01", "2024-01-02"])):
+    for labels in (["a", "b"], [0.5, 1.5], pd.to_datetime(["2024-01-01", "2024-01-02"])):
         yield f"an index of {labels}", lambda labels=labels: frame.set_index(pd.Index(labels)), named
     twice = Odd("v", [], ("2 columns named 'v'", "rename"))
     yield "columns of one name", lambda: frame.rename(columns={"x": "v"}), twice
