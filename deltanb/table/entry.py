@@ -29,7 +29,13 @@ def open(
     version: int | None = None, timestamp: int | str | dt.datetime | None = None,
     *, storage_options: Mapping[str, Any] | None = None,
 ) -> DeltaTable:
-    """Open a table; the same as :meth:`DeltaTable.for_path`."""
+    """Open a table; the same as :meth:`DeltaTable.for_path`.
+
+    >>> import deltanb as dn
+    >>> _ = dn.create("opened", {"id": [1]})
+    >>> dn.open("opened").count()
+    1
+    """
     return DeltaTable.for_path(path, version, timestamp, storage_options=storage_options)
 
 

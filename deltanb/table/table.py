@@ -132,6 +132,11 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             TableNotFound: there is no table.
             VersionNotFound: there is no such version, or it is gone.
             StorageError: the bucket cannot be reached or read.
+
+        >>> import deltanb as dn
+        >>> _ = dn.create("opened", {"id": [1]})
+        >>> dn.DeltaTable.for_path("opened", version=0).version
+        0
         """
         log = DeltaLog.for_table(path, storage_options)
         if version is not None and timestamp is None:
@@ -150,7 +155,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
     def is_delta_table(
         path: str | os.PathLike[str] | LogStore, storage_options: Mapping[str, Any] | None = None
     ) -> bool:
-        """Whether a Delta table exists at the path."""
+        """Whether a Delta table exists at the path.
+
+        >>> import deltanb as dn
+        >>> dn.DeltaTable.is_delta_table("nowhere")
+        False
+        """
         return DeltaLog.for_table(path, storage_options).exists
 
     # -- what it is -----------------------------------------------------------------------------------------
@@ -213,13 +223,23 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @reads_log
     def detail(self) -> dict[str, Any]:
-        """The row of Delta's DESCRIBE DETAIL as a dict."""
+        """The row of Delta's DESCRIBE DETAIL as a dict.
+
+        >>> import deltanb as dn
+        >>> dn.create("detailed", {"id": [1], "day": [2]}, partition_by="day").detail()["partitionColumns"]
+        ['day']
+        """
         from deltanb.commands.read.detail import detail
         return detail(self.snapshot)
 
     @reads_log
     def verify_checksum(self) -> ChecksumVerification:
-        """Check the version's ``.crc`` against the log: :func:`deltanb.log.verification.verify`."""
+        """Check the version's ``.crc`` against the log: :func:`deltanb.log.verification.verify`.
+
+        >>> import deltanb as dn
+        >>> dn.create("checked", {"id": [1]}).verify_checksum().ok
+        True
+        """
         return self.snapshot.verify_checksum()
 
     # -- its versions ---------------------------------------------------------------------------------------
@@ -234,6 +254,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         Raises:
             VersionNotFound: there is no such version, or it is gone.
             InvalidArgument: neither a version nor a time.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("past", {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> table.as_of(0).count(), table.count()
+        (1, 2)
         """
         if isinstance(moment, str | dt.datetime):
             return self._at(None, moment)
@@ -254,6 +280,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         A table pinned to a version shows no later ones. A damaged commit is an error; with ``damaged="skip"``
         it is left out, and named in the history's ``damaged``.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("recorded", {"id": [1]})
+        >>> _ = table.delete()
+        >>> [(entry.version, entry.operation) for entry in table.history()]
+        [(1, 'DELETE'), (0, 'CREATE TABLE AS SELECT')]
         """
         if self._version is None:
             return self.log.history(limit, damaged)
@@ -335,7 +367,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
     @reads_log
     def versions(self) -> Versions:
         """Which versions can be read, and what the others lack:
-        :func:`deltanb.observe.availability.versions`."""
+        :func:`deltanb.observe.availability.versions`.
+
+        >>> import deltanb as dn
+        >>> dn.create("readable", {"id": [1]}).versions().last
+        0
+        """
         from deltanb.observe.availability import versions
         return versions(self.log, self._version)
 
@@ -346,7 +383,14 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
     ) -> TimeTravel:
         """A slider over the versions that can be read, two handles to compare, and the rows there:
         :class:`~deltanb.observe.time_travel.TimeTravel`, at the newest version or a given one.
-        ``keys`` are columns that identify a row when two versions are compared, ``columns`` those to show."""
+        ``keys`` are columns that identify a row when two versions are compared, ``columns`` those to show.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("travelled", {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> table.time_travel(0).frame.version
+        0
+        """
         from deltanb.observe.time_travel import TimeTravel
         return TimeTravel(self, version, keys, columns)
 
@@ -365,6 +409,13 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             max_rows: the most rows to read, of both versions together.
             columns: the columns to show, in this order; rows are compared in all columns.
         Details and errors: :func:`deltanb.commands.read.diff.diff`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("compared", {"id": [1], "name": ["Huey"]})
+        >>> _ = table.update({"name": "'Louie'"})
+        >>> diff = table.diff(0, 1, keys="id")
+        >>> diff.rows.num_changed
+        1
         """
         from deltanb.commands.read.diff import diff
 
@@ -427,6 +478,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         By default, it starts at the first version from which the feed was recorded without a gap and whose
         commits are still in the log.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("fed", {"id": [1]}, properties={"delta.enableChangeDataFeed": True})
+        >>> _ = table.append({"id": [2]})
+        >>> table.changes(1).to_arrow().select(["id", "_change_type"]).to_pylist()
+        [{'id': 2, '_change_type': 'insert'}]
         """
         from deltanb.commands.read.changes import changes
         from deltanb.commands.read.feed import ChangeFeed
@@ -440,7 +497,11 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         self, start: int | str | dt.datetime | None = None, end: int | str | dt.datetime | None = None,
         columns: Sequence[str] | None = None, where: Where | None = None, spark: Any = None,
     ) -> Any:
-        """:meth:`changes` as a Spark DataFrame; the rows are read in this process first."""
+        """:meth:`changes` as a Spark DataFrame; the rows are read in this process first.
+
+        >>> import deltanb as dn
+        >>> table.changes_df(1).show()  # doctest: +SKIP
+        """
         from deltanb.engines.spark.session import require_pyspark
         from deltanb.engines.spark.session import spark as start_session
 
@@ -525,6 +586,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         Raises:
             InvalidArgument: another backend, or both a backend and ``types_mapper``.
             MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> dn.create("framed", {"id": [1, None]}).to_pandas(dtype_backend="numpy_nullable")["id"].dtype
+        Int64Dtype()
         """
         from deltanb.engines.arrow.frames import to_pandas, types_for
 
@@ -543,6 +608,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         Raises:
             MissingDependency: polars is not installed.
+
+        >>> import deltanb as dn
+        >>> dn.create("unread", {"id": [1, 2]}).to_polars(where="id > 1").collect().to_dicts()
+        [{'id': 2}]
         """
         from deltanb.engines.arrow.frames import to_polars
 
@@ -564,6 +633,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         Raises:
             MissingDependency: DuckDB is not installed.
+
+        >>> import deltanb as dn
+        >>> dn.create("queried", {"id": [1, 2]}).to_duckdb().aggregate("sum(id)").fetchall()
+        [(3,)]
         """
         from deltanb.engines.arrow.frames import Rows, to_duckdb
 
@@ -608,6 +681,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             spark: the session; by default the active one, or a new local one.
             columns: as in :meth:`to_arrow`.
             where: as in :meth:`to_arrow`, or SQL that only Spark understands.
+
+        >>> import deltanb as dn
+        >>> table.to_df(where="id > 1").show()  # doctest: +SKIP
         """
         from deltanb.engines.spark.session import require_pyspark
 
@@ -642,6 +718,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             where: count the rows for which this condition is TRUE; as in :meth:`to_arrow`.
 
         Details and errors: :func:`deltanb.commands.read.count.count`.
+
+        >>> import deltanb as dn
+        >>> dn.create("counted", {"id": [1, 2]}).count("id > 1")
+        1
         """
         from deltanb.commands.read.count import count, count_version
 
@@ -722,6 +802,11 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
                 it may have, and its codec (``"zstd"``).
             data_change: False declares that no rows are new, so that streams leave the commit out.
         Details and errors: :func:`deltanb.commands.rows.write.append`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("grown", {"id": [1]})
+        >>> table.append({"id": [2], "name": ["Huey"]}, merge_schema=True)
+        <CommandResult WRITE, ✓ committed v1, in this process>
         """
         from deltanb.commands.rows.write import append
         return append(
@@ -751,6 +836,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             partition_by: with ``overwrite_schema``, the new partition columns.
             data, merge_schema, txn and the rest: as in :meth:`append`.
         Details and errors: :func:`deltanb.commands.rows.write.overwrite`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("replaced", {"month": [1, 2]})
+        >>> _ = table.overwrite({"month": [2, 2]}, where="month = 2")
+        >>> table.count()
+        3
         """
         from deltanb.commands.rows.write import overwrite
         return overwrite(
@@ -772,6 +863,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text to record in the commit.
         Details and errors: :func:`deltanb.commands.rows.delete.delete`.
+
+        >>> import deltanb as dn
+        >>> dn.create("shrunk", {"id": [1, 2]}).delete("id = 1").metrics["numDeletedRows"]
+        1
         """
         from deltanb.commands.rows.delete import delete
         return delete(self.log, self._condition(where), engine=engine,
@@ -788,6 +883,11 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             assignments: new values by column, as SQL or Python values; ``a.b`` is a field of a struct.
             where, engine, user_metadata: as in :meth:`delete`.
         Details and errors: :func:`deltanb.commands.rows.update.update`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("changed", {"id": [1, 2], "name": ["huey", "Louie"]})
+        >>> table.update({"name": "initcap(name)"}, where="id = 1").version
+        1
         """
         from deltanb.commands.rows.update import update
         return update(self.log, assignments, self._condition(where), engine=engine,
@@ -850,13 +950,29 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
     @commits_alone
     def transaction(self) -> TableTransaction:
         """Several statements as one commit, in a ``with`` block; each sees the effects of those before it:
-        :class:`~deltanb.table.staged.TableTransaction`."""
+        :class:`~deltanb.table.staged.TableTransaction`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("together", {"id": [1, 2]})
+        >>> with table.transaction() as txn:
+        ...     _ = txn.delete("id = 1")
+        ...     _ = txn.append({"id": [3]})
+        >>> table.version
+        1
+        """
         from deltanb.table.staged import TableTransaction
         return TableTransaction(self.log)
 
     @commits_alone
     def start_transaction(self) -> OptimisticTransaction:
-        """A transaction on the newest version, for reading and committing by hand."""
+        """A transaction on the newest version, for reading and committing by hand.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("by_hand", {"id": [1]})
+        >>> txn = table.start_transaction()
+        >>> txn.commit(txn.write_files({"id": [2]}), "WRITE")
+        1
+        """
         return self.log.start_transaction()
 
     # -- streams --------------------------------------------------------------------------------------------
@@ -886,6 +1002,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
                 :meth:`~deltanb.table.table.DeltaTable.append`.
 
         Details and errors: :func:`deltanb.commands.rows.stream.write_stream`.
+
+        >>> import deltanb as dn
+        >>> table.write_stream(frame, checkpoint="checkpoint", trigger="availableNow")  # doctest: +SKIP
         """
         from deltanb.commands.rows.stream import write_stream
         return write_stream(
@@ -931,6 +1050,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
                 ``storage_options``. Other errors surface in the query that reads the stream: a
                 :class:`~deltanb.engines.spark.streaming.TableStream` raises them unchanged; for Spark's own
                 queries, :func:`deltanb.sources.spark.source.translate_errors` extracts them.
+
+        >>> import deltanb as dn
+        >>> table.read_stream(starting_version="latest").writeStream.start()  # doctest: +SKIP
         """
         from deltanb.engines.spark.session import require_pyspark
 
@@ -962,6 +1084,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
             user_metadata: a text kept in the commit.
         Details and errors: :func:`deltanb.commands.upkeep.optimize.optimize`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("compacted", {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> table.optimize().metrics["numRemovedFiles"]
+        2
         """
         from deltanb.commands.upkeep.optimize import optimize
         return optimize(
@@ -973,7 +1101,14 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         self, *, where: Where | None = None, engine: str = "auto", user_metadata: str | None = None,
     ) -> CommandResult:
         """Rewrite files with deletion vectors without the deleted rows; arguments are those of
-        :meth:`optimize`, details and errors those of :func:`deltanb.commands.upkeep.optimize.purge`."""
+        :meth:`optimize`, details and errors those of :func:`deltanb.commands.upkeep.optimize.purge`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("purged", {"id": [1, 2]}, properties={"delta.enableDeletionVectors": True})
+        >>> _ = table.delete("id = 1")
+        >>> table.purge().version
+        2
+        """
         from deltanb.commands.upkeep.optimize import purge
         return purge(self.log, where=self._condition(where), engine=engine,
                      user_metadata=user_metadata)
@@ -991,6 +1126,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             dry_run: only report what would be deleted.
             check: refuse a retention shorter than the table's.
         Details and errors: :func:`deltanb.commands.upkeep.vacuum.vacuum`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("tidy", {"id": [1]})
+        >>> _ = table.delete()
+        >>> len(table.vacuum(0, check=False, dry_run=True).files)
+        1
         """
         from deltanb.commands.upkeep.vacuum import vacuum
         return vacuum(
@@ -998,14 +1139,26 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @writes
     def analyze(self, columns: Sequence[str] | None = None) -> CommandResult:
-        """Recompute the files' statistics; see :func:`deltanb.commands.upkeep.analyze.analyze`."""
+        """Recompute the files' statistics; see :func:`deltanb.commands.upkeep.analyze.analyze`.
+
+        >>> import deltanb as dn
+        >>> dn.create("analyzed", {"id": [1]}).analyze(["id"]).operation
+        'COMPUTE STATS'
+        """
         from deltanb.commands.upkeep.analyze import analyze
         return analyze(self.log, columns)
 
     @commits_alone
     def sync_identity(self, column: str) -> CommandResult:
         """Advance an identity column's high-water mark; see
-        :func:`deltanb.commands.define.identity.sync_identity`."""
+        :func:`deltanb.commands.define.identity.sync_identity`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("numbered", "id bigint GENERATED BY DEFAULT AS IDENTITY, name string")
+        >>> _ = table.append({"id": [7], "name": ["Huey"]})
+        >>> table.sync_identity("id").version
+        2
+        """
         from deltanb.commands.define.identity import sync_identity
         return sync_identity(self.log, column)
 
@@ -1021,6 +1174,13 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             ignore_missing_files: leave out files that are gone, with their rows.
             user_metadata: a text kept in the commit.
         Details and errors: :func:`deltanb.commands.upkeep.restore.restore`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("restored", {"id": [1]})
+        >>> _ = table.delete()
+        >>> _ = table.restore(0)
+        >>> table.version, table.count()
+        (2, 1)
         """
         from deltanb.commands.upkeep.restore import restore
         return restore(
@@ -1043,6 +1203,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             user_metadata: a text kept in the commit.
             allow_files: as in :func:`deltanb.create`.
         Details and errors: :func:`deltanb.commands.define.clone.clone`.
+
+        >>> import deltanb as dn
+        >>> dn.create("original", {"id": [1]}).clone("cloned").count()
+        1
         """
         from deltanb.commands.define.clone import clone
 
@@ -1059,14 +1223,28 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         description: str | None = None, collect_stats: bool = True,
     ) -> DeltaTable:
         """Turn a folder of Parquet files into a Delta table; arguments, details and errors are those of
-        :func:`deltanb.convert`."""
+        :func:`deltanb.convert`.
+
+        >>> import deltanb as dn
+        >>> import os, pyarrow as pa, pyarrow.parquet as pq
+        >>> os.mkdir("converted"); pq.write_table(pa.table({"id": [1, 2]}), "converted/a.parquet")
+        >>> dn.DeltaTable.convert("converted").count()
+        2
+        """
         from deltanb.commands.define.convert import convert
         return cls(convert(path, partition_by, properties=properties, name=name,
                            description=description, collect_stats=collect_stats))
 
     @copies
     def generate(self, mode: str = "symlink_format_manifest") -> None:
-        """Write manifests for other engines; see :func:`deltanb.commands.upkeep.generate.generate`."""
+        """Write manifests for other engines; see :func:`deltanb.commands.upkeep.generate.generate`.
+
+        >>> import deltanb as dn
+        >>> import os
+        >>> dn.create("listed", {"id": [1]}).generate()
+        >>> os.listdir("listed/_symlink_format_manifest")
+        ['manifest']
+        """
         from deltanb.commands.upkeep.generate import generate
         generate(self.snapshot, mode)
 
@@ -1074,25 +1252,54 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @defines
     def add_columns(self, columns: Any) -> CommandResult:
-        """Add columns; see :func:`deltanb.commands.define.alter_columns.add_columns`."""
+        """Add columns; see :func:`deltanb.commands.define.alter_columns.add_columns`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("wider", {"id": [1]})
+        >>> _ = table.add_columns("name string, born date")
+        >>> table.schema
+        <StructType id: long, name: string, born: date>
+        """
         from deltanb.commands.define.alter_columns import add_columns
         return add_columns(self.log, columns)
 
     @defines
     def rename_column(self, name: str | Sequence[str], new_name: str) -> CommandResult:
-        """Rename a column; see :func:`deltanb.commands.define.alter_columns.rename_column`."""
+        """Rename a column; see :func:`deltanb.commands.define.alter_columns.rename_column`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("renamed", {"nam": ["Huey"]}, properties={"delta.columnMapping.mode": "name"})
+        >>> _ = table.rename_column("nam", "name")
+        >>> table.schema.names
+        ['name']
+        """
         from deltanb.commands.define.alter_columns import rename_column
         return rename_column(self.log, name, new_name)
 
     @defines
     def drop_columns(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
-        """Drop columns; see :func:`deltanb.commands.define.alter_columns.drop_columns`."""
+        """Drop columns; see :func:`deltanb.commands.define.alter_columns.drop_columns`.
+
+        >>> import deltanb as dn
+        >>> by_name = {"delta.columnMapping.mode": "name"}
+        >>> table = dn.create("narrower", {"id": [1], "x": [2]}, properties=by_name)
+        >>> _ = table.drop_columns("x")
+        >>> table.schema.names
+        ['id']
+        """
         from deltanb.commands.define.alter_columns import drop_columns
         return drop_columns(self.log, names, if_exists)
 
     @defines
     def replace_columns(self, columns: Any) -> CommandResult:
-        """Replace all columns; see :func:`deltanb.commands.define.replace_columns.replace_columns`."""
+        """Replace all columns; see :func:`deltanb.commands.define.replace_columns.replace_columns`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("redefined", {"id": [1]}, properties={"delta.columnMapping.mode": "name"})
+        >>> _ = table.replace_columns("id bigint, name string")
+        >>> table.schema.names
+        ['id', 'name']
+        """
         from deltanb.commands.define.replace_columns import replace_columns
         return replace_columns(self.log, columns)
 
@@ -1103,7 +1310,13 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         drop_default: bool = False,
     ) -> CommandResult:
         """Change a column or a nested field; details and errors:
-        :func:`deltanb.commands.define.alter_columns.change_column`."""
+        :func:`deltanb.commands.define.alter_columns.change_column`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("commented", {"id": [1]})
+        >>> table.change_column("id", comment="the key").version
+        1
+        """
         from deltanb.commands.define.alter_columns import change_column
         return change_column(
             self.log, name, type=type, comment=comment, nullable=nullable,
@@ -1111,61 +1324,129 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @defines
     def set_properties(self, values: Mapping[str, Any]) -> CommandResult:
-        """Set table properties; see :func:`deltanb.commands.define.alter_properties.set_properties`."""
+        """Set table properties; see :func:`deltanb.commands.define.alter_properties.set_properties`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("set", {"id": [1]})
+        >>> _ = table.set_properties({"delta.appendOnly": True})
+        >>> table.properties["delta.appendOnly"]
+        'true'
+        """
         from deltanb.commands.define.alter_properties import set_properties
         return set_properties(self.log, values)
 
     @defines
     def unset_properties(self, names: str | Sequence[str], if_exists: bool = False) -> CommandResult:
-        """Remove properties; see :func:`deltanb.commands.define.alter_properties.unset_properties`."""
+        """Remove properties; see :func:`deltanb.commands.define.alter_properties.unset_properties`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("unset", {"id": [1]}, properties={"delta.appendOnly": True})
+        >>> _ = table.unset_properties("delta.appendOnly")
+        >>> dict(table.properties)
+        {}
+        """
         from deltanb.commands.define.alter_properties import unset_properties
         return unset_properties(self.log, names, if_exists)
 
     @defines
     def set_description(self, description: str | None) -> CommandResult:
-        """Set the description; see :func:`deltanb.commands.define.alter_properties.set_description`."""
+        """Set the description; see :func:`deltanb.commands.define.alter_properties.set_description`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("described", {"id": [1]})
+        >>> _ = table.set_description("All ducks of the family")
+        >>> table.metadata.description
+        'All ducks of the family'
+        """
         from deltanb.commands.define.alter_properties import set_description
         return set_description(self.log, description)
 
     @defines
     def set_name(self, name: str | None) -> CommandResult:
-        """Set the name; see :func:`deltanb.commands.define.alter_properties.set_name`."""
+        """Set the name; see :func:`deltanb.commands.define.alter_properties.set_name`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("named", {"id": [1]})
+        >>> _ = table.set_name("ducks")
+        >>> table.name
+        'ducks'
+        """
         from deltanb.commands.define.alter_properties import set_name
         return set_name(self.log, name)
 
     @defines
     def add_constraint(self, name: str, expression: str, engine: str | None = None) -> CommandResult:
-        """Add a CHECK constraint; see :func:`deltanb.commands.define.alter_constraints.add_constraint`."""
+        """Add a CHECK constraint; see :func:`deltanb.commands.define.alter_constraints.add_constraint`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("constrained", {"id": [1]})
+        >>> table.add_constraint("positive", "id > 0").version
+        1
+        """
         from deltanb.commands.define.alter_constraints import add_constraint
         return add_constraint(self.log, name, expression, engine)
 
     @defines
     def drop_constraint(self, name: str, if_exists: bool = False) -> CommandResult:
-        """Drop a CHECK constraint; see :func:`deltanb.commands.define.alter_constraints.drop_constraint`."""
+        """Drop a CHECK constraint; see :func:`deltanb.commands.define.alter_constraints.drop_constraint`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("freed", {"id": [1]}, properties={"delta.constraints.positive": "id > 0"})
+        >>> table.drop_constraint("positive").version
+        1
+        """
         from deltanb.commands.define.alter_constraints import drop_constraint
         return drop_constraint(self.log, name, if_exists)
 
     @commits_alone
     def add_feature(self, names: str | Sequence[str]) -> CommandResult:
-        """Add table features; see :func:`deltanb.commands.define.alter_features.add_feature`."""
+        """Add table features; see :func:`deltanb.commands.define.alter_features.add_feature`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("featured", {"id": [1]})
+        >>> _ = table.add_feature("deletionVectors")
+        >>> table.protocol.supports("deletionVectors")
+        True
+        """
         from deltanb.commands.define.alter_features import add_feature
         return add_feature(self.log, names)
 
     @commits_alone
     def drop_feature(self, name: str, truncate_history: bool = False) -> CommandResult:
-        """Drop a table feature; see :func:`deltanb.commands.define.drop_feature.drop_feature`."""
+        """Drop a table feature; see :func:`deltanb.commands.define.drop_feature.drop_feature`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("plain", {"id": [1]}, properties={"delta.enableDeletionVectors": True})
+        >>> _ = table.drop_feature("deletionVectors")
+        >>> table.protocol.supports("deletionVectors")
+        False
+        """
         from deltanb.commands.define.drop_feature import drop_feature
         return drop_feature(self.log, name, truncate_history)
 
     @commits_alone
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommandResult:
-        """Raise the protocol; see :func:`deltanb.commands.define.alter_features.upgrade_protocol`."""
+        """Raise the protocol; see :func:`deltanb.commands.define.alter_features.upgrade_protocol`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("upgraded", {"id": [1]})
+        >>> _ = table.upgrade_protocol(3, 7)
+        >>> table.protocol.min_writer_version
+        7
+        """
         from deltanb.commands.define.alter_features import upgrade_protocol
         return upgrade_protocol(self.log, reader_version, writer_version)
 
     @defines
     def cluster_by(self, columns: str | Sequence[str] | None) -> CommandResult:
-        """Set the clustering columns; see :func:`deltanb.commands.define.alter_clustering.cluster_by`."""
+        """Set the clustering columns; see :func:`deltanb.commands.define.alter_clustering.cluster_by`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("clustered", {"id": [1]})
+        >>> _ = table.cluster_by("id")
+        >>> table.detail()["clusteringColumns"]
+        ['id']
+        """
         from deltanb.commands.define.alter_clustering import cluster_by
         return cluster_by(self.log, columns)
 

@@ -34,7 +34,12 @@ class Displayable:
     __slots__ = ()
 
     def fields(self) -> Any:
-        """The parts of this object's picture, as the text and the HTML show them."""
+        """The parts of this object's picture, as the text and the HTML show them.
+
+        >>> import deltanb as dn
+        >>> dn.create("shown", {"id": [1]}).fields().headings[:2]
+        ('Table', 'Schema')
+        """
         return views().fields(self)
 
     def __repr__(self) -> str:

@@ -309,7 +309,13 @@ class Aliases(SpeltClass, place="table"):
         cls, *spark_and_path: Any, path: Any = None, sparkSession: Any = None,
         hadoopConf: Mapping[str, Any] | None = None,
     ) -> Any:
-        """delta-spark's name of :meth:`for_path`; a session before the path is not needed, and not used."""
+        """delta-spark's name of :meth:`for_path`; a session before the path is not needed, and not used.
+
+        >>> import deltanb as dn
+        >>> _ = dn.create("for_path", {"id": [1]})
+        >>> dn.DeltaTable.forPath("for_path").count()
+        1
+        """
         if hadoopConf is not None:
             raise WrongCall("forPath() has no argument 'hadoopConf'; here it is storage_options= of for_path",
                             method="forPath", argument="hadoopConf")
@@ -317,19 +323,37 @@ class Aliases(SpeltClass, place="table"):
 
     @classmethod
     def isDeltaTable(cls, *spark_and_path: Any, identifier: Any = None, sparkSession: Any = None) -> bool:
-        """delta-spark's name of :meth:`is_delta_table`; a session before the path is not used."""
+        """delta-spark's name of :meth:`is_delta_table`; a session before the path is not used.
+
+        >>> import deltanb as dn
+        >>> dn.DeltaTable.isDeltaTable("nowhere")
+        False
+        """
         return cls.is_delta_table(_path_of("isDeltaTable", spark_and_path, identifier))
 
     def toDF(self) -> Any:
-        """delta-spark's name of :meth:`to_df`."""
+        """delta-spark's name of :meth:`to_df`.
+
+        >>> table.toDF().show()  # doctest: +SKIP
+        """
         return self.to_df()
 
     def to_pyarrow_table(self, columns: Any = None, *, filters: Any = None) -> pa.Table:
-        """deltalake's name of :meth:`to_arrow`, in which ``filters`` are ``where``."""
+        """deltalake's name of :meth:`to_arrow`, in which ``filters`` are ``where``.
+
+        >>> import deltanb as dn
+        >>> dn.create("arrow", {"id": [1]}).to_pyarrow_table().num_rows
+        1
+        """
         return self.to_arrow(columns, filters)
 
     def to_pyarrow_dataset(self) -> ds.Dataset:
-        """deltalake's name of :meth:`to_dataset`."""
+        """deltalake's name of :meth:`to_dataset`.
+
+        >>> import deltanb as dn
+        >>> dn.create("dataset", {"id": [1]}).to_pyarrow_dataset().count_rows()
+        1
+        """
         return self.to_dataset()
 
 
