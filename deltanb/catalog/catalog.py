@@ -96,7 +96,16 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
     @classmethod
     def over(cls, store: Any, warehouse: Warehouse, iceberg: IcebergTables) -> Catalog:
-        """The catalog of a store that is open already: a database, or a server."""
+        """The catalog of a store that is open already: a database, or a server.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///opened.db", warehouse="opened")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> again = dn.Catalog.over(catalog.store, catalog.warehouse, catalog.iceberg)
+        >>> again.list_tables("shop")
+        ['shop.ducks']
+        """
         catalog = cls.__new__(cls)
         catalog._set(store, warehouse, iceberg)
         return catalog
@@ -126,6 +135,11 @@ class Catalog(Displayable, Spelt, place="catalog"):
         """Close the connections to the database; a later use opens new ones.
 
         Waits for checkpoints that are being written for its tables, since these use the catalog, too.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///close.db", warehouse="close")
+        >>> catalog.create_namespace("shop")
+        >>> catalog.close()
         """
         self._settle()
         self.store.close()
@@ -172,6 +186,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
         Raises:
             NamespaceAlreadyExists: the namespace exists.
             InvalidArgument: a name or properties that are not allowed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///create_namespace.db", warehouse="create_namespace")
+        >>> catalog.create_namespace("shop")
+        >>> catalog.create_namespace("farm", {"owner": "Grandma"})
+        >>> catalog.list_namespaces()
+        ['farm', 'shop']
         """
         self.store.namespaces.create(name, as_mapping(properties, "properties"))
 
@@ -181,6 +202,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
         Raises:
             NamespaceNotFound: there is no such namespace.
             NamespaceNotEmpty: it has tables or namespaces.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///drop_namespace.db", warehouse="drop_namespace")
+        >>> catalog.create_namespace("shop")
+        >>> catalog.drop_namespace("shop")
+        >>> catalog.list_namespaces()
+        []
         """
         self.store.namespaces.drop(name)
 
@@ -189,6 +217,12 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             NamespaceNotFound: there is no such parent namespace.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///list_namespaces.db", warehouse="list_namespaces")
+        >>> catalog.create_namespace("shop")
+        >>> catalog.list_namespaces()
+        ['shop']
         """
         children = self.store.namespaces.children
         return [".".join(parts) for parts in _all(lambda token: children(parent or (), token))]
@@ -198,6 +232,12 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             NamespaceNotFound: there is no such namespace.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///namespace_properties.db", warehouse="namespace_properties")
+        >>> catalog.create_namespace("shop")
+        >>> catalog.namespace_properties("shop")
+        {}
         """
         return self.store.namespaces.properties(name)
 
@@ -209,6 +249,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
         Raises:
             NamespaceNotFound: there is no such namespace.
             InvalidArgument: a property that is both set and removed, or is not allowed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///updated.db", warehouse="updated")
+        >>> catalog.create_namespace("shop")
+        >>> catalog.update_namespace_properties("shop", {"owner": "Daisy"})
+        >>> catalog.namespace_properties("shop")
+        {'owner': 'Daisy'}
         """
         self.store.namespaces.update(name, as_mapping(updates, "updates"), as_list(removals, "removals"))
 
@@ -239,6 +286,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
             TableAlreadyExists: the name or the location is taken; nothing is left behind.
             NamespaceNotFound: there is no such namespace.
             InvalidSchema, InvalidArgument: columns, properties or a location that are not allowed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///create_table.db", warehouse="create_table")
+        >>> catalog.create_namespace("shop")
+        >>> events = catalog.create_table("shop.events", "id bigint, day date", partition_by="day")
+        >>> events.name
+        'shop.events'
         """
         name = TableName.of(name)
         place = None if location is None else as_place(location, "location")
@@ -311,6 +365,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             TableNotFound: there is none of that name.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///table.db", warehouse="table")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.table("shop.ducks").count()
+        1
         """
         row = self._row(name)
         return IcebergTable(self.iceberg, row.name) if row.delta is None else DeltaTable(self.delta.log(row))
@@ -347,6 +408,15 @@ class Catalog(Displayable, Spelt, place="catalog"):
             TableNotFound: there is no table.
             TableAlreadyExists: the name or the location is taken.
             InvalidArgument: the location is outside of the warehouse.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///register_table.db", warehouse="register_table")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> folder = ducks.path
+        >>> catalog.drop_table("shop.ducks")
+        >>> catalog.register_table("shop.geese", folder).count()
+        1
         """
         name = TableName.of(name)
         self._must_be_free(name)
@@ -361,11 +431,26 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             NamespaceNotFound: there is no such namespace.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///list_tables.db", warehouse="list_tables")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.list_tables("shop")
+        ['shop.ducks']
         """
         return [str(row.name) for row in _all(lambda token: self.page(namespace, token, MAX_PAGE))]
 
     def page(self, namespace: Any, token: str | None = None, size: int = 1000) -> Page[TableRow]:
-        """A page of a namespace's tables, by name; ``next_token`` leads to the next page."""
+        """A page of a namespace's tables, by name; ``next_token`` leads to the next page.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///page.db", warehouse="page")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> [row.name.name for row in catalog.page("shop").items]
+        ['ducks']
+        """
         return self.store.tables.page(namespace, token, size)
 
     def rename_table(self, name: Any, new_name: Any) -> None:
@@ -377,6 +462,14 @@ class Catalog(Displayable, Spelt, place="catalog"):
             TableNotFound: there is no table of the old name.
             TableAlreadyExists: the new name is taken.
             NamespaceNotFound: there is no such new namespace.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///rename_table.db", warehouse="rename_table")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.rename_table("shop.ducks", "shop.geese")
+        >>> catalog.list_tables("shop")
+        ['shop.geese']
         """
         self.store.tables.rename(name, new_name)
 
@@ -387,6 +480,14 @@ class Catalog(Displayable, Spelt, place="catalog"):
             TableNotFound: there is no table of that name.
             InvalidTable, StorageError: its newest commits cannot be published into its folder.
             MaxCommitRetriesExceeded: others kept committing to it.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///drop_table.db", warehouse="drop_table")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.drop_table("shop.ducks")
+        >>> catalog.list_tables("shop")
+        []
         """
         row = self._row(name)
         self._settle()  # nothing is written into a folder while it is deleted
@@ -398,7 +499,17 @@ class Catalog(Displayable, Spelt, place="catalog"):
     # -- several tables ----------------------------------------------------------------------------
 
     def transaction(self) -> CatalogTransaction:
-        """Several tables in one transaction, as a block: ``with catalog.transaction() as txn:``."""
+        """Several tables in one transaction, as a block: ``with catalog.transaction() as txn:``.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///transaction.db", warehouse="transaction")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> with catalog.transaction() as txn:
+        ...     _ = txn.table("shop.ducks").append({"id": [2]})
+        >>> ducks.count()
+        2
+        """
         return CatalogTransaction(self)
 
     def commit_iceberg(self, *transactions: Any) -> int | None:
@@ -412,6 +523,16 @@ class Catalog(Displayable, Spelt, place="catalog"):
         Raises:
             CommitFailed: a table does not meet a transaction's requirements; nothing was committed.
             InvalidArgument: not transactions of PyIceberg, or two of one table.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///commit_iceberg.db", warehouse="commit_iceberg")
+        >>> catalog.create_namespace("shop")
+        >>> events = catalog.create_table("shop.events", {"id": [1]}, format="iceberg")
+        >>> change = events.pyiceberg().transaction()
+        >>> _ = change.set_properties({"owner": "Daisy"})
+        >>> _ = catalog.commit_iceberg(change)
+        >>> events.properties["owner"]
+        'Daisy'
         """
         changes = pyiceberg_client.changes_of(transactions)
         done = self.iceberg.commit(changes, writer_name())
@@ -449,6 +570,15 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             TableNotFound: one of them does not exist.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///snapshot.db", warehouse="snapshot")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> then = catalog.snapshot(["shop.ducks"])
+        >>> _ = ducks.append({"id": [2]})
+        >>> then["shop.ducks"].count(), ducks.count()
+        (1, 2)
         """
         table_names = as_list(names, "names")
         return CatalogSnapshot(self, self.store.instant(), table_names)
@@ -459,6 +589,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
         Raises:
             TableNotFound: one of them did not exist.
             InvalidArgument: an invalid time, or names that are not a list.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///as_of.db", warehouse="as_of")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.as_of(dn.options.options.clock())["shop.ducks"].count()
+        1
         """
         from deltanb.log.history import to_milliseconds
 
@@ -474,6 +611,13 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             InvalidArgument: a limit below 1.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///history.db", warehouse="history")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> len(catalog.history())
+        1
         """
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise InvalidArgument(f"limit={shown(limit)} is not a number of transactions, 1 or more")
@@ -491,7 +635,16 @@ class Catalog(Displayable, Spelt, place="catalog"):
         return CatalogHistory(entries[::-1][:limit], self.names_of(ids), self.name, max(newest, len(entries)))
 
     def names_of(self, table_ids: Iterable[str]) -> dict[str, str]:
-        """The current names of tables by id; dropped tables are left out."""
+        """The current names of tables by id; dropped tables are left out.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///names_of.db", warehouse="names_of")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> row = catalog.page("shop").items[0]
+        >>> list(catalog.names_of([row.table_id]).values())
+        ['shop.ducks']
+        """
         names: dict[str, str] = self.store.names_of(table_ids)
         return names
 
@@ -507,11 +660,26 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             InvalidArgument: neither a number nor a time.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///timeline.db", warehouse="timeline")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.timeline().save("as_drawn.svg").name
+        'as_drawn.svg'
         """
         return upper.CatalogTimeline.of(self, start, end)
 
     def overview(self, most: int = 20) -> Overview:
-        """The catalog at a glance, as its picture shows it: at most ``most`` tables and transactions."""
+        """The catalog at a glance, as its picture shows it: at most ``most`` tables and transactions.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///overview.db", warehouse="overview")
+        >>> catalog.create_namespace("shop")
+        >>> ducks = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> catalog.overview().num_tables
+        1
+        """
         overview: Overview = self.store.overview(most)
         return overview
 
@@ -520,6 +688,15 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         Raises:
             TableNotFound: the table does not exist, or did not exist then.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///then.db", warehouse="then")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.ducks", {"id": [1]})
+        >>> newest = catalog.history()[0].seq
+        >>> _, snapshot = catalog.table_at("shop.ducks", newest)
+        >>> snapshot.version
+        0
         """
         row = self._row(name)
         assert row.table_id is not None

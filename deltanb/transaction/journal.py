@@ -221,7 +221,13 @@ _last_version: int | None = None
 
 
 def last_commit_version_in_session() -> int | None:
-    """The version that this process committed last, whichever the table; None before its first commit."""
+    """The version that this process committed last, whichever the table; None before its first commit.
+
+    >>> import deltanb as dn
+    >>> _ = dn.create("ducks", {"id": [1]}).append({"id": [2]})
+    >>> dn.last_commit_version_in_session()
+    1
+    """
     return _last_version
 
 
