@@ -61,7 +61,8 @@ from deltanb.transaction.reads import Reads
 _A = TypeVar("_A", bound=Action)
 _F = TypeVar("_F", AddFile, RemoveFile)
 
-REPARTITIONING = frozenset({"RENAME COLUMN", "RESTORE", "CLONE", "WRITE", "Manual Update", TRANSACTION})
+REPARTITIONING = frozenset({"RENAME COLUMN", "RESTORE", "CLONE", "WRITE", "STREAMING UPDATE",
+                            "Manual Update", TRANSACTION})
 """Operations that may change the partition columns besides those that replace the table."""
 
 TWO_METADATA = "Cannot change the metadata more than once in a transaction."

@@ -163,6 +163,16 @@ class Server:
         query.trigger(availableNow=True).start().awaitTermination(60)
         return {"rows": encoded(pa.concat_tables(batches))} if batches else {"value": None}
 
+    def write_stream(self, source: str, path: str, mode: str, options: dict[str, str]) -> dict[str, Any]:
+        """Stream all rows of a table into a path, as one batch; ``complete`` counts them by ``p``."""
+        rows = self.spark.readStream.format("delta").load(source)
+        if mode == "complete":
+            rows = rows.groupBy("p").agg(F.count("*").alias("v"))
+        writer = rows.writeStream.format("delta").outputMode(mode).options(**options)
+        writer = writer.option("checkpointLocation", tempfile.mkdtemp())
+        writer.trigger(availableNow=True).start(path).awaitTermination(60)
+        return {"value": None}
+
     def checkpoint(self, path: str) -> dict[str, Any]:
         """Write a checkpoint of the newest version."""
         self._log(path).checkpoint()

@@ -5,6 +5,7 @@ Our side runs without a JVM: what Spark asks of a data source is asked here.
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from deltanb.actions import AddFile, RemoveFile, decode_path
 from deltanb.engines.spark.columns import spark_schema
 from deltanb.errors import DeltaError
 from deltanb.schema.types import from_arrow
-from deltanb.sources.spark.option_table import OPTIONS, STREAM_READ, WRITE
+from deltanb.sources.spark.option_table import OPTIONS, STREAM_READ, STREAM_WRITE, WRITE
 from deltanb.sources.spark.source import DeltaDataSource
 from tests.examples import every
 from tests.peers.delta_spark import DeltaSpark, PeerError
@@ -251,7 +252,7 @@ def state(path: Path, run: Callable[[], object], *, by_codec: bool) -> Any:
     changes = table.changes(table.version) if table.properties.get(*FEED) else None
     said = {name: str(text).lower().replace(" ", "")
             for name, text in dict(entry.operation_parameters).items()
-            if name not in ("partitionBy", "predicate")}
+            if name not in ("partitionBy", "predicate", "queryId", "epochId", "queryName")}
     metrics = {name: entry.operation_metrics.get(name) for name in (
         "numDeletedRows", "numCopiedRows", "numOutputRows", "numFiles", "numRemovedFiles")}
     if before < 0:  # ours is CREATE TABLE AS SELECT
@@ -279,6 +280,65 @@ def test_a_write_leaves_what_delta_spark_s_leaves(
         assert left == state(theirs, lambda: delta_spark.write(
             "SELECT * FROM new_rows AS s", theirs, case.mode, list(case.partition_by), **case.options),
             by_codec=by_codec)
+
+
+# --- streams that are written -----------------------------------------------------------------------
+
+COUNTED = pa.table({"p": ["a", "c"], "v": pa.array([1, 1], pa.int64())})
+
+
+@dataclass(frozen=True)
+class Sunk:
+    """One batch of a stream into a table, with options and an output mode."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    table: Callable[[Path], Any] = stock
+    rows: pa.Table = field(default_factory=lambda: NEW, repr=False)
+    mode: str = "append"
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.mode}-{self.table.__name__}-{options or 'none'}"
+
+
+def counts(path: Path) -> dn.DeltaTable:
+    """A table as a stream of counts has it."""
+    return dn.create(path, {"p": ["x"], "v": [7]})
+
+
+SUNK = [
+    Sunk(), Sunk(table=nothing), Sunk({"userMetadata": "why"}),
+    Sunk(table=nothing, rows=COUNTED, mode="complete"), Sunk(table=counts, rows=COUNTED, mode="complete"),
+    Sunk(rows=WIDER), Sunk({"mergeSchema": "true"}, rows=WIDER),
+    Sunk({"overwriteSchema": "true"}, rows=COUNTED, mode="complete"),
+    Sunk({"overwriteSchema": "true"}, rows=WIDER),
+    Sunk({"maxRecordsPerFile": "1"}), Sunk({"compression": "gzip"}), Sunk({"optimizeWrite": "false"}),
+]
+
+
+def sink(path: Path, case: Sunk) -> None:
+    """As Spark asks the source for one batch of a stream."""
+    options = {name.lower(): value for name, value in case.options.items()}
+    source = DeltaDataSource({"path": str(path), "txnAppId": "a stream", **options})
+    writer = source.streamWriter(spark_schema(from_arrow(case.rows.schema)), case.mode == "complete")
+    sent = pickle.loads(pickle.dumps(writer))
+    writer.commit([sent.write(iter(case.rows.to_batches()))], 0)
+
+
+@pytest.mark.parametrize("case", every(6, SUNK), ids=str)
+def test_a_batch_of_a_stream_leaves_what_delta_spark_s_leaves(
+    case: Sunk, delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    ours, theirs, source = (tmp_path / name for name in ("ours", "theirs", "source"))
+    case.table(ours)
+    if ours.exists():
+        shutil.copytree(ours, theirs)
+    dn.create(source, NEW if case.rows is COUNTED else case.rows)
+    by_codec = "compression" in case.options
+    left = state(ours, lambda: sink(ours, case), by_codec=by_codec)
+    assert left == state(theirs, lambda: delta_spark.ask(
+        "write_stream", source=str(source), path=str(theirs), mode=case.mode, options=case.options),
+        by_codec=by_codec)
 
 
 def outcome(run: Callable[[], list[dict[str, Any]]], by_batch: bool) -> list[str] | str:
@@ -310,8 +370,9 @@ def test_a_stream_reads_what_delta_spark_s_reads(
 def test_every_option_has_a_case() -> None:
     """By its name and all others: the matrix grows with the table of options."""
     cases = {use: {name.lower() for case in each for name in case.options}
-             for use, each in ((STREAM_READ, STREAMED), (WRITE, WRITTEN))}
-    cases[WRITE].add("delta.…")
+             for use, each in ((STREAM_READ, STREAMED), (WRITE, WRITTEN), (STREAM_WRITE, SUNK))}
+    cases[WRITE].add("delta.…")  # streams of Delta Spark ignore them, and take no id of their own
+    cases[STREAM_WRITE] |= {"delta.…", "txnappid"}
     for use, names in cases.items():
         lacking = [spelling for option in OPTIONS.values() if use in option.uses
                    and not option.is_ours and option.name not in (*SELF, *OVER_TIME)

@@ -287,10 +287,16 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
     log = DeltaLog.for_table(place.store)
     log.update()
     partition_by, cluster_by = taken.names("partitionBy"), taken.names("clusterBy") or ()
-    check_layout(log, partition_by, cluster_by)
+    overwrites_schema = taken.flag("overwriteSchema")
+    if overwrites_schema and not overwrite:
+        raise InvalidArgument(
+            'option "overwriteSchema" of format("deltanb") is for .outputMode("complete"), which replaces '
+            'all rows; leave it out, or add columns by .option("mergeSchema", "true")')
+    check_layout(log, None if overwrites_schema else partition_by, cluster_by)
     mode = "complete" if overwrite else "append"
     file_options = Options(
-        "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), taken.flag("overwriteSchema"),
+        "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), overwrites_schema,
+        partition_by=(partition_by or ()) if overwrites_schema else None,
         user_metadata=taken.text("userMetadata"), file_options=taken.file_options())
     made = planned(log, StructType.from_json(schema.json()), file_options, partition_by or (),
                    taken.properties, cluster_by)

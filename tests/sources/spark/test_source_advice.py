@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
 from deltanb.engines.spark.columns import spark_schema
-from deltanb.errors import DeltaError, SchemaMismatch
+from deltanb.errors import DeltaError, InvalidArgument, SchemaMismatch
 from deltanb.schema.ddl import parse_schema
+from deltanb.schema.types import from_arrow
 from deltanb.sources.spark.source import DeltaDataSource
 
 OPTION = re.compile(r'\.option\("(\w+)", "([^"]*)"\)')
@@ -71,3 +74,24 @@ def test_the_advice_of_an_overwrite_does_not_contradict_it(
         table.overwrite({"id": [1], "x": [1]}, **given)
     assert without in str(caught.value)
     table.overwrite({"id": [1], "x": [1]}, overwrite_schema=True, partition_by=["x"])
+
+
+def test_a_stream_that_appends_does_not_overwrite_the_schema(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]})
+    source = DeltaDataSource({"path": table.path, "txnappid": "s", "overwriteschema": "true"})
+    with pytest.raises(InvalidArgument, match=r'is for \.outputMode\("complete"\)'):
+        source.streamWriter(spark_schema(parse_schema("id bigint")), False)
+    assert table.schema.names == ["id", "p"]
+
+
+def test_a_stream_that_replaces_all_rows_gives_the_table_its_columns_and_partitions(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
+    rows = pa.record_batch({"p": ["b"], "v": [7]})
+    for number, partition_by in enumerate(("", "p")):
+        options = {"path": table.path, "txnappid": "s", "overwriteschema": "true",
+                   **({"partitionby": partition_by} if partition_by else {})}
+        writer = DeltaDataSource(options).streamWriter(spark_schema(from_arrow(rows.schema)), True)
+        sent = pickle.loads(pickle.dumps(writer))
+        writer.commit([sent.write(iter([rows]))], number)
+        assert table.to_arrow().to_pylist() == [{"p": "b", "v": 7}]
+        assert table.partition_columns == tuple(filter(None, [partition_by]))
