@@ -83,7 +83,7 @@ def test_columns_may_be_added(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "error", "said"), [
     ({"replace_using": "nix"}, InvalidArgument, "replace_using: the table has no column 'nix'"),
-    ({"replace_using": "x"}, InvalidArgument, "the new rows has no column|the new rows have no column"),
+    ({"replace_using": "x"}, InvalidArgument, "the new rows have no column 'x'"),
     ({"replace_using": []}, InvalidArgument, "names of columns"),
     ({"replace_on": "id = 1"}, InvalidPredicate, "ambiguous: target.id and source.id"),
     ({"replace_on": "target.id = source.nix"}, InvalidPredicate, "no column 'source.nix' for replace_on"),

@@ -59,9 +59,9 @@ class Matching:
         self.txn, target = txn, txn.snapshot.schema
         source = StructType(txn.metadata.schema.field(name) for name in columns)
         for name in match.using or ():
-            for schema, side in ((target, "the table"), (source, "the new rows")):
+            for schema, side in ((target, "the table has"), (source, "the new rows have")):
                 if schema.get(name) is None:
-                    raise InvalidArgument(f"replace_using: {side} has no column {name!r}; "
+                    raise InvalidArgument(f"replace_using: {side} no column {name!r}; "
                                           f"{did_you_mean(name, schema.names)[0]}", column=name)
         whole = Names(target, source, match.target_alias, match.source_alias, options.clock())
         sql = whole.qualified(match.sql, place="replace_on")
