@@ -15,7 +15,8 @@ from deltanb.locks.core.record import LockEvent
 
 SCHEMA = pa.schema([
     pa.field("number", pa.int64(), nullable=False), pa.field("at", pa.duration("ns"), nullable=False),
-    pa.field("transaction", pa.int64(), nullable=False), pa.field("what", pa.string(), nullable=False),
+    pa.field("transaction", pa.int64(), nullable=False), pa.field("name", pa.string()),
+    pa.field("what", pa.string(), nullable=False),
     pa.field("index", pa.int64()), pa.field("key", pa.binary()), pa.field("lock", pa.string()),
     pa.field("mode", pa.string()), pa.field("held", pa.string()), pa.field("level", pa.int32()),
 ])
@@ -32,8 +33,10 @@ def lock_events(events: Sequence[LockEvent]) -> pa.Table:
         return [getattr(event, name) for event in events]
 
     values = {
-        "number": column("number"), "at": column("at_ns"), "transaction": column("transaction"),
-        "what": column("what"), "index": [None if i is None else int(i) for i in column("index_id")],
+        "number": column("number"), "at": column("at_ns"),
+        "transaction": [int(event.transaction) for event in events],
+        "name": [event.name or None for event in events], "what": column("what"),
+        "index": [None if event.index_id is None else int(event.index_id) for event in events],
         "key": column("key"), "lock": [event.lock or None for event in events],
         "mode": column("mode"), "held": column("held"), "level": column("level"),
     }

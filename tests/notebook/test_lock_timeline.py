@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,9 +13,9 @@ from deltanb.errors import DeadlockError, LockTimeoutError
 from deltanb.locks import LockManager
 from deltanb.locks.core.keys import partition_key
 from deltanb.locks.core.modes import EXCLUSIVE, IX, SHARED
-from deltanb.locks.core.record import LockTimeline
+from deltanb.locks.core.record import VAIN, LockTimeline
 from deltanb.notebook import bundle
-from deltanb.notebook.drawing.lock_lanes import ALL_BANDS, MAX_LANES, WAITS, Band, Lane, laned
+from deltanb.notebook.drawing.lock_lanes import ALL_BANDS, ENDS, MAX_LANES, WAITS, Band, Lane, laned
 from deltanb.notebook.drawing.lock_lanes_svg import LEFT
 from deltanb.testing import MemoryIndex
 from tests.locks.clockwork import Clockwork
@@ -62,7 +63,7 @@ def test_bands_of_a_story() -> None:
     assert [(scope.level, scope.start, scope.end, [mark.what for mark in scope.ends]) for scope in one.scopes
             ] == [(0, 0, 5 * S, ["committed"]), (1, 1 * S, 5 * S, ["committed"])]
     assert (one.waited, one.ended, one.vain) == (1 * S, "committed", ())
-    assert (two.vain, two.ended) == (("deadlock on 2:prices",), "exited")
+    assert (two.vain, two.ended) == (("deadlock on 2:prices",), "deadlock victim")
     assert [(line.title, line.bands, [mark.what for mark in line.marks]) for line in three.lines] == [
         ("1:stock", [Band(3 * S, 5 * S, WAITS)], ["timed out"])]
     scene = timeline.scene
@@ -76,7 +77,7 @@ def test_forms_of_a_story(update_golden: bool) -> None:
     assert_golden(timeline, "locks_timeline", update_golden)
     words = re.findall(r"<text[^>]*>([^<]*)</text>", timeline.svg)
     for said in ("transaction 1", "1:stock", "shared", "upgradable", "exclusive", "waits", "deadlock",
-                 "timed out", "scope 1", "✓", "exited", "s since the manager was made"):
+                 "timed out", "scope 1", "✓ committed", "✕ deadlock victim", "s since the manager was made"):
         assert said in words, words
     assert "3 waits ✕ 1 deadlock, 1 wait in vain" in page.text
     assert re.search(r"^1  +u+w+x+ +2 +1\.0 s +✓ committed$", str(timeline), re.MULTILINE), timeline
@@ -205,31 +206,47 @@ class Unspeakable:
         raise ValueError("no words")
 
 
-def test_lanes_are_called_by_what_is_attached_also_after_a_commit() -> None:
+def test_lanes_are_called_by_their_names_also_after_a_commit() -> None:
     manager = LockManager(record=20)
-    ann, ben, cid = (manager.new_transaction() for _ in range(3))
+    ann, ben, cid = manager.new_transaction(), manager.new_transaction("ben"), manager.new_transaction("")
     ann.attach("ann")
     ben.attach(Unspeakable())
     for at, txn in enumerate((ann, ben, cid, ann)):
         txn.lock_exclusive(1, b"%d" % at)
         txn.commit()
-    ann.attach(None)
-    ann.lock_exclusive(1, b"x")
     timeline = manager.timeline()
-    assert [lane.name for lane in timeline.scene.lanes] == [
-        "'ann'", "a Unspeakable", "", "'ann'", ""]
-    text = assert_consistent(timeline).text
-    assert "\n1 'ann'" in str(timeline) and "\n3   " in str(timeline)
-    assert "'ann'" in text
+    assert [str(lane.transaction) for lane in timeline.scene.lanes] == ["ann #1", "ben #2", "3", "ann #4"]
+    assert set(timeline.table()["name"].to_pylist()) == {"ann", "ben", None}
+    assert "ann #4" in assert_consistent(timeline).text
     drawn = re.findall(r'font-weight="600">([^<]*)<', timeline.svg)
-    assert drawn[0] == "1 'ann'" and drawn[2] == "transaction 3"
+    assert drawn == ["ann #1", "ben #2", "transaction 3", "ann #4"]
 
 
-def test_no_more_names_are_kept_than_events() -> None:
-    manager = LockManager(record=3)
-    for number in range(9):
-        txn = manager.new_transaction()
-        txn.attach(number)
-        txn.lock_shared(1, b"k")
-        txn.exit()
-    assert len(manager.timeline().names) == 3
+ENDINGS: dict[str, Callable[[Clockwork, Any], Any]] = {
+    "committed": lambda clockwork, txn: txn.commit(),
+    "put off": lambda clockwork, txn: txn.commit(),
+    "rolled back": lambda clockwork, txn: txn.exit(),
+    "timed out": lambda clockwork, txn: clockwork.pass_time(9),
+    "interrupted": lambda clockwork, txn: txn.interrupt(),
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_lanes_say_what_became_of_transactions(how: str) -> None:
+    """Of one that only tried, that it was rolled back; of one that waited in vain, that too."""
+    with Clockwork(record=100) as clockwork:
+        holder, txn = clockwork.manager.new_transaction("holder"), clockwork.manager.new_transaction("ann")
+        holder.lock_exclusive(1, b"k")
+        MemoryIndex(2, {}).store(txn, "a", 1)
+        if how == "put off":
+            txn.durability_mode = "NO_FLUSH"
+        if how in VAIN.values():
+            call = clockwork.start(txn, lambda: txn.try_lock_shared(1, b"k", 5))
+        ENDINGS[how](clockwork, txn)
+        if how in VAIN.values():
+            clockwork.finish(call)
+            txn.exit()
+        timeline = clockwork.manager.timeline()
+    lane = next(lane for lane in timeline.scene.lanes if lane.transaction == 2)
+    assert timeline.outcomes[2] == lane.ended == how
+    assert ENDS[how] in str(timeline) and ENDS[how] in timeline.svg

@@ -46,13 +46,13 @@ def deadlock(clockwork: Clockwork) -> tuple[list[Transaction], DeadlockError]:
 def test_manager(update_golden: bool) -> None:
     with Clockwork() as clockwork:
         txns, _ = deadlock(clockwork)
-        other = clockwork.manager.new_transaction()
+        other = clockwork.manager.new_transaction("reader")
         other.lock_shared(7, b"\xff")
         txns[2].try_lock_shared(7, b"\xff")
         page = assert_consistent(clockwork.manager)
         assert_golden(clockwork.manager, "locks_manager", update_golden)
         assert "4 locks held" in page.text and "2 transactions waiting" in page.text
-        assert "4 3 shared" in page.text
+        assert "shared: reader #4, transaction 3" in page.text
 
 
 def test_manager_that_is_closed_and_has_nothing() -> None:
@@ -70,7 +70,7 @@ def test_transaction(update_golden: bool) -> None:
     with dn.teaching():
         manager = LockManager()
         index = MemoryIndex(1, {"a": 1, "b": 2})
-        txn = manager.new_transaction()
+        txn = manager.new_transaction("nightly")
         txn.attach(Unshowable())
         index.store(txn, "a", 3)
         txn.enter()
@@ -82,7 +82,7 @@ def test_transaction(update_golden: bool) -> None:
         assert_consistent(txn)
         assert_golden(txn, "locks_transaction", update_golden)
         txn.reset("the disk is full")
-    assert str(txn).startswith("Transaction 2  ✕ disabled\n0 locks  0 changes  SYNC")
+    assert str(txn).startswith("Transaction nightly #2  ✕ disabled\n0 locks  0 changes  SYNC")
 
 
 class Files:
@@ -185,7 +185,7 @@ def test_bogus() -> None:
 def test_waiting_is_said() -> None:
     with Clockwork() as clockwork:
         txns, _ = deadlock(clockwork)
-        assert str(txns[0]).startswith("Transaction 1  waits for 1:k1 (shared)")
+        assert str(txns[0]).startswith("Transaction mover #1  waits for 1:k1 (shared)")
 
 
 def test_cycle(update_golden: bool) -> None:
@@ -194,7 +194,7 @@ def test_cycle(update_golden: bool) -> None:
     assert_consistent(error.cycle)
     assert_golden(error.cycle, "locks_deadlock", update_golden)
     text = str(error.cycle)
-    for said in ("1:k0", "1:k1", "1:k2", "exclusive", "upgradable", "500 ms", "250 ms", "3.5 s", "'mover'",
+    for said in ("1:k0", "1:k1", "1:k2", "exclusive", "upgradable", "500 ms", "250 ms", "3.5 s", "mover #1",
                  "one order everywhere: 1:k0, 1:k1, 1:k2"):
         assert said in text, text
 
@@ -348,7 +348,7 @@ def test_a_failing_cell_shows_the_circle(monkeypatch: pytest.MonkeyPatch) -> Non
     (shown,) = published
     assert "Deadlock" in shown["text/html"] and "<svg" in shown["text/html"]
     assert shown["text/plain"] == (
-        "Deadlock: transaction 3 waits for 1:k0 upgradable, transaction 1 'mover' waits for 1:k1 shared, "
+        "Deadlock: transaction 3 waits for 1:k0 upgradable, mover #1 waits for 1:k1 shared, "
         "transaction 2 waits for 1:k2 shared")
 
 

@@ -38,6 +38,7 @@ class _Bogus(Transaction):
     durability_mode = property(lambda self: self._durability, _refuse)
     manager = property(_nothing)
     id = last_locked_index = property(lambda self: 0)
+    name = property(lambda self: "")
     is_bogus = is_valid = property(lambda self: True)
     waiting = attachment = last_locked_key = property(_nothing)
     commit = commit_all = exit = close = rollback = flush = _nothing

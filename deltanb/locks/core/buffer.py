@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import add_note
 from deltanb.locks.core.commit import Changes, CommitCallback, have_landed, publish, size_of, undo
 from deltanb.locks.core.modes import DurabilityMode
+from deltanb.locks.core.names import called
 from deltanb.options import own_settings, set_options
 from deltanb.text.formatting import count
 from deltanb.text.safe_text import get_logger
@@ -89,7 +90,7 @@ class Pending:
             self.has_landed = have_landed(self.changes)
             if not self.has_landed:
                 undo(self.changes)
-            add_note(error, f"in the commit of transaction {self.txn_id}, which NO_FLUSH had put off")
+            add_note(error, f"in the commit of {called(self.txn_id)}, which NO_FLUSH had put off")
         return self.error
 
     def notify_finished(self, error: BaseException | None) -> None:
@@ -163,7 +164,7 @@ class Buffer:
             self._failed = [(p, error) for p, error in self._failed if not is_due(p)]
         if failed:
             for pending, error in failed[1:]:
-                add_note(failed[0][1], f"transaction {pending.txn_id} has failed, too: "
+                add_note(failed[0][1], f"{called(pending.txn_id)} has failed, too: "
                                        f"{type(error).__name__}: {error}")
             raise failed[0][1]
 

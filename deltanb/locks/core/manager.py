@@ -50,6 +50,7 @@ from deltanb.locks.core.modes import (
     named,
     word,
 )
+from deltanb.locks.core.names import TransactionId, called
 from deltanb.locks.core.refusals import Refusal, Timeout, seconds
 from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Call, Keeper, Locker
@@ -143,15 +144,17 @@ class LockManager(Displayable):
     def lock_timeout(self, timeout: Timeout) -> None:
         self._lock_timeout = seconds(timeout, "lock_timeout")
 
-    def new_transaction(self) -> Transaction:
-        """A transaction; it holds nothing yet."""
+    def new_transaction(self, name: str | None = None) -> Transaction:
+        """A transaction; it holds nothing yet. Messages and pictures call it ``name``; by default by the text
+        attached to it, else by the function that makes it, else by the thread, if it is not the main one.
+        """
         if self._recorder is not None:
             from deltanb.locks.core.record import RecordedTransaction
 
-            return RecordedTransaction(self)
+            return RecordedTransaction(self, name)
         from deltanb.locks.core.transaction import Transaction
 
-        return Transaction(self)
+        return Transaction(self, name)
 
     @property
     def num_locks_held(self) -> int:
@@ -489,10 +492,10 @@ class LockManager(Displayable):
 
     # -- calls of a transaction ----------------------------------------------------------------
 
-    def new_locker(self, kind: type[Locker] = Locker) -> Locker:
+    def new_locker(self, kind: type[Locker] = Locker, name: str = "") -> Locker:
         """A holder of locks with a fresh id; the mutex is held."""
         self._ids += 1
-        return kind(self._ids, self._clock())
+        return kind(self._ids, self._clock(), name)
 
     def end(self, locker: Locker) -> None:
         """Release all that a transaction holds; it begins anew, with a fresh id."""
@@ -500,7 +503,7 @@ class LockManager(Displayable):
         with self._mutex:
             self._table.release(locker)
             self._ids += 1
-            locker.id, locker.born = self._ids, now
+            locker.id, locker.born = TransactionId.named(self._ids, locker.id.name), now
 
     def check_in(self, locker: Locker) -> None:
         """Let a call of a transaction begin; the mutex is held.
@@ -522,7 +525,7 @@ class LockManager(Displayable):
             return
         doing = "waits for a lock" if locker.waiter is not None else "is in a call"
         raise IllegalStateError(
-            f"two calls at once: transaction {locker.id} {doing} in another thread; a transaction serves one "
+            f"two calls at once: {called(locker.id)} {doing} in another thread; a transaction serves one "
             "thread at a time, and only interrupt() and waiting are for others")
 
     def check_open(self) -> None:
@@ -550,7 +553,7 @@ class LockManager(Displayable):
                 self._refuse_second_call(locker)
                 if not is_nestable:
                     raise IllegalStateError(
-                        f"transaction {locker.id} is in another call of this thread; end that first")
+                        f"{called(locker.id)} is in another call of this thread; end that first")
             locker.call = here.token
         return Call(locker, before)
 

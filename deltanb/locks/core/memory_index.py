@@ -20,6 +20,7 @@ from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.core.cursor import RowCursor
 from deltanb.locks.core.manager import LockManager
 from deltanb.locks.core.modes import NONE, UPGRADABLE, DurabilityMode, LockMode, LockResult, label, named
+from deltanb.locks.core.names import called
 from deltanb.locks.core.transaction import Transaction
 from deltanb.text.safe_text import shown
 
@@ -185,7 +186,7 @@ class MemoryIndex:
             self._manager = self._manager or txn.manager
         if self._manager is not txn.manager:
             raise IllegalStateError(
-                f"transaction {txn.id} is of another lock manager than index {self.id}: their locks do not "
+                f"{called(txn.id)} is of another lock manager than index {self.id}: their locks do not "
                 "know of each other; use transactions of one manager for an index")
 
     # -- the rows themselves -------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from deltanb.errors import InvalidArgument
 from deltanb.locks.core.keys import in_words
+from deltanb.locks.core.names import TransactionId
 from deltanb.text.safe_text import shown
 
 NONE, SHARED, UPGRADABLE, EXCLUSIVE = range(4)
@@ -283,7 +284,7 @@ def named(index_id: Any, key: Any) -> Name:
     Raises:
         InvalidArgument: an index id that is not an integer of 64 bits, or a key that is not bytes.
     """
-    if type(index_id) not in (int, IndexId) or not ~MAX_ID <= index_id <= MAX_ID:
+    if type(index_id) not in (int, IndexId, TransactionId) or not ~MAX_ID <= index_id <= MAX_ID:
         raise InvalidArgument(f"an index id is an integer of 64 bits, found {type(index_id).__name__}: "
                               f"{shown(index_id)}; the index comes first, then the key: (1, b'key')")
     if type(key) is bytes:

@@ -10,7 +10,7 @@ An event of a lock has the mode it is about and, as ``held``, what the transacti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter
 from deltanb.locks.core.modes import MODE_NAMES, NONE, DurabilityMode, LockResult, Name, UpgradeRule, label
-from deltanb.locks.core.refusals import attached
 from deltanb.locks.core.transaction import NO_CAUSE, Transaction
 from deltanb.text import upper
 from deltanb.text.display import Displayable, views
@@ -26,7 +25,6 @@ from deltanb.text.safe_text import shown
 from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
-    from deltanb.locks.core.manager import LockManager
     from deltanb.locks.core.stack import Locker
 
 Row = tuple[int, int, str, "Name | None", int, int, int]
@@ -37,6 +35,13 @@ ENDINGS: Final = {
     LockResult.INTERRUPTED: "interrupted",
 }
 """How a wait in vain ends."""
+
+VAIN: Final = {"deadlock": "deadlock victim", "timed out": "timed out", "interrupted": "interrupted"}
+"""What became of a transaction that committed nothing after such a wait."""
+
+OUTCOMES: Final = {"committed": "committed", "put off": "put off", "failed": "failed",
+                   **dict.fromkeys(("rolled back", "undone", "exited", "reset"), "rolled back")}
+"""What became of a transaction, by the event that ended its outermost scope."""
 
 WHATS: Final = ("waits", "granted", "lowered", "released", "illegal", *ENDINGS.values(), "entered", "exited",
                 "undone", "rolled back", "committed", "put off", "failed", "reset", "closed")
@@ -64,9 +69,31 @@ class LockEvent:
     """How many scopes lay around the one that this is about, for events of scopes."""
 
     @property
+    def name(self) -> str:
+        """What the transaction is called; empty if it has no name."""
+        return str(getattr(self.transaction, "name", ""))
+
+    @property
     def lock(self) -> str:
         """The lock, as text; empty where it is about a scope."""
         return "" if self.index_id is None or self.key is None else label((self.index_id, self.key))
+
+
+def outcome_of(rows: Iterable[Row]) -> str:
+    """What became of a transaction, from its events: a word of :data:`OUTCOMES` or, where it was undone after
+    a wait in vain, of :data:`VAIN`; empty while it is open.
+
+    >>> undone = [(0, 1, "deadlock", (1, b"k"), 3, 0, 0), (1, 1, "exited", None, 0, 0, 0)]
+    >>> outcome_of(undone), outcome_of(undone[:1]), outcome_of([(1, 1, "committed", None, 0, 0, 0)])
+    ('deadlock victim', '', 'committed')
+    """
+    ended = vain = ""
+    for _, _, what, name, _, _, level in rows:
+        if name is not None:
+            vain = VAIN.get(what, "" if what == "granted" else vain)
+        elif not level and what in OUTCOMES:
+            ended = OUTCOMES[what]
+    return vain if vain and ended == "rolled back" else ended
 
 
 class Recorder:
@@ -79,8 +106,6 @@ class Recorder:
                 "nothing is recorded")
         self._clock, self._start = clock, clock()
         self._rows: deque[Row] = deque(maxlen=size)
-        self._names: dict[int, str] = {}
-        self._size = size
         self._total = 0
 
     def tell(self, transaction: int, what: str, name: Name | None = None, mode: int = NONE, held: int = NONE,
@@ -89,18 +114,10 @@ class Recorder:
         self._total += 1
         self._rows.append((self._clock() - self._start, transaction, what, name, mode, held, level))
 
-    def call(self, transaction: int, name: str) -> None:
-        """Note what is attached to a transaction, in words, empty for nothing; of the newest ones only."""
-        self._names.pop(transaction, None)
-        if name:
-            self._names[transaction] = name
-        if len(self._names) > self._size:  # so many transactions have an event at most
-            del self._names[next(iter(self._names))]
-
     def timeline(self) -> LockTimeline:
         """All that is still there."""
         rows = tuple(self._rows)
-        return LockTimeline(rows, self._total - len(rows), self._clock() - self._start, dict(self._names))
+        return LockTimeline(rows, self._total - len(rows), self._clock() - self._start)
 
 
 @answer_wrong_arguments()
@@ -118,15 +135,12 @@ class LockTimeline(Displayable):
     [('granted', '1:k'), ('released', '1:k'), ('committed', '')]
     """
 
-    def __init__(self, rows: Sequence[Row], dropped: int = 0, now_ns: int = 0,
-                 names: Mapping[int, str] | None = None) -> None:
+    def __init__(self, rows: Sequence[Row], dropped: int = 0, now_ns: int = 0) -> None:
         self.rows = tuple(rows)
         self.dropped = dropped
         """How many earlier events were there and are not kept."""
         self.now_ns = now_ns
         """When this was taken, by the manager's clock."""
-        self.names = dict(names or {})
-        """What was attached to transactions, in words, by their ids."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -142,13 +156,23 @@ class LockTimeline(Displayable):
         return tuple(_event(self.dropped + total - 1 - at, row) for at, row in enumerate(few))
 
     @cached_property
+    def outcomes(self) -> dict[int, str]:
+        """What became of each transaction, by its id: "committed", "rolled back", "deadlock victim",
+        "timed out", "interrupted", "failed", "put off"; empty while it is open."""
+        by_transaction: dict[int, list[Row]] = {}
+        for row in self.rows:
+            if row[2] != "closed":
+                by_transaction.setdefault(row[1], []).append(row)
+        return {transaction: outcome_of(rows) for transaction, rows in by_transaction.items()}
+
+    @cached_property
     def scene(self) -> Any:
         """What the picture shows, and where: lanes and bands."""
         return views().drawing(self, "scene")
 
     def table(self) -> Any:
-        """The events as an Arrow table, a row each: ``number``, ``at``, ``transaction``, ``what``, ``index``,
-        ``key``, ``lock``, ``mode``, ``held``, ``level``."""
+        """The events as an Arrow table, a row each: ``number``, ``at``, ``transaction``, ``name``, ``what``,
+        ``index``, ``key``, ``lock``, ``mode``, ``held``, ``level``."""
         return upper.lock_events(self.events)
 
     @property
@@ -235,18 +259,9 @@ class RecordedTable(LockTable):
 
 
 class RecordedTransaction(Transaction):
-    """A transaction that tells the recorder of its scopes, and what is attached to it."""
+    """A transaction that tells the recorder of its scopes."""
 
-    __slots__ = ("_words",)
-
-    def __init__(self, manager: LockManager) -> None:
-        super().__init__(manager)
-        self._words = ""
-
-    def attach(self, value: Any) -> None:
-        super().attach(value)
-        self._words = "" if value is None else attached(value)
-        self._call_itself()
+    __slots__ = ()
 
     def enter(self) -> None:
         super().enter()
@@ -261,8 +276,6 @@ class RecordedTransaction(Transaction):
             if self.id != txn_id:
                 self._tell("failed", txn_id, level)
             raise
-        if is_put_off and self._words:
-            self._call_itself()
         if not is_empty:
             self._tell("put off" if is_put_off else "committed", txn_id, level)
 
@@ -291,18 +304,6 @@ class RecordedTransaction(Transaction):
     def _is_empty(self) -> bool:
         """Whether nothing can be told of it: it has locked and changed nothing, and is not nested."""
         return not (self._scopes or self._changes or self._locker.entries)
-
-    def _end_outermost(self) -> None:
-        super()._end_outermost()
-        if self._words:
-            self._call_itself()
-
-    def _call_itself(self) -> None:
-        """Have the transaction known by what is attached to it, under its new id, too."""
-        with self._manager._mutex:
-            recorder = self._manager._recorder
-            assert recorder is not None
-            recorder.call(self.id, self._words)
 
     def _tell(self, what: str, txn_id: int, level: int) -> None:
         with self._manager._mutex:

@@ -23,6 +23,7 @@ from deltanb.errors import (
 )
 from deltanb.locks.core.deadlock import Cycle, DeadlockItem
 from deltanb.locks.core.modes import MODE_NAMES, LockResult, label
+from deltanb.locks.core.names import called
 from deltanb.text.safe_text import escaped, shown
 
 FOR_EVER = -1
@@ -86,7 +87,7 @@ class Refusal:
             **place, guilty=self.cycle.is_on_it, cycle=self.cycle, deadlock_set=self.items)
 
     def _held(self) -> str:
-        names = [f"transaction {holder} ({mode})" for holder, mode in self.holders[:MAX_HOLDERS]]
+        names = [f"{called(holder)} ({mode})" for holder, mode in self.holders[:MAX_HOLDERS]]
         more = len(self.holders) - len(names)
         names += [f"{more} more"] if more else []
         return f", held by {', '.join(names)}" if names else ""
@@ -109,16 +110,16 @@ def in_words(cycle: Cycle) -> str:
     for at, wait in enumerate(cycle.waits):
         following = cycle.transactions[(at + 1) % len(cycle.transactions)]
         lock = f"{wait.lock} ({wait.mode})"
-        parts.append(f"transaction {wait.transaction} waits for {lock} held by {following}")
+        parts.append(f"{called(wait.transaction)} waits for {lock} held by {called(following)}")
     if cycle.idle is not None:
-        parts.append(f"only thread {cycle.thread} works on {cycle.idle}, and it would wait for ever")
+        parts.append(f"only thread {cycle.thread} works on {called(cycle.idle)}, and it would wait for ever")
     return ", ".join(parts)
 
 
 def advice(cycle: Cycle) -> str:
     """What would have avoided a cycle."""
     if cycle.idle is not None:
-        return f"end transaction {cycle.idle} first, or wait a limited time"
+        return f"end {called(cycle.idle)} first, or wait a limited time"
     if cycle.is_conversion and any("intention" in wait.has + wait.mode for wait in cycle.waits):
         return "ask at once for all that a table or partition will be locked in, the strongest first"
     if cycle.is_conversion:

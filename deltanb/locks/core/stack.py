@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltanb.errors import IllegalStateError
 from deltanb.locks.core.granules import Granule
 from deltanb.locks.core.modes import EXCLUSIVE, NONE, UPGRADABLE, LockResult, label
+from deltanb.locks.core.names import TransactionId
 
 if TYPE_CHECKING:
     from deltanb.locks.core.lock_table import AnyLock, Waiter
@@ -39,10 +40,12 @@ class Locker:
     """
 
     __slots__ = ("attachment", "born", "call", "entries", "floor", "id", "is_plain", "joined", "known",
-                 "thread", "upgrades", "waiter")
+                 "name", "thread", "upgrades", "waiter")
 
-    def __init__(self, locker_id: int, born: int) -> None:
-        self.id = locker_id
+    def __init__(self, locker_id: int, born: int, name: str = "") -> None:
+        self.id = TransactionId.named(locker_id, name)
+        self.name = name
+        """What it is called unless something else is attached to it."""
         self.born = born
         self.attachment: Any = None
         self.call: object = None

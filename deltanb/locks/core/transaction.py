@@ -36,6 +36,7 @@ from deltanb.locks.core.modes import (
     named,
     word,
 )
+from deltanb.locks.core.names import called, name_of, short
 from deltanb.locks.core.refusals import Timeout, attached_text, seconds
 from deltanb.locks.core.scopes import Scope, ScopeState, Waiting
 from deltanb.text import upper
@@ -79,13 +80,14 @@ class Transaction(Displayable):
     BOGUS: ClassVar[Transaction]
     """No transaction at all: reads see everything, writes are permanent at once, nothing is locked."""
 
-    __slots__ = ("__weakref__", "_cause", "_changes", "_durability", "_height", "_lock_mode", "_lock_timeout",
-                 "_locker", "_manager", "_reads", "_scopes", "_tables")
+    __slots__ = ("__weakref__", "_cause", "_changes", "_durability", "_height", "_is_named", "_lock_mode",
+                 "_lock_timeout", "_locker", "_manager", "_reads", "_scopes", "_tables")
 
-    def __init__(self, manager: LockManager) -> None:
+    def __init__(self, manager: LockManager, name: str | None = None) -> None:
         self._manager = manager
+        self._is_named, called_so = name is not None, name_of(name)
         with manager._mutex:
-            self._locker = manager.new_locker()
+            self._locker = manager.new_locker(name=called_so)
         self._lock_mode = LockMode.UPGRADABLE_READ
         self._lock_timeout = manager.lock_timeout
         self._durability = DurabilityMode.SYNC
@@ -105,8 +107,15 @@ class Transaction(Displayable):
 
     @property
     def id(self) -> int:
-        """A positive number of its own; a new one after its outermost end. 0 is ``BOGUS``."""
+        """A positive number of its own; a new one after its outermost end. 0 is ``BOGUS``. As text it has the
+        transaction's name, too."""
         return self._locker.id
+
+    @property
+    def name(self) -> str:
+        """What messages and pictures call it; empty if it has no name. :meth:`LockManager.new_transaction()
+        <deltanb.locks.core.manager.LockManager.new_transaction>` says where it comes from."""
+        return self._locker.id.name
 
     @property
     def lock_mode(self) -> LockMode:
@@ -171,7 +180,8 @@ class Transaction(Displayable):
         return self._locker.attachment
 
     def attach(self, value: Any) -> None:
-        """Attach any object that identifies the transaction: messages of those that wait for it show it.
+        """Attach any object that identifies the transaction: messages of those that wait for it show it. A
+        text names it, unless it was made with a name.
 
         A :class:`~deltanb.locks.core.commit.CommitCallback` is also called for commits that are put off. It
         stays attached after commits and resets. Its ``str`` and ``repr`` are called in other threads.
@@ -179,6 +189,8 @@ class Transaction(Displayable):
         if isinstance(value, type) and issubclass(value, CommitCallback):
             raise InvalidArgument(f"attach takes a callback, found a class; write attach({value.__name__}())")
         self._locker.attachment = value
+        if not self._is_named:
+            self._locker.id.name = short(value) if isinstance(value, str) else self._locker.name
 
     def check(self) -> None:
         """Raise the error that other calls would raise.
@@ -582,6 +594,6 @@ class Transaction(Displayable):
     def _raise_invalid(self) -> None:
         cause = self._cause
         error = InvalidTransactionError(
-            f"transaction {self.id} is disabled: {attached_text(cause)}; it can still exit and reset, for "
+            f"{called(self.id)} is disabled: {attached_text(cause)}; it can still exit and reset, for "
             "other work take a new one: manager.new_transaction()", cause=cause)
         raise error from (cause if isinstance(cause, BaseException) else None)

@@ -153,7 +153,8 @@ class Waits:
     def _timed_out(self, waiter: Waiter, timeout: float, result: LockResult = TIMED_OUT,
                    cycle: Cycle | None = None, items: tuple[DeadlockItem, ...] = ()) -> Refusal:
         attachment = deadlock.attachment_of(waiter.lock, waiter.locker, waiter.requested)
-        return Refusal(result, timeout, attachment, cycle, items, holders_of(waiter.lock),
+        others = tuple(held for held in holders_of(waiter.lock) if held[0] != waiter.locker.id)
+        return Refusal(result, timeout, attachment, cycle, items, others,
                        is_put_off=any(isinstance(locker, Keeper) for locker, _ in waiter.lock.holders()))
 
 

@@ -167,9 +167,11 @@ class _Keeper:
 
             token = watching.set(watch)
             try:
-                return work()
+                answer = work()
             finally:
                 watching.reset(token)
+            locks.commit()
+            return answer
 
     def _lock(self, locks: Transaction, index_id: int, mode: int) -> None:
         self.manager.lock_tree(locks._locker, index_id, [(keys.table_key(), mode)], -1)

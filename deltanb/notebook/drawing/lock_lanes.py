@@ -7,13 +7,12 @@ What it does not know: SVG (``lock_lanes_svg``), the words around it (``views``)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from deltanb.locks.core.modes import NONE, Name, base_of, intention_of, label
-from deltanb.locks.core.record import Row
+from deltanb.locks.core.record import VAIN, Row, outcome_of
 
 MAX_LANES = 12  # transactions with a lane: the newest ones
 MAX_ROWS = 5  # rows of locks in a lane; locks beyond them share the last one
@@ -27,7 +26,9 @@ Event = tuple[float, Row]
 """A place on the axis, and what happened there."""
 
 IN_VAIN = ("timed out", "deadlock", "interrupted", "illegal")
-OUTERMOST_ENDS = ("committed", "failed", "reset", "put off", "undone", "exited")
+ENDS = {"committed": "✓ committed", "put off": "… put off", "rolled back": "↩ rolled back",
+        "failed": "✕ failed", "": "open", **{outcome: f"✕ {outcome}" for outcome in VAIN.values()}}
+"""What became of transactions, with signs."""
 LETTERS = " sux"
 
 
@@ -91,11 +92,9 @@ class Lane:
     waited: float = 0
     """For how long it waited in all, in units of the axis."""
     ended: str = ""
-    """How its outermost scope ended; empty where it is open."""
+    """What became of it; empty while it is open."""
     vain: tuple[str, ...] = ()
     """What it waited for in vain, in words."""
-    name: str = ""
-    """What is attached to it, in words."""
 
     @property
     def depth(self) -> int:
@@ -147,8 +146,8 @@ class Lanes:
     """Whether not all that happened to these transactions is drawn."""
 
 
-def laned(rows: Sequence[Row], now: int, names: Mapping[int, str] = MappingProxyType({})) -> Lanes:
-    """The lanes of the newest transactions in the events; ``names`` has the transactions' names."""
+def laned(rows: Sequence[Row], now: int) -> Lanes:
+    """The lanes of the newest transactions in the events."""
     times = {row[0] for row in rows}
     is_counted = len(times) < 2
     places: Sequence[float] = range(1, len(rows) + 1) if is_counted else [float(row[0]) for row in rows]
@@ -164,8 +163,6 @@ def laned(rows: Sequence[Row], now: int, names: Mapping[int, str] = MappingProxy
         if row[1] in own and row[2] != "closed":
             own[row[1]].append((place, row))
     lanes = [_lane(transaction, events, first, closed, most) for transaction, events in own.items()]
-    for lane in lanes:
-        lane.name = names.get(lane.transaction, "")
     whats = [row[2] for row in rows]
     is_cut = sum(_cut(lane, lanes) for lane in lanes) > 0
     return Lanes(tuple(lanes), len(newest), first, last, is_counted, whats.count("waits"),
@@ -186,8 +183,7 @@ def _cut(lane: Lane, lanes: Sequence[Lane]) -> bool:
 
 def _lane(transaction: int, own: Sequence[Event], first: float, last: float, most: int) -> Lane:
     """The lane of a transaction, with ``most`` rows of locks at most."""
-    ended = next((row[2] for _, row in reversed(own) if row[2] in OUTERMOST_ENDS and not row[6]
-                  and row[3] is None), "")
+    ended = outcome_of(row for _, row in own)
     still = {row[3]: row[5] for _, row in own if row[3] is not None}
     is_open = not ended or any(still.values())
     lane = Lane(transaction, own[0][0], last if is_open else own[-1][0], ended=ended)

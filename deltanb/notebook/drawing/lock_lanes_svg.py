@@ -12,10 +12,11 @@ from html import escape
 from typing import Any
 
 from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, base_of, intention_of
+from deltanb.locks.core.names import fitted
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element, label, line, picture
 from deltanb.notebook.drawing.colors import NEUTRAL, color
-from deltanb.notebook.drawing.lock_lanes import WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand
+from deltanb.notebook.drawing.lock_lanes import ENDS, WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand
 from deltanb.text import formatting as units
 
 LEFT, WIDTH, RIGHT = 150, 700, 110  # pixels: names, the plot, words at its end
@@ -57,12 +58,12 @@ def _height(lane: Lane) -> float:
 
 
 def _lane(lane: Lane, x: Place, top: float) -> Iterator[str]:
-    name = f"{lane.transaction} {units.clean(lane.name)}" if lane.name else f"transaction {lane.transaction}"
-    yield label(units.fit(name, MAX_NAME), 14, top + 10, font_weight=600)
+    name = fitted(lane.transaction, MAX_NAME)
+    yield label(f"transaction {name}" if name.isdigit() else name, 14, top + 10, font_weight=600)
     for level in range(1, lane.depth):
         yield _row_name(f"scope {level}", top + level * SCOPE)
     for scope in lane.scopes:
-        yield from _scope(scope, x, top + scope.level * SCOPE)
+        yield from _scope(scope, x, top + scope.level * SCOPE, lane.ended)
     y = top + lane.depth * SCOPE
     for one in lane.lines:
         yield _row_name(one.title, y)
@@ -74,7 +75,7 @@ def _row_name(name: str, y: float) -> str:
     return label(units.fit(name, MAX_NAME), LEFT - 8, y + 11, muted=True, text_anchor="end", font_size=11)
 
 
-def _scope(scope: ScopeBand, x: Place, y: float) -> Iterator[str]:
+def _scope(scope: ScopeBand, x: Place, y: float, ended: str) -> Iterator[str]:
     start, end = x(scope.start), x(scope.end)
     name = f"scope {scope.level}" if scope.level else "transaction"
     ends = ", ".join(mark.what for mark in scope.ends) or "open"
@@ -82,7 +83,10 @@ def _scope(scope: ScopeBand, x: Place, y: float) -> Iterator[str]:
                   width=max(2.0, end - start), height=9, rx=2, fill=NEUTRAL, fill_opacity=0.22)
     for mark in scope.ends[:-1]:
         yield label(SIGNS[mark.what][0], x(mark.at), y + 11, font_size=11, text_anchor="middle")
-    if scope.ends:
+    if ended and not scope.level:
+        look: dict[str, Any] = {"cls": "x", "font_weight": 600} if ENDS[ended].startswith("✕") else {}
+        yield label(ENDS[ended], end + 4, y + 11, font_size=11, **look)
+    elif scope.ends:
         yield label(SIGNS[scope.ends[-1].what], end + 4, y + 11, font_size=11)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltanb.locks.core.modes import MODE_NAMES, label
+from deltanb.locks.core.names import called
 from deltanb.locks.core.refusals import advice, attached
 from deltanb.notebook.drawing import html, lock_svg
 from deltanb.notebook.drawing.lock_net import Arrow, Box, Net
@@ -22,6 +23,7 @@ from deltanb.text import formatting as units
 MAX_NAMED = 6  # transactions or locks named in a cell; a lock can be shared by thousands
 MAX_RING = 12  # boxes of a circle on a line of text
 MAX_BOXES = 30  # boxes of a circle in a picture
+MAX_CALLED = 20  # characters of a transaction's name and number in a box
 MAX_ATTACHED = 12  # characters of an attachment in a box
 UNLOCKED = MODE_NAMES[0]
 
@@ -144,7 +146,7 @@ def _more(total: int) -> Iterable[str]:
 
 
 def _ids(transactions: Sequence[int]) -> str:
-    return " ".join(_few([str(txn) for txn in transactions]))
+    return ", ".join(_few([units.clean(str(txn)) for txn in transactions]))
 
 
 def net_of(graph: Any) -> Net:
@@ -188,9 +190,9 @@ def _wish(wait: Any) -> str:
 
 
 def _txn(txn: int, attachment: Any, note: str, is_hot: bool = False, is_victim: bool = False) -> Box:
-    name = f"transaction {txn}"
-    if attachment is not None:
-        name = f"{txn} {units.fit(units.clean(attached(attachment)), MAX_ATTACHED)}"
+    name = units.fit(units.clean(called(txn)), MAX_CALLED)
+    if attachment is not None and attachment != getattr(txn, "name", ""):
+        name = f"{name} {units.fit(units.clean(attached(attachment)), MAX_ATTACHED)}"
     return Box(("txn", txn), name, note, is_hot, is_victim)
 
 
@@ -199,7 +201,7 @@ def _txn(txn: int, attachment: Any, note: str, is_hot: bool = False, is_victim: 
 
 def cycle(deadlock: Any) -> NetView:
     """The view of a :class:`~deltanb.locks.core.deadlock.Cycle`: the card of a ``DeadlockError``."""
-    refused = warn(f"✕ transaction {deadlock.victim} was refused")
+    refused = warn(f"✕ {units.clean(called(deadlock.victim))} was refused")
     rows = tuple((_who(wait.transaction, wait.attachment), [code(wait.lock), f" {wait.mode}"],
                   _all_held(wait), units.duration(wait.waited_ms), units.duration(wait.age_ms))
                  for wait in deadlock.waits)
@@ -208,10 +210,10 @@ def cycle(deadlock: Any) -> NetView:
     table = Table(columns, rows, len(rows), "transaction", marked=marked)
     lines: list[Inline] = ["each waits for the next one, the last for the first"]
     if deadlock.idle is not None:
-        lines = [f"only thread {deadlock.thread} works on transaction {deadlock.idle}, "
+        lines = [f"only thread {deadlock.thread} works on {units.clean(called(deadlock.idle))}, "
                  "and it would wait for ever"]
     elif not deadlock.is_on_it:
-        lines.append(f"transaction {deadlock.victim} is none of them: it was blocked behind them")
+        lines.append(f"{units.clean(called(deadlock.victim))} is none of them: it was blocked behind them")
     sections = (
         Section("Circle", _ring(_steps(deadlock))),
         Section("Waits", units.count(len(rows), "transaction"), table, is_open=True, text_rows=True),
@@ -225,7 +227,9 @@ def sentence(view: View) -> str:
     """The circle in words, without times: the text beside its picture."""
     table = view.sections[1].table
     assert table is not None
-    waits = [f"transaction {plain(row[0])} waits for {plain(row[1])}" for row in table.rows[:MAX_BOXES]]
+    who = [plain(row[0]) for row in table.rows[:MAX_BOXES]]
+    waits = [f"{f'transaction {txn}' if txn.isdigit() else txn} waits for {plain(row[1])}"
+             for txn, row in zip(who, table.rows, strict=False)]
     return f"Deadlock: {', '.join(waits)}"
 
 
@@ -271,8 +275,8 @@ def _mode_of(wait: Any, name: tuple[int, bytes]) -> str:
 
 
 def _who(txn: int, attachment: Any) -> Inline:
-    words = [str(txn)]
-    if attachment is not None:
+    words = [units.clean(str(txn))]
+    if attachment is not None and attachment != getattr(txn, "name", ""):
         words.append(" " + attached(attachment))
     return words
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from deltanb.locks.core.names import fitted
+from deltanb.locks.core.record import VAIN
 from deltanb.notebook.drawing import html, lock_lanes, lock_lanes_svg
-from deltanb.notebook.drawing.lock_lanes import Lane, Lanes
+from deltanb.notebook.drawing.lock_lanes import ENDS, Lane, Lanes
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
 
 LETTERS = "w waits  s shared  u upgradable  x exclusive  i intention"
 NO_LANES = Lanes((), 0, 0, 0, False)
-ENDS = {"committed": "✓ committed", "put off": "… put off", "undone": "↩ undone", "exited": "exited",
-        "failed": "✕ failed", "reset": "↩ reset", "": "open"}
-MAX_WHO = 10  # characters of what is attached to a transaction
+MAX_WHO = 16  # characters of a transaction's name and number
 MAX_VAIN = 2  # waits in vain that are named in a row
 
 
@@ -63,7 +63,7 @@ def _lanes(lanes: Lanes) -> Section:
 
 
 def _who(lane: Lane) -> str:
-    return f"{lane.transaction} {units.fit(units.clean(lane.name), MAX_WHO)}".rstrip()
+    return fitted(lane.transaction, MAX_WHO)
 
 
 def _waited(lane: Lane, lanes: Lanes) -> str:
@@ -75,11 +75,19 @@ def _waited(lane: Lane, lanes: Lanes) -> str:
 
 
 def _ended(lane: Lane) -> Inline:
-    if lane.vain:
-        more = len(lane.vain) - MAX_VAIN
-        waits = ", ".join([*lane.vain[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
-        return [warn(f"✕ {waits}"), f"; {ENDS[lane.ended]}" if lane.ended else ""]
-    return ok(ENDS[lane.ended]) if lane.ended == "committed" else ENDS[lane.ended]
+    """What became of it, and for what it waited in vain."""
+    end = ENDS[lane.ended]
+    shown: Inline = ok(end) if lane.ended == "committed" else warn(end) if end.startswith("✕") else end
+    if not lane.vain:
+        return shown
+    if lane.ended in VAIN.values():
+        *before, last = lane.vain
+        shown = warn(f"{end} on {last.partition(' on ')[2]}")
+    else:
+        before = list(lane.vain)
+    more = len(before) - MAX_VAIN
+    waits = ", ".join([*before[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
+    return [shown, f"; {waits}"] if waits else shown
 
 
 def _newest(timeline: Any) -> Section:
@@ -106,7 +114,7 @@ def _svg(timeline: Any) -> str:
 
 
 def _scene(timeline: Any) -> Lanes:
-    return lock_lanes.laned(timeline.rows, timeline.now_ns, timeline.names) if timeline.rows else NO_LANES
+    return lock_lanes.laned(timeline.rows, timeline.now_ns) if timeline.rows else NO_LANES
 
 
 DRAWINGS = {"svg": _svg, "scene": _scene}

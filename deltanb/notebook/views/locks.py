@@ -12,6 +12,7 @@ from typing import Any
 
 from deltanb.locks.core.commit import described
 from deltanb.locks.core.modes import MODE_NAMES, label
+from deltanb.locks.core.names import called
 from deltanb.locks.core.refusals import attached
 from deltanb.notebook.drawing.lock_scopes import ScopeLines, ScopesView, room_of
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, warn
@@ -50,14 +51,14 @@ def _summary(manager: Any) -> str:
 
 
 def _modes(pairs: Sequence[tuple[int, str]]) -> Inline:
-    """Transactions and their modes, neighbours of one mode together.
+    """Transactions by their modes, neighbours of one mode together.
 
     >>> _modes([(3, "upgradable"), (1, "shared"), (2, "shared")])
-    '3 upgradable, 1 2 shared'
+    'upgradable: transaction 3; shared: transaction 1, transaction 2'
     """
-    parts = [f"{' '.join(str(txn) for txn, _ in some)} {mode}"
+    parts = [f"{mode}: {', '.join(units.clean(called(txn)) for txn, _ in some)}"
              for mode, some in groupby(pairs[:MAX_NAMED], key=lambda pair: pair[1])]
-    return ", ".join([*parts, *_more(len(pairs))])
+    return "; ".join([*parts, *_more(len(pairs))])
 
 
 def _more(total: int) -> Iterable[str]:
@@ -80,11 +81,11 @@ def transaction(txn: Any) -> ScopesView:
     changes = sum(scope.num_changes for scope in scopes)
     line = "  ".join([units.count(held, "lock"), units.count(changes, "change"), txn.durability_mode.name])
     lines: list[Inline] = [line]
-    if txn.attachment is not None:
+    if txn.attachment is not None and txn.attachment != txn.name:
         lines.append(["attached: ", code(attached(txn.attachment))])
     before = [0, *accumulate(scope.num_changes for scope in scopes)]
     listed = tuple(_scope(level, scope, before[level]) for level, scope in enumerate(scopes))
-    return ScopesView("Transaction", str(txn.id), (_state(txn),), tuple(lines), scopes=listed,
+    return ScopesView("Transaction", units.clean(str(txn.id)), (_state(txn),), tuple(lines), scopes=listed,
                       note=f"now at level {txn.nesting_level}")
 
 

@@ -144,15 +144,15 @@ def test_all_or_none_and_what_was_held_stays_exactly() -> None:
 
 def test_readers_and_writers_of_parts_wait_for_who_has_the_whole() -> None:
     manager = LockManager()
-    whole, part = manager.new_transaction(), manager.new_transaction()
+    whole, part = manager.new_transaction("whole"), manager.new_transaction("part")
     manager.name_index(-1, "flights", ["month"])
     tree(whole, (TABLE, SHARED))
     assert tree(part, (ONE, SHARED)) == [ACQUIRED]
     with pytest.raises(LockTimeoutError) as caught:
         tree(part, (TWO, EXCLUSIVE))
     assert str(caught.value).startswith(
-        "an intention exclusive lock on flights was not granted: never waited, held by transaction 1 "
-        "(shared), transaction 2 (intention shared)")
+        "an intention exclusive lock on flights was not granted: never waited, held by whole #1 "
+        "(shared); wait longer")
     assert held(part) == {TABLE: "intention shared", ONE: "shared"}
 
 
@@ -448,14 +448,14 @@ def test_threads_that_read_a_table_never_see_a_transfer_halfway() -> None:
 
 def test_a_name_is_said_in_place_of_the_number() -> None:
     manager = LockManager()
-    txn = manager.new_transaction()
+    txn = manager.new_transaction("loader")
     flights = manager.name_index(-7, "flights\x1b", ["month"])
     orders = manager.name_index(3, "orders")
     manager.lock_tree(txn._locker, -7, [(row_key(["1"], (17,)), EXCLUSIVE)], 0)
     txn.lock_exclusive(orders, b"k")
     assert [label((state.index_id, state.key)) for state in manager.locks()] == [
         r"flights\x1b", r"flights\x1b month=1", r"flights\x1b month=1 row 17", "orders:k"]
-    assert r"flights\x1b month=1 row 17  1 exclusive" in str(manager)
+    assert r"flights\x1b month=1 row 17  exclusive: loader #1" in str(manager)
     assert r"flights\x1b month=1 row 17 exclusive, orders:k exclusive" in str(txn)
     assert manager.label(-7, b"") == r"flights\x1b" and manager.label(-8, ONE) == "-8 1"
     assert flights == -7 and txn.lock_check(flights, ONE) is LockResult.OWNED_EXCLUSIVE

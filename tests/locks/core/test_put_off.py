@@ -174,7 +174,7 @@ def test_who_fills_the_buffer_is_not_told_what_others_fail_with(
     good.flush()
     with pytest.raises(OSError, match="the disk is full") as caught:
         bad.flush()
-    assert "in the commit of transaction 1" in " ".join(caught.value.__notes__)
+    assert "in the commit of put_off #1" in " ".join(caught.value.__notes__)
     bad.flush()
     manager.flush()  # once is enough
 

@@ -31,7 +31,7 @@ from tests.locks.clockwork import Clockwork
 
 
 def told(manager: LockManager) -> list[str]:
-    return [" ".join(filter(None, (str(e.transaction), e.what, e.lock, e.mode or "",
+    return [" ".join(filter(None, (str(int(e.transaction)), e.what, e.lock, e.mode or "",
                                    "" if e.level is None else f"level {e.level}")))
             for e in manager.timeline().events]
 
@@ -98,7 +98,7 @@ def test_a_commit_that_fails_and_one_that_is_put_off() -> None:
     other = manager.new_transaction()
     MemoryIndex(1, {}).store(other, "j", 1)
     other.durability_mode = "NO_FLUSH"
-    number = other.id
+    number = int(other.id)
     other.commit()
     manager.flush()
     assert told(manager) == [

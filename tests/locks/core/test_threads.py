@@ -20,6 +20,7 @@ from deltanb.errors import (
 )
 from deltanb.locks import LockManager, LockResult, Transaction
 from deltanb.locks.core.lock_table import Waiter
+from deltanb.locks.core.names import called
 from deltanb.locks.core.waits import Waits, park
 from deltanb.testing import MemoryIndex
 from tests.patience import PATIENCE
@@ -135,7 +136,7 @@ def test_a_second_call_meanwhile_is_refused(parking: Parking, call: Callable[[Tr
     one, other = two(parking)
     one.lock_exclusive(1, A)
     waits = parking.waiting(lambda: other.lock_exclusive(1, A, -1))
-    with pytest.raises(IllegalStateError, match=f"two calls at once: transaction {other.id} waits"):
+    with pytest.raises(IllegalStateError, match=f"two calls at once: {called(other.id)} waits"):
         call(other)
     one.commit()
     assert waits.result() is LockResult.ACQUIRED
@@ -262,7 +263,7 @@ def test_a_wait_that_only_the_waiting_thread_could_end_is_refused(parking: Parki
     one, other = two(parking)
     one.attach("mine")
     one.lock_exclusive(1, A)
-    with pytest.raises(DeadlockError, match="only thread MainThread works on 1") as caught:
+    with pytest.raises(DeadlockError, match="only thread MainThread works on mine #1") as caught:
         other.lock_shared(1, A, -1)
     assert caught.value.cycle.transactions == (other.id, one.id) and caught.value.guilty
     assert caught.value.owner_attachment == "mine"

@@ -551,7 +551,7 @@ def test_an_attachment_whose_str_fails_does_no_harm(manager: LockManager, txn: T
     attachment = Hostile()
     txn.attach(attachment)
     txn.lock_exclusive(1, A)
-    message = r"held by transaction 1 \(exclusive\); owner attachment: a Hostile whose str raises Runtime"
+    message = r"held by txn #1 \(exclusive\); owner attachment: a Hostile whose str raises Runtime"
     with pytest.raises(LockTimeoutError, match=message) as caught:
         manager.new_transaction().lock_shared(1, A, 0)
     assert caught.value.owner_attachment is attachment
