@@ -132,7 +132,7 @@ def test_a_fork_of_a_lesson(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ids", SAME)
 def test_a_commit_with_the_same_id_is_no_other_ones_commit(ids: str) -> None:
-    """The second one has to be held against the first, and not to be taken for it."""
+    """The second one has to be checked against the first, and not be mistaken for it."""
     with set_options(new_id=SAME[ids]()):
         log = TableBuilder(MemoryStore()).create("id long").log
         first = log.start_transaction()

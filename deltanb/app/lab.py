@@ -92,7 +92,7 @@ class Copied:
     """Put there where nothing was."""
     renewed: list[str] = field(default_factory=list)
     """Replaced by a newer version; the reader had changed none of their cells."""
-    kept: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
     """Left as the reader changed them."""
     beside: list[str] = field(default_factory=list)
     """Newer versions of some that were kept, under names of their own."""
@@ -101,8 +101,8 @@ class Copied:
         """What is worth saying: nothing where a copy was made, or is as it was."""
         if self.renewed:
             yield f"newer versions have replaced {', '.join(self.renewed)}"
-        if self.kept:
-            yield f"kept as you changed them: {', '.join(self.kept)}"
+        if self.unchanged:
+            yield f"kept as you changed them: {', '.join(self.unchanged)}"
         if self.beside:
             yield f"newer versions of these are beside them: {', '.join(self.beside)}"
 
@@ -158,7 +158,7 @@ def _bring(name: str, content: bytes, folder: Path, record: dict[str, str], copi
             write_whole(folder / name, content)
             (copied.new if present is None else copied.renewed).append(name)
     elif present != shipped:
-        copied.kept.append(name)
+        copied.unchanged.append(name)
         if shipped in (digest for other, digest in record.items() if _is_of(other, name)):
             return  # it is this version that was changed, or it was put beside the changed one
         name = next(other for other in _names_beside(name)

@@ -57,7 +57,7 @@ logger = get_logger("deltanb.catalog")
 class CatalogTable(StagedTable):
     """A table within a transaction of its catalog: a table's methods, none of which commits by itself."""
 
-    begin_again = "catalog.transaction()"
+    restart_hint = "catalog.transaction()"
 
     def __init__(self, log: DeltaLog, base: Snapshot, full_name: TableName) -> None:
         super().__init__(log, base)

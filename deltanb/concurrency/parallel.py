@@ -182,16 +182,16 @@ class _Lane(Generic[_B]):
         self._items: deque[_B] = deque()
         self._changed = threading.Condition()
         self._finished = False
-        self._wanted = True
+        self._is_open = True
         self._error: BaseException | None = None
 
     def put(self, item: _B) -> bool:
         """Wait for room; False when nobody wants the item any more."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._items) < self._ahead or not self._wanted)
+            self._changed.wait_for(lambda: len(self._items) < self._ahead or not self._is_open)
             self._items.append(item)
             self._changed.notify_all()
-            return self._wanted
+            return self._is_open
 
     def finish(self, error: BaseException | None) -> None:
         """No item follows; ``error`` is raised at the consumer after those that wait."""
@@ -202,7 +202,7 @@ class _Lane(Generic[_B]):
     def close(self) -> None:
         """Nobody wants more."""
         with self._changed:
-            self._wanted = False
+            self._is_open = False
             self._items.clear()
             self._changed.notify_all()
 

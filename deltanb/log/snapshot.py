@@ -325,7 +325,7 @@ class Snapshot(Displayable):
         property has its result from then on.
 
         >>> import deltanb as dn
-        >>> dn.create("told", {"name": ["Donald", "Daisy"]}).snapshot.row_count
+        >>> dn.create("ducks", {"name": ["Donald", "Daisy"]}).snapshot.row_count
         RowCount(known=2, silent=0)
         """
         if self._rows is None:

@@ -103,7 +103,7 @@ class FinerRules:
 
     def _added(self, current: CurrentTransaction, winner: Winner, files: Sequence[AddFile]) -> list[AddFile]:
         """The files that a winner added where the transaction read."""
-        left = [file for file in winner.adds if not self._is_told_apart(current, winner, file.path)]
+        left = [file for file in winner.adds if not self._are_disjoint(current, winner, file.path)]
         if current.reads.whole_table or not current.reads.scans:
             return left
         met: dict[str, AddFile] = {}
@@ -174,7 +174,7 @@ class FinerRules:
         self, current: CurrentTransaction, winner: Winner, files: Sequence[RemoveFile]
     ) -> list[RemoveFile]:
         """The files that the transaction read and a winner removed."""
-        left = [file for file in files if not self._is_told_apart(current, winner, file.path)]
+        left = [file for file in files if not self._are_disjoint(current, winner, file.path)]
         if not self._columns or current.reads.whole_table or not current.reads.scans:
             return left
         met: dict[str, RemoveFile] = {}
@@ -196,7 +196,7 @@ class FinerRules:
     ) -> list[RemoveFile]:
         """The files that both removed."""
         left = [file for file in files
-                if not self._is_told_apart(current, winner, file.path, by_changes=True)]
+                if not self._are_disjoint(current, winner, file.path, by_changes=True)]
         if self._columns and left:
             known = self._as_read(current, left)
             if len(left) > FEW or any(
@@ -260,7 +260,7 @@ class FinerRules:
 
     # -- vectors -------------------------------------------------------------------------------------
 
-    def _is_told_apart(
+    def _are_disjoint(
         self, current: CurrentTransaction, winner: Winner, path: str, *, by_changes: bool = False
     ) -> bool:
         """Whether both took rows of a file by vectors, no row in common, and the transaction read none that

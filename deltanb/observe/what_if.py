@@ -66,14 +66,14 @@ _NO_RULE = {None, ConcurrentWriteException.kind, MaxCommitRetriesExceeded.kind, 
 class Replayed:
     """One commit that had winners before it, or that failed in this session, and how it would have ended.
 
-    ``version`` is None for a failed commit; ``wanted`` is then the version at which it failed, with
+    ``version`` is None for a failed commit; ``attempted`` is then the version at which it failed, with
     ``failed`` as the reason (a stable code). ``winners`` counts the commits that landed since the version it
     read. ``verdicts`` has one entry per level. ``reads`` describes its reads, and ``is_assumed`` means that
     they are not recorded, so more may conflict here than did. ``is_elsewhere``: it failed in another process.
     """
 
     version: int | None
-    wanted: int
+    attempted: int
     read_version: int | None
     operation: str
     writer: str | None
@@ -278,7 +278,7 @@ def replay(
     known = {entry.version for entry in history}
     rows += [asked.lost(attempt) for attempt in journal
              if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
-    rows.sort(key=lambda row: (row.wanted, row.version is not None))
+    rows.sort(key=lambda row: (row.attempted, row.version is not None))
     bounds = (min(known, default=0), max(known, default=0))
     replayed = Replay(name_of(history), levels, tuple(rows), len(history), left_out, log, bounds, row_level,
                       columns, tuple(sorted(asked.cut_off)), tuple(sorted(history.damaged)))
@@ -370,7 +370,7 @@ class _Asked:
         read, version = whole_number(entry.read_version), entry.version
         if version == 0 or (read is not None and read >= version - 1):
             return None
-        about = {"version": version, "wanted": version, "operation": str(entry.operation or "TRANSACTION"),
+        about = {"version": version, "attempted": version, "operation": str(entry.operation or "TRANSACTION"),
                  "writer": entry.user_name, "txn_id": entry.txn_id}
         if read is None:
             verdicts = self._unknown("the version it read is not recorded")

@@ -114,7 +114,7 @@ class Pages:
         if key not in self._known:
             self._known[key] = None
             try:
-                self._known[key] = self._found(group, leaf)
+                self._known[key] = self._read_chunk(group, leaf)
             except Exception as error:  # damaged headers fail in many ways, too deeply nested ones among them
                 if is_of_the_store(error):
                     raise
@@ -170,7 +170,7 @@ class Pages:
     def _read(self, place: tuple[int, int]) -> bytes:
         return self._file.read_at(place[1] - place[0], place[0])
 
-    def _found(self, group: int, leaf: int) -> Chunk | None:
+    def _read_chunk(self, group: int, leaf: int) -> Chunk | None:
         metadata = self._file.metadata.row_group(group)
         column = metadata.column(leaf)
         if not self._file.is_at_hand or column.file_path:

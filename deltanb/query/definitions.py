@@ -82,7 +82,7 @@ def create_table(performer: Performer, command: Command) -> Any:
     location = details.get("location")
     if settings["mode"] == "ignore":
         with suppress(TableNotFound, NamespaceNotFound):
-            return _there(name, place, location, scope)
+            return _existing_table(name, place, location, scope)
     source = _source(performer, command, settings)
     if place.catalog is not None:
         if location is not None:
@@ -103,7 +103,7 @@ def create_table(performer: Performer, command: Command) -> Any:
     return _keep(entry.create(path, source, **settings), name, scope)
 
 
-def _there(name: Name, place: Place, location: str | None, scope: Scope) -> Any:
+def _existing_table(name: Name, place: Place, location: str | None, scope: Scope) -> Any:
     if place.catalog is not None:
         return place.catalog.table(place.name)
     if location is None and place.path is None:

@@ -1,4 +1,4 @@
-"""Conditions of a query that say something of one table alone, as conditions that files can be held against.
+"""Conditions of a query on one table alone, as conditions that files can be checked against.
 
 What lives here: :func:`pushed`, which takes the parts of WHERE that AND joins and turns those it is sure of
 into the predicate language; of the others it says why not.

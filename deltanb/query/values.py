@@ -136,8 +136,8 @@ class Arguments:
         if value.text.upper() == DEFAULT:
             return self._default(self.schema.get(split_name(name)[0]))
         if value.is_parameter:
-            given = self.value(value.parameters[0][2])
-            return text_literal(given) if isinstance(given, str) else given
+            parameter = self.value(value.parameters[0][2])
+            return text_literal(parameter) if isinstance(parameter, str) else parameter
         return self.sql(value)
 
     @staticmethod
@@ -240,16 +240,16 @@ class Arguments:
             return self._default(field)
         if not value.is_parameter:
             return self.sql(value)
-        given = self.value(value.parameters[0][2])
-        if isinstance(given, str):
-            return text_literal(given)
+        parameter = self.value(value.parameters[0][2])
+        if isinstance(parameter, str):
+            return text_literal(parameter)
         try:
-            return literal(given, field.type)
+            return literal(parameter, field.type)
         except InvalidArgument as error:
-            if not isinstance(given, list | tuple | dict):
+            if not isinstance(parameter, list | tuple | dict):
                 raise InvalidQuery(f"parameter {value.text}: {error.message}", name=value.text) from None
         try:
-            return pa.array([given], arrow_field(field).type)
+            return pa.array([parameter], arrow_field(field).type)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InvalidQuery(f"parameter {value.text} does not fit column {field.name}: {error}",
                                name=value.text) from None

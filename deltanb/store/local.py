@@ -322,10 +322,10 @@ class LocalStore:
     def make_folder(self, folder: str) -> None:
         """Make a folder with its parents; their entries are synced as the file's will be."""
         missing = []
-        above = folder
-        while not os.path.isdir(above):
-            missing.append(above)
-            above = os.path.dirname(above)
+        parent = folder
+        while not os.path.isdir(parent):
+            missing.append(parent)
+            parent = os.path.dirname(parent)
         os.makedirs(folder, exist_ok=True)
         for made in missing:
             self.sync_folder(os.path.dirname(made))

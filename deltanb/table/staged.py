@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class StagedChanges:
     """The changes that statements made to a table, to be committed together later."""
 
-    begin_again = "table.transaction()"
+    restart_hint = "table.transaction()"
     """How another transaction is begun, for messages."""
 
     def __init__(self, log: DeltaLog, base: Snapshot | None = None) -> None:
@@ -124,7 +124,7 @@ class StagedChanges:
         if self.end:
             raise IllegalStateError(
                 f"{what}: the transaction on table {self.name} {self.end}; begin another one with "
-                f"{self.begin_again}")
+                f"{self.restart_hint}")
 
 
 class StagedTable(DeltaTable, StagedChanges):

@@ -79,13 +79,13 @@ def command_named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
                     "active in this thread, and a command commits by itself. Write with "
                     "txn.write_files(data) and txn.commit(actions, operation), or run the command outside "
                     "the block of the transaction")
-            above = getattr(_thread, "contexts", None)
+            outer_contexts = getattr(_thread, "contexts", None)
             _thread.active, _thread.is_command, _thread.contexts = None, True, None
             try:
                 return function(*args, **settings)
             finally:
                 contexts = _thread.contexts
-                _thread.active, _thread.is_command, _thread.contexts = outer, was_command, above
+                _thread.active, _thread.is_command, _thread.contexts = outer, was_command, outer_contexts
                 if contexts is not None:
                     contexts.close()
 

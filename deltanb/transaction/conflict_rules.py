@@ -328,7 +328,7 @@ def _delete_read_finds(current: CurrentTransaction, winner: Winner) -> Finding |
         return None
     read = current.reads.read_among(r.path for r in removes)
     met = tuple(r for r in removes if r.path in read)
-    advice = (_retry(winner), "Read less: a narrower predicate reads fewer files of other writers.")
+    advice = (_retry(winner), "Narrow your predicate so that it reads fewer files.")
     if met:
         values = current.reads.partition_values_of(met[0].path)
         return Finding(files=met, partition=_hint_of(current, values), note=_files(met),

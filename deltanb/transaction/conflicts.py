@@ -205,7 +205,7 @@ def _in_short(winner: Winner, finding: Finding) -> str:
 
 _FILE_MESSAGES = {
     "DELTA_CONCURRENT_APPEND": (
-        "Transaction conflict detected. a concurrent {operation} added data to table {table} "
+        "Transaction conflict detected. A concurrent {operation} added data to table {table} "
         "committed at version {version}.",
         "The concurrent operation modified data{where} that should have been read by this "
         "operation. Please retry the operation. Refer to {doc} for more information.",

@@ -66,8 +66,8 @@ def deciding_id(place: str | None) -> str:
     """An id that nothing else at a place has.
 
     Args:
-        place: the table or catalog, by a text that nothing else has which was, or will be, where it is; None
-            is one of which nobody knows who made it.
+        place: the table or catalog, as a text that names nothing else, past or future, at that place; None
+            if its origin is unknown.
 
     >>> from deltanb.options import set_options
     >>> note_made("our lake")

@@ -42,15 +42,16 @@ def verify_new_metadata(metadata: Metadata, table: str, before: Metadata | None 
     """Check a proposed metaData action.
 
     Args:
-        before: the metadata that the table has. What it says already is not held against a change of
-            something else: types and expressions of columns while the schema stays, constraints that stay.
+        before: the metadata that the table has. What it contains already is not checked again when
+            something else changes: types and expressions of columns while the schema stays,
+            constraints that stay.
 
     Raises:
         InvalidSchema: duplicate or forbidden column names, types that Delta does not have, partition columns
             that are not there or cannot be one, column-mapping ids or physical names that are absent or not
             unique, generated, identity and default columns whose values cannot be computed.
         InvalidArgument: a table property whose text is not a value of it, a constraint that no row can be
-            held against, columns for statistics that are not there.
+            checked against, columns for statistics that are not there.
 
     Warns:
         UnknownPropertyWarning: a new ``delta.`` property that nobody knows.

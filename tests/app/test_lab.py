@@ -70,7 +70,7 @@ def test_what_the_reader_changed_is_kept_and_named(shipped: Path, mine: Path) ->
     (mine / SECOND).write_text(notebook("2 + 2"))
     for _ in range(2):
         copied = lab.copy_tutorials(shipped, mine)
-        assert copied == lab.Copied(kept=[SECOND])
+        assert copied == lab.Copied(unchanged=[SECOND])
         assert list(copied.lines()) == [f"kept as you changed them: {SECOND}"]
     assert (mine / SECOND).read_text() == notebook("2 + 2")
     assert names(mine) == [FIRST, SECOND]
@@ -91,11 +91,11 @@ def test_a_newer_version_of_what_the_reader_changed_arrives_beside_it_once(
     (mine / FIRST).write_text(notebook("mine"))
     (shipped / FIRST).write_text(notebook("newer"))
     beside = "01-first-commit-new.ipynb"
-    assert lab.copy_tutorials(shipped, mine) == lab.Copied(kept=[FIRST], beside=[beside])
+    assert lab.copy_tutorials(shipped, mine) == lab.Copied(unchanged=[FIRST], beside=[beside])
     assert (mine / FIRST).read_text() == notebook("mine")
     assert (mine / beside).read_text() == notebook("newer")
     (mine / beside).unlink()
-    assert lab.copy_tutorials(shipped, mine) == lab.Copied(kept=[FIRST])
+    assert lab.copy_tutorials(shipped, mine) == lab.Copied(unchanged=[FIRST])
     assert names(mine) == [FIRST, SECOND], "who has thrown it away does not get it again"
 
 
@@ -125,7 +125,7 @@ def test_without_a_record_whatever_differs_is_the_readers(shipped: Path, mine: P
         if record is not None:
             (mine / lab.RECORD).write_text(record)
         (mine / FIRST).write_text("not even a notebook")
-        assert lab.copy_tutorials(shipped, mine).kept == [FIRST]
+        assert lab.copy_tutorials(shipped, mine).unchanged == [FIRST]
         assert (mine / FIRST).read_text() == "not even a notebook"
 
 

@@ -1,6 +1,6 @@
 """The benchmarks that have goals, one after another: ``python -m tests.benchmarks [suite …]``.
 
-Every figure is held against its goal, and all of them are written to a folder as Markdown and as a chart.
+Every figure is compared with its goal, and all of them are written to a folder as Markdown and as a chart.
 See ``tests/benchmarks/README.md`` for how to read them on a machine that does other things, too.
 """
 

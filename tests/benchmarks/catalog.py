@@ -2,7 +2,7 @@
 
     python tests/benchmarks/catalog.py [SECONDS] [postgresql://…]
 
-Every figure alternates with what it is held against, so that other load meets both; rates are the best of
+Every figure alternates with what it is compared with, so that other load meets both; rates are the best of
 several rounds of so many seconds (1). The clients are threads of another process, as lean as Python has them.
 "own no-op" is the server's configuration: read, logged and answered in a thread as a commit is. "bare no-op"
 is a route of Starlette that returns two bytes, in no thread.

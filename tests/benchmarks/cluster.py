@@ -4,7 +4,7 @@
 
 A standalone master and two workers on loopback, as the tests have them; a driver of its own for each merge.
 Every row of the table matches one of the source and is changed, so whatever came to the driver of each row
-would be seen. What is held against the smaller table is the most that Python had resident, and the most that
+would be seen. What is compared with the smaller table is the most that Python had resident, and the most that
 was left in the heap of its JVM after a collection, of which there are many, for new objects have little room.
 """
 

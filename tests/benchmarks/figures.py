@@ -32,7 +32,7 @@ class Figure:
     """One figure: how many times faster than something else, or another ratio.
 
     ``goal`` is the least wanted, or with ``at_most`` the most; None is no goal. ``against`` says what it is
-    held against, ``note`` whatever else is worth knowing, as times. ``mb`` is our peak of memory, and
+    compared with, ``note`` whatever else is worth knowing, as times. ``mb`` is our peak of memory, and
     ``recorded`` what it was when it was last written down; ``curve`` is drawn as a line.
     """
 

@@ -4,7 +4,7 @@
 
 The logs are V2 checkpoints with sidecars of 100,000 files each, written as they are generated. Each
 measurement is a process of its own; its time is the processor's, its memory the most that was resident. What
-ten times as many files take is held against what a tenth takes.
+ten times as many files take is compared with what a tenth takes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What differs between two versions: rows held against a plain multiset difference, and the log's part."""
+"""What differs between two versions: rows checked against a plain multiset difference, and the log's part."""
 
 from __future__ import annotations
 

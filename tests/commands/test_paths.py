@@ -2,7 +2,7 @@
 
 Deletes: VACUUM (full, lite, dry run), clean-up of the log, discarded files, manifests. Reads: the
 readers in the process and on Spark, deletion vectors, the change data feed, and what looks whether a file
-is there. Both are held against how the operating system and ``urllib`` read the same path.
+is there. Both are checked against how the operating system and ``urllib`` read the same path.
 """
 
 from __future__ import annotations

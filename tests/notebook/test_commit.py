@@ -95,7 +95,7 @@ def test_the_lines_of_the_log_unfold_as_they_are() -> None:
 
 def test_a_file_that_lost_rows_in_place_says_how_many_it_had() -> None:
     page = assert_consistent(commit(ducks().log, 3))
-    assert "~ 1 file with other deletions" in page.text
+    assert "~ 1 file deletion vector updated" in page.text
     assert "2 → 1 1 row" in page.text
 
 

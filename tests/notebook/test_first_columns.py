@@ -131,11 +131,11 @@ def test_columns_that_are_not_there_are_refused_by_name(days: Any) -> None:
 def test_rows_that_change_or_go_on_the_next_step_are_marked(days: Any, kind: str) -> None:
     table = ducks(days, **PROPERTIES[kind])
     travel = table.time_travel(0, columns=["id"])
-    assert [row for row in cells(travel.frame) if row[0]] == [["~ changes", "1"]]
-    assert "1 changes in v1 UPDATE" in plain(rows_of(travel.frame).summary)
+    assert [row for row in cells(travel.frame) if row[0]] == [["~ changed", "1"]]
+    assert "1 is changed in v1 UPDATE" in plain(rows_of(travel.frame).summary)
     assert len(rows_of(travel.frame).table.marked) == 1
-    assert [row for row in cells(travel.at(1)) if row[0]] == [["− goes", "4"]]
-    assert "1 goes in v2 DELETE" in plain(rows_of(travel.frame).summary)
+    assert [row for row in cells(travel.at(1)) if row[0]] == [["− deleted", "4"]]
+    assert "1 is deleted in v2 DELETE" in plain(rows_of(travel.frame).summary)
     assert "none of them changes in v3 WRITE" in plain(rows_of(travel.at(2)).summary)
     assert rows_of(travel.frame).table.columns == ("id",)
     assert travel.at(3).next_step is None
@@ -227,4 +227,4 @@ def test_a_day_typed_means_its_end(days: Any) -> None:
 def test_text_and_html_have_the_marks(days: Any) -> None:
     frame = ducks(days).time_travel(0).frame
     forms = bundle.mimebundle(frame)
-    assert "~ changes" in forms["text/plain"] and "~ changes" in forms["text/html"]
+    assert "~ changed" in forms["text/plain"] and "~ changed" in forms["text/html"]

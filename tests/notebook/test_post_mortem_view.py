@@ -23,7 +23,7 @@ Traceback (most recent call last):
     spark.sql(statement)
 py4j.protocol.Py4JJavaError: An error occurred while calling o66.sql.
 : io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT] Transaction \
-conflict detected. a concurrent WRITE added data to table delta.`s3://lake/orders` committed at version 5. \
+conflict detected. A concurrent WRITE added data to table delta.`s3://lake/orders` committed at version 5. \
 The concurrent operation modified data in the partition [day=mon] that should have been read by this \
 operation.
 \tat org.apache.spark.sql.delta.commands.DeleteCommand.run(DeleteCommand.scala:118)

@@ -1,4 +1,4 @@
-"""Which versions can be read: held against reading each of them."""
+"""Which versions can be read: checked against reading each of them."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ def test_every_scenario_replayed_is_the_scenario_run(scenario: dict[str, Any], l
     assert answer.isolation == (real.prepared.isolation if real.prepared else answer.isolation)
     if wanted is None:
         assert answer.passed
-    elif real.conflict is not None and error is not None and real.conflict.version > row.wanted:
+    elif real.conflict is not None and error is not None and real.conflict.version > row.attempted:
         assert answer.passed  # what came after the winner it met, this process had not seen
     elif real.conflict is not None:
         assert (answer.rule, answer.version) == (real.conflict.rule, real.conflict.version)

@@ -1,4 +1,4 @@
-"""Conditions that files are held against: those alone that mean the same to all, and hold before a join."""
+"""Conditions that files are checked against: only those that mean the same to all, and hold before a join."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def table_around(store: LogStore, name: str) -> str | None:
     >>> table_around(lake, "orders/2026/05"), table_around(lake, "orders2")
     ('orders', None)
     """
-    above = ["", *accumulate(name.split("/")[:-1], "{}/{}".format)]
-    for folder in above:
+    folders = ["", *accumulate(name.split("/")[:-1], "{}/{}".format)]
+    for folder in folders:
         start = f"{folder}/" if folder else ""
         if next(iter(store.list_from(f"{start}{LOG_FOLDER}/")), None) is not None or any(
                 _OF_A_TABLE.fullmatch(file.name) for file in store.list_from(f"{start}metadata/")):

@@ -161,7 +161,7 @@ def others_at(
     _record_missing(connection)
 
     def overlapping(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        return column.in_([mine, *_above(mine)]) | (sa.func.substr(column, 1, len(inside)) == inside)
+        return column.in_([mine, *_parents(mine)]) | (sa.func.substr(column, 1, len(inside)) == inside)
 
     for place, table_id in connection.execute(sa.select(places.c.place, places.c.table_id).join(
             iceberg_tables, iceberg_tables.c.dn_table_id == places.c.table_id).where(
@@ -176,7 +176,7 @@ def others_at(
         yield place
 
 
-def _above(place: str) -> Iterator[str]:
+def _parents(place: str) -> Iterator[str]:
     while place.rpartition("/")[0].strip("/"):
         place = place.rpartition("/")[0]
         yield place

@@ -139,8 +139,8 @@ class Warehouse:
         around = table_around(self.store, name)
         if around is not None:
             refuse(field, f"lies in the folder of another table, {around or self.uri}: {shown(location)}")
-        above = accumulate(name.split("/"), "{}/{}".format) if self.store.has_folders else [name]
-        file = next((one for one in above if self.store.status(one) is not None), None)
+        paths = accumulate(name.split("/"), "{}/{}".format) if self.store.has_folders else [name]
+        file = next((one for one in paths if self.store.status(one) is not None), None)
         if file is not None:
             refuse(field, f"is no folder, {file} is a file: {shown(location)}")
         names = [place_of(self.store, place, is_encoded=False).name for place in spared]

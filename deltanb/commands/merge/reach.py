@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
 
 MAX_RANGES = 100_000
-"""Values of one key, as Python objects, that ranges are held against: of more, several together are one."""
+"""Values of one key, as Python objects, that ranges are checked against; of more, several share a range."""
 MAX_SORTED_OBJECTS = 1_000_000
 """Texts and decimals beyond it are not sorted, which would take longer than what it spares: their minimum and
 maximum stand for all."""
@@ -94,8 +94,8 @@ class Reach:
                      if not self._partitioned.intersection(path[0] for path in part.column_paths)]
         self._further = [Condition(part, frozenset()) for part in data_only]
         stats = [stat for one in self._stored for stat in _stats(one)]
-        stats += [stat for condition in self._further for stat in condition.wanted]
-        self.wanted: list[Stat] = list(dict.fromkeys(stats))
+        stats += [stat for condition in self._further for stat in condition.stats]
+        self.stats: list[Stat] = list(dict.fromkeys(stats))
 
     def holds(self, table: pa.Table) -> list[bool]:
         """For each row of statistics, whether the described rows may match; see

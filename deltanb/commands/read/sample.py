@@ -1,7 +1,7 @@
 """Rows at random, from as few row groups as they lie in.
 
 What lives here: :func:`sample`, which draws places in a version and reads these; and :func:`sample_of`, which
-draws from a stream of rows, of which nobody knows how many there are.
+draws from a stream of rows whose number is unknown.
 What it does not know: transactions, which version is read, where the randomness comes from.
 """
 

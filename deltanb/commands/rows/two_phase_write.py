@@ -5,7 +5,7 @@ What lives here: :func:`planned`, what files are to be written for, and :func:`c
 What it does not know: who writes the files.
 
 The commit reads the version of the plan, so that whatever other writers do while the rows are written is
-held against it by the same rules as ever.
+checked against it by the usual rules.
 """
 
 from __future__ import annotations

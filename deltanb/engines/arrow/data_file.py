@@ -379,7 +379,7 @@ def _matching(scan: Scan, parquet: SafeFile, columns: _Columns) -> Sequence[int]
 
 def _is_paged(scan: Scan, parquet: SafeFile, group: int) -> bool:
     """Whether the pages of a row group are looked at."""
-    return (scan.condition is not None and bool(scan.condition.wanted) and parquet.is_sound
+    return (scan.condition is not None and bool(scan.condition.stats) and parquet.is_sound
             and parquet.metadata.row_group(group).num_rows >= PAGED_ROWS)
 
 

@@ -305,15 +305,15 @@ class _Unfit(Exception):
         self, path: str, row: int | None, value: Any, data_type: object, why: str, way: str = ""
     ) -> None:
         super().__init__(path)
-        self.path, self.row, self.value, self.wanted, self.why = path, row, value, data_type, why
+        self.path, self.row, self.value, self.data_type, self.why = path, row, value, data_type, why
         self.way = way or "Change the value, or give the column a wider type"
 
     def error(self, first_row: int) -> SchemaMismatch:
         row = None if self.row is None else first_row + self.row + 1
         where = "" if row is None else f" in row {row}"
-        line = f"~ {self.path}: value {self.value!r}{where} does not fit {self.wanted} ({self.why})"
+        line = f"~ {self.path}: value {self.value!r}{where} does not fit {self.data_type} ({self.why})"
         return SchemaMismatch(
-            f"the data does not fit the table: column {self.path!r} is {self.wanted}, and the value "
+            f"the data does not fit the table: column {self.path!r} is {self.data_type}, and the value "
             f"{self.value!r}{where} does not fit ({self.why}); nothing was written. {self.way}",
             differences=[line], column=self.path, value=self.value, row=row,
         )

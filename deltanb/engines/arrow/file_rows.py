@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 Batches = Iterator[tuple[int, pa.RecordBatch]]
 """Batches as they are stored, each with the place of its first row."""
 
-_Found = tuple[int, pa.Array | None, pa.RecordBatch]
+_Selection = tuple[int, pa.Array | None, pa.RecordBatch]
 """Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
 of them), and they themselves."""
 
 
 class _Hit(NamedTuple):
-    """Wanted rows of a batch of so many, as in :data:`_Found`."""
+    """Wanted rows of a batch of so many, as in :data:`_Selection`."""
 
     size: int
     start: int
@@ -88,7 +88,7 @@ class FileRows:
         self._pages = pages
         self._deleted, self._only, self._condition = deleted, only, condition
 
-    def of(self, rows: Iterable[Rows]) -> Iterator[_Found]:
+    def of(self, rows: Iterable[Rows]) -> Iterator[_Selection]:
         """Those among the rows."""
         for some in rows:
             first, rest = self.columns
@@ -108,7 +108,7 @@ class FileRows:
             if rows.num_rows:
                 yield _Hit(batch.num_rows, start, places, rows)
 
-    def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Found]:
+    def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Selection]:
         """The rows with the columns that come late."""
         late = _Cursor(self._decoded(rows, rest))
         for hit in hits:
@@ -116,7 +116,7 @@ class FileRows:
                 stored = _taken(late.rows(hit.start, hit.size), hit.places)
             yield from self._completed(hit, stored, rest)
 
-    def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Found]:
+    def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Selection]:
         """The rows with the columns that came late, in pieces where these came in pieces."""
         _, start, places, rows = hit
         at = 0

@@ -39,11 +39,11 @@ _NOW = re.compile(r"(?i)\s*(current_timestamp|now|current_date)\s*(\(\s*\))?\s*"
 class Generated(Check):
     """The expression of a generated column, for rows that bring a value of their own."""
 
-    said: str = ""
+    sql: str = ""
 
     def sentence(self) -> str:
         """How a violation begins."""
-        return f"generated column {self.name} AS ({self.said}): that the value is the expression's"
+        return f"generated column {self.name} AS ({self.sql}): that the value is the expression's"
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,20 @@ class Plan:
     checks: tuple[Check, ...] = ()
 
     @property
-    def given(self) -> frozenset[str]:
+    def supplied(self) -> frozenset[str]:
         """The columns that the data may lack, whatever else is asked of them."""
         return frozenset((*self.defaults, *self.identities, *self.computed))
 
     @property
     def relaxed(self) -> StructType:
         """The table's schema without a demand for these columns."""
-        supplied = self.given
+        supplied = self.supplied
         return StructType([f.replace(nullable=True) if f.name in supplied else f
                            for f in self.schema.fields]) if supplied else self.schema
 
     def demanded(self, partition_columns: Iterable[str]) -> list[str]:
         """The partition columns that the data must have."""
-        supplied = {name.lower() for name in self.given}
+        supplied = {name.lower() for name in self.supplied}
         return [name for name in partition_columns if name.lower() not in supplied]
 
 

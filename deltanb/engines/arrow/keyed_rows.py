@@ -59,7 +59,7 @@ MAX_SEARCHED = 16
 """Keys whose rows are kept where they were looked for by a scan."""
 
 Row = dict[str, Any]
-_Found = tuple[Mapping[str, Any], pa.RecordBatch, int]
+_Match = tuple[Mapping[str, Any], pa.RecordBatch, int]
 """A file, and a row in a batch of its rows."""
 
 
@@ -90,16 +90,16 @@ class KeyedRows:
     """
 
     def __init__(self, snapshot: Snapshot, key: Sequence[str]) -> None:
-        self._begin(snapshot, KeyColumns(snapshot, key), _Kept())
+        self._begin(snapshot, KeyColumns(snapshot, key), _RowCache())
 
-    def _begin(self, snapshot: Snapshot, columns: KeyColumns, cache: _Kept) -> None:
+    def _begin(self, snapshot: Snapshot, columns: KeyColumns, cache: _RowCache) -> None:
         self.snapshot = snapshot
         self.columns = columns
-        self._kept = cache
+        self._cache = cache
         self._older = KeyIndex(columns)
         self._index: KeyIndex | None = None
         self._lock = threading.Lock()
-        self._searched: OrderedDict[Key, list[_Found]] = OrderedDict()
+        self._searched: OrderedDict[Key, list[_Match]] = OrderedDict()
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -127,10 +127,10 @@ class KeyedRows:
         same = shape_of(snapshot) == self.columns.shape
         made = KeyedRows.__new__(KeyedRows)
         if same:
-            made._begin(snapshot, self.columns, self._kept)
+            made._begin(snapshot, self.columns, self._cache)
             made._older = self._index or self._older
         else:
-            made._begin(snapshot, KeyColumns(snapshot, self.key), _Kept())
+            made._begin(snapshot, KeyColumns(snapshot, self.key), _RowCache())
         return made
 
     # -- keys ----------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class KeyedRows:
             if key is not None and rank(key) in self._searched:
                 return None
             files, size = self._unread
-            worth = min(MAX_SCANS, 1 + self._kept.scans)
+            worth = min(MAX_SCANS, 1 + self._cache.scans)
             if files > MAX_READ_FILES * worth or size > MAX_READ_BYTES * worth:
                 return None
         return self._ready()
@@ -228,12 +228,12 @@ class KeyedRows:
         in their order."""
         places = list(index.where(start, stop))
         before = rank(index.key(start - 1)) if start else ()
-        rows, count = self._kept.look(places, before, rank(index.key(start)))
+        rows, count = self._cache.look(places, before, rank(index.key(start)))
         if rows is None:
             most = min(MAX_FETCHED_ROWS, max(1, MAX_FETCHED_BYTES * len(index) // (self._size or 1)))
             end = min(len(index), max(stop, start + min(count, most)))
-            read = self._read([*places, *self._kept.lacking(index.where(stop, end))])
-            self._kept.keep(read, stop - start)
+            read = self._read([*places, *self._cache.lacking(index.where(stop, end))])
+            self._cache.keep(read, stop - start)
             rows = [read[file.row["path"], position] for file, position in places]
         return rows
 
@@ -262,17 +262,17 @@ class KeyedRows:
 
     # -- by a scan -----------------------------------------------------------------------------------
 
-    def _search(self, key: Key) -> list[_Found]:
+    def _search(self, key: Key) -> list[_Match]:
         """The rows of a key, looked for in the files that can have them."""
         with self._lock:
             known = self._searched.get(rank(key))
         if known is not None:
             return known
-        self._kept.scanned()
+        self._cache.scanned()
         predicate = self.condition(key)
         scan = plan(self.snapshot, None, predicate)
         files = self.snapshot.files_for_scan(predicate, columns=NEEDED).to_pylist()
-        matches: list[_Found] = []
+        matches: list[_Match] = []
         batches = parallel.each(
             lambda file: list(read_data_file(scan, file)), files, read_concurrency(scan.store), name="rows")
         for file, of_file in zip(files, batches, strict=True):
@@ -301,7 +301,7 @@ _Batches = dict[tuple[str, int], tuple[pa.RecordBatch, int]]
 """By path and position in the file: a batch, and the row's place in it."""
 
 
-class _Kept:
+class _RowCache:
     """Rows that were fetched, of any version: what a file has at a position never changes.
 
     Beside them, how far somebody has come in the order of keys, how many rows were fetched there, and how

@@ -54,12 +54,13 @@ class Layout:
         whole = nullable(schema)
         if hidden:
             whole = StructType([*whole.fields, *hidden])
-        self.kept = columns_in_files(whole, metadata, protocol)
+        self.file_columns = columns_in_files(whole, metadata, protocol)
         """The columns that are stored in files."""
-        self.stored = column_mapping.in_files(self.kept)
+        self.stored = column_mapping.in_files(self.file_columns)
         """These columns in the types that files hold them in."""
         self.file_schema = column_mapping.physical_arrow(self.stored, self.mode)
-        self.as_stored = None if self.stored is self.kept else as_stored(self.kept, self.stored)
+        self.as_stored = (
+            None if self.stored is self.file_columns else as_stored(self.file_columns, self.stored))
         """What brings rows to these types; None where they have them."""
         self.is_nested = any(pa.types.is_nested(kind) for kind in self.file_schema.types)
         """Whether a stored column has others in it, as a variant has in Arrow."""
@@ -88,12 +89,12 @@ class Layout:
     @cached_property
     def holds_partitions(self) -> bool:
         """Whether partition columns are in the files, too."""
-        return any(column in self.kept.fields for column in self.partition_by)
+        return any(column in self.file_columns.fields for column in self.partition_by)
 
     @property
     def is_fixed(self) -> bool:
         """Whether the next write has the same: no expression is evaluated, which may ask for the time."""
-        return not (self.lacks.given or any(isinstance(one, Check) for one in self.checker.constraints))
+        return not (self.lacks.supplied or any(isinstance(one, Check) for one in self.checker.constraints))
 
     def fits(self, metadata: Metadata, protocol: Protocol, incoming: pa.Schema, asked: Asked) -> bool:
         """Whether it is that of another write. Actions never change, so the same ones say the same."""

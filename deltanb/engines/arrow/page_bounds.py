@@ -50,7 +50,7 @@ def rows_to_read(
     """The rows of a row group that may be wanted; None where no page tells. Arguments as for
     :func:`deltanb.engines.arrow.row_groups.matching`, whose file is sound."""
     metadata = file.metadata.row_group(group)
-    leaves = {stat: Leaf.at(stat.path, stored, fields, mode) for stat in condition.wanted
+    leaves = {stat: Leaf.at(stat.path, stored, fields, mode) for stat in condition.stats
               if stat.kind != "num_records"}
     chunks = {leaf.index: pages.chunk(group, leaf.index) for leaf in leaves.values() if leaf is not None}
     starts = sorted({page.row for chunk in chunks.values() if chunk is not None for page in chunk.pages})
@@ -59,7 +59,7 @@ def rows_to_read(
     rows = [stop - start for start, stop in zip(starts, (*starts[1:], metadata.num_rows), strict=True)]
     columns: dict[str, pa.Array] = {
         name: pa.repeat(value, len(rows)) for name, value in (constants or {}).items()}
-    for stat in condition.wanted:
+    for stat in condition.stats:
         if stat.kind == "num_records":
             columns[stat.name] = arrow_array(rows, pa.int64())
             continue

@@ -190,7 +190,7 @@ class Assigned:
         """None where rows move to another partition, or where a condition on several columns is to be
         checked."""
         changed = changing.columns
-        if not changed <= set(whole.kept.names) or any(
+        if not changed <= set(whole.file_columns.names) or any(
                 isinstance(one, Check) for one in whole.checker.constraints):
             return None
         fields = [field for field in txn.metadata.schema.fields if field.name in changed]
@@ -235,7 +235,7 @@ class Assigned:
             place = batch.num_columns - 1
             positions = batch.column(place)
             new = renew(batch.select(range(place)), positions)
-            rows = self._writer.checked(new.select(self._writer.kept.names), positions[0].as_py())
+            rows = self._writer.checked(new.select(self._writer.file_columns.names), positions[0].as_py())
             batches.append(self._writer.physical(rows))
         return pa.Table.from_batches(batches, self._writer.file_schema)
 
@@ -247,7 +247,7 @@ Run = tuple[range, str | None]
 def _runs(writer: TableWriter, changed: frozenset[str]) -> list[Run]:
     runs: list[Run] = []
     places = leaf_places(list(writer.file_schema), writer.file_schema.names)
-    for field, (name, leaves) in zip(writer.kept.fields, places.items(), strict=True):
+    for field, (name, leaves) in zip(writer.file_columns.fields, places.items(), strict=True):
         if field.name in changed:
             runs.append((leaves, name))
         elif runs and runs[-1][1] is None:

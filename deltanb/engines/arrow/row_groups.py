@@ -50,7 +50,7 @@ class Judge(Protocol):
     """Who says which row groups may hold wanted rows: made once, used for many files."""
 
     @property
-    def wanted(self) -> Sequence[Stat]:
+    def stats(self) -> Sequence[Stat]:
         """The statistics that it asks for."""
 
     def holds(self, table: pa.Table) -> list[bool]:
@@ -65,7 +65,7 @@ class Condition:
 
         names = sorted(partition_columns)
         self._expression: Expression = skipping.may_match(predicate.expression, names)
-        self.wanted: list[Stat] = skipping.stats_in(self._expression)
+        self.stats: list[Stat] = skipping.stats_in(self._expression)
 
     def holds(self, table: pa.Table) -> list[bool]:
         """For each row of statistics whether the rows it describes may match."""
@@ -91,12 +91,12 @@ def matching(
     """
     footer = file.metadata
     everything = range(footer.num_row_groups)
-    if not condition.wanted or footer.num_rows < MIN_ROWS or not file.is_sound:
+    if not condition.stats or footer.num_rows < MIN_ROWS or not file.is_sound:
         return everything
     groups = [footer.row_group(number) for number in everything]
     columns: dict[str, pa.Array] = {
         name: pa.repeat(value, len(groups)) for name, value in (constants or {}).items()}
-    for stat in condition.wanted:
+    for stat in condition.stats:
         columns[stat.name] = _statistic(stat, groups, stored, fields, mode)
     verdicts = condition.holds(pa.table(columns))
     return [number for number, verdict in zip(everything, verdicts, strict=True) if verdict]

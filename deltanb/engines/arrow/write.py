@@ -160,7 +160,8 @@ class TableWriter:
         self.most_rows = file_options.max_records_per_file or None
         self.layout = layout = layout_of(
             metadata, protocol, incoming, checks, clustering, hidden, file_options.compression)
-        self.partition_by, self.kept, self.form = layout.partition_by, layout.kept, layout.form
+        self.partition_by, self.form = layout.partition_by, layout.form
+        self.file_columns = layout.file_columns
         self.file_schema, self.collector = layout.file_schema, layout.collector
         self.checker = layout.checker
         self.filler = Filler(incoming.names, metadata, protocol, marks, layout.lacks)
@@ -192,7 +193,7 @@ class TableWriter:
 
     def physical(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The columns that are in files, as they are called there."""
-        selected = rows.select(self.kept.names)
+        selected = rows.select(self.file_columns.names)
         selected = with_parts(selected) if self.layout.is_nested else selected
         selected = self.layout.as_stored(selected) if self.layout.as_stored else selected
         return column_mapping.to_physical(selected, self.layout.stored, self.layout.mode)

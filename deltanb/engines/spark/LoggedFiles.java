@@ -76,7 +76,7 @@ public final class LoggedFiles implements FileIndex {
   private final int hash;
   private long bytes = 0;
 
-  /** The columns of {@code described} are those whose statistics can be held against a filter. */
+  /** The columns of {@code described} are those whose statistics can be checked against a filter. */
   public LoggedFiles(String root, StructType schema, StructType described, InternalRow[] rows) {
     this.roots = new Path[] {root.startsWith("file:") ? new Path(root) : path(root)};
     this.schema = schema;

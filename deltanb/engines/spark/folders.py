@@ -31,7 +31,7 @@ from deltanb.store.drafts import NO_HARD_LINKS
 from deltanb.store.local import raise_unlistable, sync_path
 from deltanb.store.new_files import created
 
-__all__ = ["COMMITTER", "BucketFolder", "Folder", "LocalFolder", "Written"]
+__all__ = ["COMMITTER", "BucketFolder", "Folder", "LocalFolder", "WrittenFile"]
 
 COMMITTER = "InPlaceCommitter"
 """The class of ours by which tasks leave files where they wrote them."""
@@ -39,7 +39,7 @@ _DONE = "done-"  # known to InPlaceCommitter.java, which makes objects of such n
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFile:
     """A file as Spark wrote it: its path, its folder below that of the write, its size and footer."""
 
     name: str
@@ -63,13 +63,13 @@ class Folder(Protocol):
     def written(self) -> AbstractContextManager[None]:
         """A block in which Spark writes; its errors about the folder become ours."""
 
-    def written_files(self) -> Iterator[Written]:
+    def written_files(self) -> Iterator[WrittenFile]:
         """The Parquet files that the tasks wrote."""
 
-    def open(self, written: Written) -> Any:
+    def open(self, written: WrittenFile) -> Any:
         """A file, for Arrow's reader."""
 
-    def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
+    def adopt(self, written: WrittenFile, name_of: Callable[[str], str]) -> str:
         """Make a file the table's, if possible under a name made from an id; returns its name."""
 
     def remove(self, *, failed: bool) -> None:
@@ -96,7 +96,7 @@ class LocalFolder:
         """A block without translation: local errors are ours already, or Spark's own."""
         return nullcontext()
 
-    def written_files(self) -> Iterator[Written]:
+    def written_files(self) -> Iterator[WrittenFile]:
         """The files in the folder and below it."""
         if not os.path.isdir(self.root):
             raise InvalidArgument(
@@ -108,13 +108,13 @@ class LocalFolder:
             for name in names:
                 if name.endswith(".parquet") and name[0] not in "._":
                     path = os.path.join(folder, name)
-                    yield Written(path, inside, os.path.getsize(path), pq.read_metadata(path))
+                    yield WrittenFile(path, inside, os.path.getsize(path), pq.read_metadata(path))
 
-    def open(self, written: Written) -> Any:
+    def open(self, written: WrittenFile) -> Any:
         """The path of the file."""
         return written.name
 
-    def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
+    def adopt(self, written: WrittenFile, name_of: Callable[[str], str]) -> str:
         """Move the file into the table; it is synced to disk before a commit names it."""
         name, _ = created(self.store, name_of, partial(_move, self.store, written.name), self._adopted)
         return name
@@ -194,7 +194,7 @@ class BucketFolder:
         with granted(self.store, self.name), refusals(self.root):
             yield
 
-    def written_files(self) -> Iterator[Written]:
+    def written_files(self) -> Iterator[WrittenFile]:
         """The files of attempts that Spark let commit; several footers are read at a time."""
         statuses = list(self.store.list_all(self.name))
         self._listed = [status.name for status in statuses]
@@ -214,17 +214,17 @@ class BucketFolder:
                 by_task[attempt.partition("-")[0]] = attempt
         return set(by_task.values())
 
-    def _described(self, status: FileStatus) -> Written:
+    def _described(self, status: FileStatus) -> WrittenFile:
         with self.store.open_input(status.name) as file:
             footer = pq.read_metadata(file)
         folder = "/".join(status.name.split("/")[2:-1])
-        return Written(status.name, folder, status.size, footer)
+        return WrittenFile(status.name, folder, status.size, footer)
 
-    def open(self, written: Written) -> Any:
+    def open(self, written: WrittenFile) -> Any:
         """A file that reads ranges on demand."""
         return self.store.open_input(written.name)
 
-    def adopt(self, written: Written, name_of: Callable[[str], str]) -> str:
+    def adopt(self, written: WrittenFile, name_of: Callable[[str], str]) -> str:
         """The file keeps its name."""
         self._adopted.add(written.name)
         return written.name

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 MAX_STATS = 1 << 25
 """Bytes of statistics that Spark is given of a list: they stay in its memory."""
-_GIVEN = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType(), "stats": T.StringType()}
+_FILE_FIELDS = {
+    "path": T.StringType(), "size": T.LongType(), "modified": T.LongType(), "stats": T.StringType()}
 """Of a list of files, the columns that are not values."""
 
 _classes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -47,7 +48,7 @@ def table_of(
     """
     columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64()),
                pa.nulls(len(paths), pa.string()) if stats is None or stats.nbytes > MAX_STATS else stats]
-    return pa.table([*columns, *values], names=[*_GIVEN, *(f"value{i}" for i in range(len(values)))])
+    return pa.table([*columns, *values], names=[*_FILE_FIELDS, *(f"value{i}" for i in range(len(values)))])
 
 
 STATISTICS = "statistics"
@@ -74,7 +75,7 @@ def file_list(
         described: the columns whose statistics skip files, too: numbers, dates, times, and texts that Spark
             compares byte by byte. :data:`STATISTICS` in their metadata is their name in the statistics.
     """
-    types = [*_GIVEN.values(), *(f.dataType for f in values.fields)]
+    types = [*_FILE_FIELDS.values(), *(f.dataType for f in values.fields)]
     known = T.StructType([T.StructField(name, kind)
                           for name, kind in zip(files.column_names, types, strict=True)])
     # A local relation: its rows are in the driver as the planner's own.

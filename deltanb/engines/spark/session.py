@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.engines.spark.cells import watch_cells
 from deltanb.engines.spark.session_request import UI, SessionRequest, request_session
 from deltanb.engines.spark.start import (
-    ANNOUNCED,
+    START_SCRIPT,
     capture_java_output,
     kill_jvm_on_failure,
     renew,
@@ -430,7 +430,7 @@ def java_home() -> Path:
         return java.parent.parent
     old = (_java_version(str(java)) or MIN_JAVA) < OLD_PACKAGE_GONE
     dropped = VECTOR_FLAG if old else f"{VECTOR_FLAG} | {OLD_PACKAGE_FLAG}"
-    script = _QUIET_JAVA.format(announced=ANNOUNCED, java=shlex.quote(str(java)), dropped=dropped)
+    script = _QUIET_JAVA.format(announced=START_SCRIPT, java=shlex.quote(str(java)), dropped=dropped)
     key = hashlib.sha256(script.encode()).hexdigest()[:12]
     return _cached(f"java-{key}/bin/java", script, executable=True).parent.parent
 

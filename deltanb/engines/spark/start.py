@@ -30,7 +30,7 @@ STDERR = "DELTANB_JVM_STDERR"
 ENDS_WITHIN = 5.0
 """Seconds that a JVM gets to remove its scratch files after it was asked to end."""
 
-ANNOUNCED = f"""\
+START_SCRIPT = f"""\
 if [ -n "${VARIABLE}" ]; then
   {{ true > "${VARIABLE}/$$"; }} 2> /dev/null || exit 130
   unset {VARIABLE}

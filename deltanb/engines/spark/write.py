@@ -41,7 +41,7 @@ from deltanb.engines.spark.columns import (
 from deltanb.engines.spark.compiled import is_everywhere
 from deltanb.engines.spark.connectors import connector_for
 from deltanb.engines.spark.fill import filled, moved
-from deltanb.engines.spark.folders import COMMITTER, BucketFolder, Folder, LocalFolder, Written
+from deltanb.engines.spark.folders import COMMITTER, BucketFolder, Folder, LocalFolder, WrittenFile
 from deltanb.engines.spark.jobs import followed
 from deltanb.engines.spark.session import settings
 from deltanb.errors import InvalidArgument, StorageError
@@ -264,7 +264,7 @@ class _Write:
             return options.new_id().replace("-", "")[:length]
         return partitions.hive_path(values)
 
-    def _adopt(self, number: int, written: Written, now: int) -> AddFile:
+    def _adopt(self, number: int, written: WrittenFile, now: int) -> AddFile:
         footer = written.footer
         self.footers.append(footer)
         stats = statistics.from_footer(

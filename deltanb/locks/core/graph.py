@@ -51,7 +51,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Wait:
     """A lock that a transaction waits for."""
 
     transaction: int
@@ -86,7 +86,7 @@ class LockGraph(Displayable):
     """The locks of the picture: index id and key."""
     holds: tuple[Held, ...]
     """Who holds which of these locks."""
-    waits: tuple[Wanted, ...]
+    waits: tuple[Wait, ...]
     """Who waits, those who began first before the others."""
     cycle: tuple[int, ...]
     """Transactions that wait in a cycle, each for the next one, the last for the first; or none."""
@@ -165,8 +165,8 @@ def _small(locks: Iterable[AnyLock],
     return (chosen, lockers) if len(lockers) + len(chosen) <= MAX_NODES else None
 
 
-def _wait_of(waiter: Waiter, ahead: dict[AnyLock, Waiter | None], now: int) -> Wanted:
+def _wait_of(waiter: Waiter, ahead: dict[AnyLock, Waiter | None], now: int) -> Wait:
     locker = waiter.locker
     blockers = (other.id for other in in_the_way(waiter, ahead) if other is not locker)
-    return Wanted(locker.id, *waiter.lock.name, MODE_NAMES[waiter.requested],
+    return Wait(locker.id, *waiter.lock.name, MODE_NAMES[waiter.requested],
                   (now - waiter.since) // 1_000_000, tuple(islice(blockers, MAX_NODES)), locker.attachment)

@@ -459,7 +459,7 @@ class LockTable:
 
     def give_back(self, locker: Locker, height: int) -> None:
         """Give back what a transaction has locked since its stack was so high, the last lock first."""
-        self.weaken(locker, locker.above(height), height)
+        self.weaken(locker, locker.locks_above(height), height)
 
     def weaken(self, locker: Locker, targets: Sequence[tuple[AnyLock, int]], height: int) -> None:
         """Make what a transaction holds of some locks weaker, or nothing, and its stack at most so high: all
@@ -528,7 +528,7 @@ class LockTable:
 
     def keep(self, locker: Locker, keeper: Locker) -> None:
         """Hand what must last of a transaction's locks over to a keeper, and release the rest."""
-        modes = {lock: lock.lasting(locker) for lock, _ in locker.above(0)}
+        modes = {lock: lock.lasting(locker) for lock, _ in locker.locks_above(0)}
         try:
             for lock, mode in modes.items():
                 if mode == NONE:

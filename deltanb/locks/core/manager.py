@@ -434,7 +434,7 @@ class LockManager(Displayable):
             bottom = locker.to_unlock("unlock" if to == NONE else "unlock_to_shared")
             if to != NONE:
                 table.weaken(locker, [(lock, lock.as_shared(locker, back))
-                                      for lock, back in locker.above(bottom)], len(entries))
+                                      for lock, back in locker.locks_above(bottom)], len(entries))
             else:
                 table.give_back(locker, bottom)
 

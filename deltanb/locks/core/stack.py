@@ -94,7 +94,7 @@ class Locker:
 
     # -- scopes --------------------------------------------------------------------------------
 
-    def above(self, height: int) -> list[tuple[AnyLock, int]]:
+    def locks_above(self, height: int) -> list[tuple[AnyLock, int]]:
         """The entries from a height of the stack on.
 
         Returns:

@@ -363,7 +363,7 @@ class LockedLog(StagedLog):
     the locks of what it reads and writes."""
 
     owner: Owner
-    """Whose it is, who says so."""
+    """The owner of this log."""
 
     def __init__(self, log: DeltaLog, txn: Transaction, index_id: int) -> None:
         super().__init__(log)

@@ -78,7 +78,7 @@ class LockedTable(StagedTable):
     1
     """
 
-    begin_again = "the same transaction: it begins anew"
+    restart_hint = "the same transaction: it begins anew"
 
     def __init__(self, tables: LockedTables, below: DeltaLog) -> None:
         self._tables, self._below = tables, below

@@ -71,11 +71,11 @@ class _Named:
     """Takes the leaves at or below the named paths."""
 
     def __init__(self, names: set[str]) -> None:
-        self._wanted = names
+        self._names = names
 
     def takes(self, path: tuple[str, ...]) -> bool:
         words = [word.lower() for word in path]
-        return any(".".join(words[: i + 1]) in self._wanted for i in range(len(words)))
+        return any(".".join(words[: i + 1]) in self._names for i in range(len(words)))
 
 
 class _First:

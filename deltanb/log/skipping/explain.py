@@ -89,10 +89,10 @@ class ScanExplanation(Displayable):
 
     >>> import deltanb as dn
     >>> table = dn.create("ducks", {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
-    >>> told = explain(table.snapshot, "pond = 'b' AND age > 10")
-    >>> told.num_files, told.opened, [step.files for step in told.steps]
+    >>> plan = explain(table.snapshot, "pond = 'b' AND age > 10")
+    >>> plan.num_files, plan.opened, [step.files for step in plan.steps]
     (2, 0, [1, 1, 0])
-    >>> [file.because for file in told.spared_files]
+    >>> [file.because for file in plan.spared_files]
     ["pond is 'a'", 'age is 9 in every row']
     """
 

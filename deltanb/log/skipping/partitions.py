@@ -246,9 +246,9 @@ def distinct_partitions(
         wide = pc.add(pc.multiply(codes.cast(pa.int64()), _int64(len(words))), at)
         both = wide.dictionary_encode()
         codes, pairs = both.indices, both.dictionary
-        above = pc.divide(pairs, _int64(len(words)))
-        kinds = {key: values.take(above) for key, values in kinds.items()}
-        kinds[field.name] = words.take(pc.subtract(pairs, pc.multiply(above, _int64(len(words)))))
+        quotients = pc.divide(pairs, _int64(len(words)))
+        kinds = {key: values.take(quotients) for key, values in kinds.items()}
+        kinds[field.name] = words.take(pc.subtract(pairs, pc.multiply(quotients, _int64(len(words)))))
     return pa.table(kinds), codes
 
 

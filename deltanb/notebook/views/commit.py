@@ -99,7 +99,7 @@ def _masked(content: CommitContent, share: int) -> Section:
     table = Table(MASKED_COLUMNS, rows, len(content.masked), "file", MASKED_COLUMNS[:-1],
                   unfolded=tuple(actions.statistics(now.stats, share) for _, now in shown))
     words = Span(f"~ {units.count(len(content.masked), 'file')}", "rewrite")
-    return Section("In place", [words, "  with other deletions"], table, is_open=True, text_rows=True)
+    return Section("In place", [words, "  deletion vector updated"], table, is_open=True, text_rows=True)
 
 
 def _rows(was: FileAction, now: FileAction) -> Inline:

@@ -79,7 +79,7 @@ def _by_log(files: Any) -> Inline:
         return "not known: files do not say how many rows they have"
     sign = "no more and no fewer" if change == 0 else f"{units.number(abs(change))} " + (
         "more" if change > 0 else "fewer")
-    return [f"{sign}, as the log counts them", muted("; table.diff(…) compares them")]
+    return [f"{sign} according to the log", muted("; table.diff(…) compares them")]
 
 
 def _counts(rows: Any) -> Iterable[Span | str]:
@@ -236,7 +236,7 @@ def shown(value: Any) -> Span:
 
 
 def _files(files: Any) -> Section:
-    same_files = f"{units.count(files.num_same, 'file') if files.num_same else 'none'} the same"
+    same_files = f"{units.count(files.num_same, 'file') if files.num_same else 'none'} unchanged"
     if files.is_empty:
         return Section("Files", [ok("✓ "), same_files])
     from deltanb.log.diff import num_rows  # late: it loads Arrow, which other views do without
@@ -248,7 +248,7 @@ def _files(files: Any) -> Section:
                     f"({units.count(num_rows(table), 'row')}, {units.size(_bytes(table))})")
             parts += [Span(text, kind.tone), ", "]
     if files.remasked_after.num_rows:
-        text = f"~ {units.count(files.remasked_after.num_rows, 'file')} with other deletions"
+        text = f"~ {units.count(files.remasked_after.num_rows, 'deletion vector')} updated"
         parts += [Span(text, "rewrite"), ", "]
     total = files.added.num_rows + files.removed.num_rows + files.remasked_after.num_rows
     table = Table(FILE_COLUMNS, tuple(_file_rows(files)), total, "file")

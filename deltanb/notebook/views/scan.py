@@ -14,7 +14,7 @@ from deltanb.notebook.views.model import Inline, Section, Table, View, code, mut
 from deltanb.options import options
 from deltanb.text import formatting as units
 
-CONDITION_COLUMNS = ("condition", "held against", "skips", "notes")
+CONDITION_COLUMNS = ("condition", "checked against", "skips", "notes")
 FILE_COLUMNS = ("file", "because", "condition", "size")
 MAX_SQL = 200  # characters of a condition: generated columns imply long ones
 

@@ -15,7 +15,7 @@ from deltanb.observe.availability import spans
 from deltanb.text import formatting as units
 
 MAX_GAPS = 2  # told on the line; the table has all of them
-FATES = {"changes": Span("~ changes", "rewrite"), "goes": Span("− goes", "delete")}
+FATES = {"changes": Span("~ changed", "rewrite"), "goes": Span("− deleted", "delete")}
 """What the next version does to a row."""
 
 
@@ -122,7 +122,6 @@ def _becomes(step: Any) -> Iterator[Inline]:
     elif not step.num_marked:
         yield muted(f"; none of them changes in {name}")
     else:
-        words = [f"{units.number(n)} {'change' if fate == 'changes' else 'go'}" + (
-            "s" if n == 1 and fate == "changes" else "es" if n == 1 else "")
-            for fate in FATES if (n := step.fates.count(fate))]
+        words = [f"{units.number(n)} {'is' if n == 1 else 'are'} {word}" for fate, word in
+                 (("changes", "changed"), ("goes", "deleted")) if (n := step.fates.count(fate))]
         yield Span(f"; {', '.join(words)} in {name}", "rewrite")

@@ -96,7 +96,7 @@ def _cells(row: Any) -> tuple[Inline, ...]:
 
 def _name(row: Any) -> Inline:
     if row.version is None:
-        return Span(f"failed at v{row.wanted}", "fixed")
+        return Span(f"failed at v{row.attempted}", "fixed")
     return f"v{row.version}" + ("*" if row.is_assumed else "")
 
 
@@ -176,7 +176,7 @@ def _explained(explained: Any) -> list[Section]:
                       counted(row.actions), _verdict(row)) for row in order[: options.max_rows])
         table = Table(("version", "operation", "writer", "changes", "verdict"), rows,
                       len(explained.rows), "version")
-        sections.append(Section("Since", muted("each held against the rules, in order"), table,
+        sections.append(Section("Since", muted("each checked against the rules, in order"), table,
                                 is_open=True, text_rows=True))
     if explained.checks:
         lines = tuple((check_line(check), check.note or muted("–")) for check in explained.checks)

@@ -1,6 +1,6 @@
 """What a pasted text tells of a commit that failed.
 
-What lives here: :func:`understand`, which takes a text as people paste it: with the numbers of its lines,
+What lives here: :func:`parse_error`, which takes a text as people paste it: with the numbers of its lines,
 colours or marks of quoting, cut off, or twice.
 What it does not know: the table, and whether what a text tells is true of it.
 """
@@ -25,7 +25,7 @@ MAX_SHOWN = 300  # characters of a line that is shown of a text that is none of 
 
 
 @dataclass(frozen=True)
-class Understood:
+class ParsedError:
     """What a text tells: the text of the table that it is, and facts by name.
 
     ``text`` is None where it is none of the known ones; ``others`` are texts that it has too, for instance
@@ -45,14 +45,14 @@ class Understood:
         return () if self.text is None else self.text.rules
 
 
-def understand(text: str) -> Understood:
+def parse_error(text: str) -> ParsedError:
     """What a pasted text tells of a commit that failed.
 
-    >>> it = understand("> 12 | io.delta.exceptions.ConcurrentAppendException: Files were added to partition "
-    ...                 "[day=mon] by a concurrent update.")
+    >>> it = parse_error("> 12 | io.delta.exceptions.ConcurrentAppendException: Files were added to "
+    ...                  "partition [day=mon] by a concurrent update.")
     >>> it.text.code, it.rules, it.facts["partition"]
     ('files-added', ('append',), '[day=mon]')
-    >>> understand("java.lang.OutOfMemoryError: Java heap space").head
+    >>> parse_error("java.lang.OutOfMemoryError: Java heap space").head
     'java.lang.OutOfMemoryError: Java heap space'
     """
     lines = cleaned(text)
@@ -78,7 +78,7 @@ def understand(text: str) -> Understood:
     for name in too_long:
         del facts[name]
     facts |= {name: int(facts[name]) for name in NUMBERS if name in facts}
-    return Understood(chosen, facts, others, _head(lines), too_long)
+    return ParsedError(chosen, facts, others, _head(lines), too_long)
 
 
 def _matches(flat: str) -> list[tuple[Text, dict[str, str | None]]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.actions import CommitInfo
 from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate, require
 from deltanb.log.history import to_milliseconds
-from deltanb.observe.post_mortem.error_text import Understood, understand
+from deltanb.observe.post_mortem.error_text import ParsedError, parse_error
 from deltanb.observe.post_mortem.report import SOURCES, Fact, Source
 from deltanb.observe.recorded import parameters_of, recorded_condition
 from deltanb.transaction.conflicts import Conflict
@@ -48,7 +48,7 @@ class Job:
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
-    understood: Understood = field(default_factory=Understood)
+    parsed: ParsedError = field(default_factory=ParsedError)
     has_text: bool = False
     conflict: Conflict | None = None
     attempt: Attempt | None = None
@@ -77,18 +77,18 @@ class Job:
         """The rules by which it failed, according to its text."""
         if self.conflict is not None:
             return (self.conflict.rule,)
-        return self.understood.rules
+        return self.parsed.rules
 
     @property
     def is_taken(self) -> bool:
         """Whether it failed by no rule, but because others had the versions that it tried."""
-        text = self.understood.text
+        text = self.parsed.text
         return self.conflict is None and text is not None and not text.rules and not text.is_unchecked
 
     @property
     def is_unchecked(self) -> bool:
         """Whether its commit is of a kind that is not checked against winners."""
-        text = self.understood.text
+        text = self.parsed.text
         return self.conflict is None and text is not None and text.is_unchecked
 
     def commit_info(self) -> CommitInfo:
@@ -237,19 +237,19 @@ def _of_conflict(job: Job, log: LogReader, conflict: Conflict) -> None:
 
 
 def _of_text(job: Job, text: str) -> None:
-    understood = job.understood = understand(text)
-    facts = understood.facts
-    if understood.text is None and job.conflict is None and understood.facts:
-        known = {name.replace("_", " "): value for name, value in understood.facts.items()}
+    parsed = job.parsed = parse_error(text)
+    facts = parsed.facts
+    if parsed.text is None and job.conflict is None and parsed.facts:
+        known = {name.replace("_", " "): value for name, value in parsed.facts.items()}
         job.remarks.append("the text is none of the known texts of failed commits; understood of it: "
                            + json.dumps(known, default=str, ensure_ascii=False))
     job.add("operation", facts.get("operation"), "text")
     frame = facts.get("frame_operation")
     if frame is not None:
         job.add("operation", frame, "text")
-    if understood.text is not None:
-        job.add("known text", understood.text.code, "text")
-        job.add("rule", " or ".join(understood.rules) or None, "text")
+    if parsed.text is not None:
+        job.add("known text", parsed.text.code, "text")
+        job.add("rule", " or ".join(parsed.rules) or None, "text")
     if facts.get("predicate") and job.conflict is None:
         job.add("predicate", facts["predicate"], "text")
     job.add("read version", facts.get("read_version"), "text")
@@ -258,10 +258,10 @@ def _of_text(job: Job, text: str) -> None:
     job.add("partition met", facts.get("partition"), "text")
     if "first_tried" in facts:
         job.add("read version", facts["first_tried"] - 1, "text")
-    for name in understood.too_long:
+    for name in parsed.too_long:
         job.remarks.append(f"the {name.replace('_', ' ')} in the text has more digits than any of a log")
-    if understood.others:
-        job.remarks.append(f"the text has other failures before the last one: {', '.join(understood.others)}")
+    if parsed.others:
+        job.remarks.append(f"the text has other failures before the last one: {', '.join(parsed.others)}")
 
 
 _PAIR = re.compile(r"([^=,\[\]]+)=([^,\]]*)")

@@ -163,7 +163,7 @@ class _Judge:
         current = self.result.transaction
         if self.job.conflict is None:
             names = () if current is None else (current.metadata.name, current.table)
-            name = other_name(self.job.understood.facts.get("table"), self.log.path, names)
+            name = other_name(self.job.parsed.facts.get("table"), self.log.path, names)
             if name is not None:
                 self._question(
                     f"the text is about a table {name}, and this one is {last_part(self.log.path)}")
@@ -174,8 +174,8 @@ class _Judge:
 
     def _locate(self) -> None:
         """The winner's version by what a text says of its commit: its id, its time or a file it removed."""
-        job, facts = self.job, self.job.understood.facts
-        if job.value("winner") is not None or not job.understood.rules:
+        job, facts = self.job, self.job.parsed.facts
+        if job.value("winner") is not None or not job.parsed.rules:
             return
         mark = next((name for name in ("winner_txn", "winner_time", "file") if name in facts), None)
         if mark is None:
@@ -295,7 +295,7 @@ class _Judge:
             if winner is not None:
                 return current.replace(reads=Reads(current.reads.scans, current.reads.files,
                                                    current.reads.whole_table, winner.app_ids))
-        domain = job.understood.facts.get("domain")
+        domain = job.parsed.facts.get("domain")
         if domain:
             return current.replace(actions=[*current.actions, DomainMetadata(domain, "")])
         return current

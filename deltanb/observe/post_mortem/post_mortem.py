@@ -128,14 +128,14 @@ def _verdict(job: Job, judged: Judgement) -> tuple[str, str]:
 
 def _without_winner(job: Job, judged: Judgement) -> tuple[str, str]:
     if job.is_taken:
-        attempts = job.understood.facts.get("attempts")
+        attempts = job.parsed.facts.get("attempts")
         took = ", ".join(f"v{one.version}" for one in judged.winners[:5])
         more = f" ({took}{', …' if len(judged.winners) > 5 else ''})" if took else ""
         gave_up = "" if attempts is None else f", until it gave up after {units.count(attempts, 'attempt')}"
         certainty = POSSIBLE if job.is_doubted else PROVED
         return certainty, f"No rule failed: other commits took the versions that it tried{more}{gave_up}."
-    if job.has_text and job.understood.text is None and job.conflict is None:
-        head = f": {job.understood.head.rstrip('.')}" if job.understood.head else ""
+    if job.has_text and job.parsed.text is None and job.conflict is None:
+        head = f": {job.parsed.head.rstrip('.')}" if job.parsed.head else ""
         more = " No commit since the version read conflicts with the job." if judged.num_winners else ""
         return UNEXPLAINED, f"The text is none of the known texts of failed commits{head}.{more}"
     if job.rules:

@@ -110,7 +110,7 @@ class _Look:
         return self.job.condition(at.schema)
 
     def _without_condition(self, note: str) -> RowsMet:
-        if self.job.understood.facts.get("subclass") == ROWS_MET:
+        if self.job.parsed.facts.get("subclass") == ROWS_MET:
             return replace(self.met, answer="yes", by="the text", note="the writer has compared rows itself")
         return replace(self.met, answer="unknown", note=note)
 

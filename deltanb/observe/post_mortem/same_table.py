@@ -32,9 +32,9 @@ def contradiction(job: Job, winner: Winner) -> str | None:
     if job.conflict is not None:
         ours = job.conflict.winner.txn_id
         return None if info.txn_id == ours else f"its txnId is {info.txn_id}, and the exception has {ours}"
-    if info.txn_id and info.txn_id == job.understood.facts.get("winner_txn"):
+    if info.txn_id and info.txn_id == job.parsed.facts.get("winner_txn"):
         return None
-    operation = job.understood.facts.get("winner_operation")
+    operation = job.parsed.facts.get("winner_operation")
     if isinstance(operation, str) and isinstance(info.operation, str) and info.operation \
             and _folded(operation) != _folded(info.operation):
         return f"its operation is {info.operation}, and the text has {operation}"

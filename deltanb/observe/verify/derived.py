@@ -1,4 +1,4 @@
-"""What is derived from the log, held against its commits: checksums, checkpoints, compactions, the hint.
+"""What is derived from the log, checked against its commits: checksums, checkpoints, compactions, the hint.
 
 What lives here: :class:`Derived`, which lists them once and compares each at its version.
 What it does not know: what is wrong with a commit itself (``files``, ``metadata``).

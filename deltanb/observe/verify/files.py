@@ -170,7 +170,7 @@ def _live_rows(files: Iterable[Live | None]) -> int | None:
 
 
 class _FileCheck:
-    """One added file, held against what the table's definition asks of it."""
+    """One added file, checked against the table's definition."""
 
     def __init__(self, state: LogState, commit: Commit, columns: Columns | None) -> None:
         self.state, self.commit, self.columns = state, commit, columns

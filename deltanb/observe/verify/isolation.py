@@ -1,4 +1,4 @@
-"""Who passed whom: recorded commits, held against the conflict rules, and the cycles that no order explains.
+"""Who passed whom: recorded commits checked against the conflict rules, and cycles that no order explains.
 
 What lives here: :class:`Isolation`. The rules are those that commits are judged by, and the windows are those
 of the log: a commit of version v that read version r met the commits r+1 to v-1, so that a check is linear in
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
 
 MAX_CHECKS = 200_000
-"""Commits that commits are held against, all in all: of those beyond it, only the nearest ones are."""
+"""How often a commit is checked against another, in all; beyond it, only the nearest are checked."""
 MIN_WINDOW = 20
 MAX_SKEWS = 100  # cycles beside which no more that are only possible are looked for: each costs a snapshot
 MAX_SHOWN = 5  # versions in an evidence
@@ -146,7 +146,7 @@ class Isolation:
             self._overwritten(dependencies, window, survivors)
 
     def _begin(self, window: Window, limit: int) -> int:
-        """The version behind which a commit is held against others: what it read, or the nearest of many."""
+        """The version after which a commit is checked against others: its read version, or later."""
         assert window.read_version is not None
         if window.version - window.read_version <= limit:
             return window.read_version

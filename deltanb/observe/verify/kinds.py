@@ -280,7 +280,7 @@ SHOULD_HAVE_FAILED = _kind(
 BLIND_SPOTS = {
     "read-version": "the version it read is not recorded, so nobody can tell whom it passed",
     "reads": "what it read is not recorded, so more may count as read than was",
-    "windows": "it did not see so many commits that it was held against the nearest ones alone",
+    "windows": "too many commits landed after the one it read; only the nearest ones were checked",
     "commits-gone": "earlier commits were cleaned up: what they did is known from a checkpoint alone",
     "checkpoints": "these checkpoints were not compared: together they are larger than what is read at once",
     "data-files": "data files were not opened, or a sample of them: values and footers were not compared",

@@ -1,4 +1,4 @@
-"""The files that a table's newest version names, held against what is in the store.
+"""The files that a table's newest version names, checked against what is in the store.
 
 What lives here: existence and sizes from one listing, vectors, footers, and with ``all`` the values:
 statistics, constraints and generated columns against rows.
@@ -150,7 +150,7 @@ def _check_file(snapshot: Snapshot, row: Mapping[str, Any], values: _Values | No
 
 
 class _Values:
-    """The rows of files, held against statistics and constraints."""
+    """The rows of files, checked against statistics and constraints."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -206,7 +206,7 @@ class _Values:
         text = statistics.from_table(physical, self.snapshot.schema, metadata)
         actual = json.loads(text, parse_float=Decimal)
         recorded = json.loads(row["stats"], parse_float=Decimal) if stats else {}
-        for side, is_outside in (("minValues", _above), ("maxValues", _below)):
+        for side, is_outside in (("minValues", _is_above), ("maxValues", _is_below)):
             for name, value in (actual.get(side) or {}).items():
                 bound = (recorded.get(side) or {}).get(name)
                 if bound is not None and is_outside(bound, value):
@@ -222,11 +222,11 @@ class _Values:
                                         f"statistics say {counted}", version, path)
 
 
-def _above(bound: Any, value: Any) -> bool:
+def _is_above(bound: Any, value: Any) -> bool:
     return _order(bound, value) > 0
 
 
-def _below(bound: Any, value: Any) -> bool:
+def _is_below(bound: Any, value: Any) -> bool:
     return _order(bound, value) < 0
 
 

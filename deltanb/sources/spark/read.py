@@ -105,14 +105,14 @@ class DeltaReader(DataSourceReader):
     # uses it for other queries on that frame, which then lack rows.
 
     def __init__(self, source: Source, schema: T.StructType) -> None:
-        self.source, self.wanted = source, schema
+        self.source, self.schema = source, schema
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As executors get it; PySpark sends it, and then asks for its tasks."""
         options, (scan, _) = self.source.options, self._planned
         read = read_changes if options.changes else read_files
         return _TaskReader, (Place(scan.store, options.storage_options), scan, read,
-                             to_arrow_schema(self.wanted, timezone="UTC"))
+                             to_arrow_schema(self.schema, timezone="UTC"))
 
     def partitions(self) -> list[InputPartition]:
         """What each task reads; on the driver."""
@@ -126,7 +126,7 @@ class DeltaReader(DataSourceReader):
     @cached_property
     def _planned(self) -> tuple[Scan, list[Any] | None]:
         """What is asked of each file, and the changed ones where it is the change feed; found once."""
-        columns = self.wanted.fieldNames()
+        columns = self.schema.fieldNames()
         return self.source.changes(columns) if self.source.options.changes else (
             self.source.scan(columns), None)
 

@@ -6,8 +6,8 @@ What it does not know: which files a stream reads (``commands/read/stream``), ho
 (``executors``), how a batch is committed (``commands/rows/two_phase_write``).
 
 Spark asks the reader in one Python process for offsets and files, and sends another copy of it to executors.
-Of the writer it makes a fresh copy for each commit; so a batch is held against the table's own memory of the
-query, whose id is read from the checkpoint.
+Of the writer it makes a fresh copy for each commit; so a batch is checked against the table's own record of
+the query, whose id is read from the checkpoint.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         except BaseException:
             discard(log, files)
             raise
-        # The table may have changed since: the files are held against what they were written for.
+        # The table may have changed since: the files are checked against what they were written for.
         target = next(message.target for message in messages if message is not None and message.target)
         commit_batch(log, replace(self.planned, target=target), batch, files)
 

@@ -115,9 +115,9 @@ def test_an_expression_that_only_spark_computes_is_left_to_it() -> None:
 
 def test_without_the_feature_the_metadata_means_nothing() -> None:
     metadata = Metadata("t", schema_of().to_json())
-    assert plan(["ts"], metadata, Protocol(1, 2)).given == frozenset()
-    assert plan(["TS"], metadata, Protocol(1, 4)).given == {"day", "year"}
-    assert plan(["ts"], metadata, Protocol(1, 7, None, ("generatedColumns",))).given == {"day", "year"}
+    assert plan(["ts"], metadata, Protocol(1, 2)).supplied == frozenset()
+    assert plan(["TS"], metadata, Protocol(1, 4)).supplied == {"day", "year"}
+    assert plan(["ts"], metadata, Protocol(1, 7, None, ("generatedColumns",))).supplied == {"day", "year"}
 
 
 @pytest.mark.parametrize("sql, type_", [("CAST(n + 1 AS BIGINT)", "long"), ("hash(n)", "integer")])

@@ -157,4 +157,4 @@ def test_conditions_without_statistics_keep_everything():
     schema = StructType.from_json('{"type":"struct","fields":[{"name":"x","type":"long",'
                                   '"nullable":true,"metadata":{}}]}')
     condition = row_groups.Condition(predicates.parse("1 = 1", schema), frozenset())
-    assert condition.wanted == []
+    assert condition.stats == []

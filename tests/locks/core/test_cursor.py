@@ -327,7 +327,7 @@ def test_rows_that_are_written_again_do_not_forget_what_statements_read(
 def test_another_process_that_commits_as_rows_are_written_costs_nothing_but_time(
     manager: LockManager, table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the version that the rows were held against and the statement that they become."""
+    """Between the version that the rows were checked against and the statement that they become."""
     from deltanb.locks.tables import rows as locked_rows
 
     real, rivals = locked_rows.apply_changes, [4, 5]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
-from deltanb.observe.post_mortem.error_text import understand
+from deltanb.observe.post_mortem.error_text import parse_error
 from deltanb.observe.post_mortem.remedies import CHANGES
 from deltanb.observe.post_mortem.report import PostMortem
 from deltanb.testing import MemoryStore
@@ -113,7 +113,7 @@ def test_what_a_tracker_keeps_of_a_message_is_enough(failed: tuple[Failure, Any,
 def test_the_name_alone_leads_to_what_it_could_have_been(failed: tuple[Failure, Any, Any]) -> None:
     failure, table, error = failed
     text = f"job nightly failed with {type(error).__name__}: Tra"
-    assert failure.rule in understand(text).rules
+    assert failure.rule in parse_error(text).rules
     pm = dn.post_mortem(table, text, operation=failure.operation, predicate=failure.predicate)
     assert pm.certainty != "proved" and failure.rule in {rule.name for rule in RULES}
     if pm.winner is not None:

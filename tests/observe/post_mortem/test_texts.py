@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import deltanb as dn
 from deltanb import errors
 from deltanb.errors import DeltaConcurrentModificationException
-from deltanb.observe.post_mortem.error_text import understand
+from deltanb.observe.post_mortem.error_text import parse_error
 from deltanb.observe.post_mortem.post_mortem import post_mortem
 from deltanb.observe.post_mortem.texts import DATABRICKS, OURS, SPARK, TEXTS, Text, as_markdown
 from deltanb.testing import MemoryStore, TableBuilder, add
@@ -33,7 +33,7 @@ COMMIT = ('{"timestamp":1728639379364,"userId":"521","userName":"ann","operation
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda one: one.code)
 def test_every_example_is_understood_as_itself(text: Text) -> None:
-    it = understand(f"Error: {text.example}. Please try again.")
+    it = parse_error(f"Error: {text.example}. Please try again.")
     assert it.text is not None and it.text.rules == text.rules
     if not text.is_name:
         assert it.text is text
@@ -65,7 +65,7 @@ def test_our_own_messages_are_known() -> None:
     by_kind = {error.error_class: error for error in vars(errors).values()
                if isinstance(error, type) and issubclass(error, DeltaConcurrentModificationException)}
     for kind, message in messages.items():
-        it = understand(message)
+        it = parse_error(message)
         assert it.text is not None and not it.text.is_name, message
         assert set(it.rules) <= {rule.name for rule in RULES if rule.exception is by_kind[kind]}
         if kind in _FILE_MESSAGES:
@@ -92,7 +92,7 @@ def test_a_text_of_databricks_leads_to_the_commit_by_its_id() -> None:
 def test_a_text_cut_off_anywhere_is_understood_as_far_as_it_goes(cut: int) -> None:
     text = ("io.delta.exceptions.ConcurrentAppendException: Files were added to partition [day=mon] by a "
             f"concurrent update. Please try the operation again.\nConflicting commit: {COMMIT}")
-    it = understand(text[:cut])
+    it = parse_error(text[:cut])
     assert (it.text is not None) is (cut >= len("io.delta.exceptions.ConcurrentAppendException"))
     if "concurrent update" in text[:cut]:
         assert it.facts["partition"] == "[day=mon]"
@@ -133,7 +133,7 @@ def test_the_domain_of_a_text_is_the_job_s() -> None:
 
 @given(st.text(max_size=400))
 def test_no_text_raises(text: str) -> None:
-    it = understand(text)
+    it = parse_error(text)
     assert it.text is None or it.facts is not None
 
 
@@ -143,7 +143,7 @@ PIECES = [*(text.example for text in TEXTS), "\n", "\x1b[31m", "> ", "Conflictin
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12))
 def test_no_mixture_of_texts_raises(parts: list[str]) -> None:
-    understand(" ".join(parts))
+    parse_error(" ".join(parts))
 
 
 STORE = dn.create(MemoryStore(), {"id": [1]}).log.store
@@ -171,7 +171,7 @@ def test_long_texts_take_time_by_their_length(part: str) -> None:
         best = 9.0
         for _ in range(3):
             begin = time.process_time()
-            understand(text)
+            parse_error(text)
             best = min(best, time.process_time() - begin)
         return best
 
@@ -181,7 +181,7 @@ def test_long_texts_take_time_by_their_length(part: str) -> None:
 def test_a_run_of_blanks_is_gone_through_once() -> None:
     def seconds(blanks: int) -> float:
         begin = time.process_time()
-        understand(f"predicate  x{' ' * blanks}\xa0y")
+        parse_error(f"predicate  x{' ' * blanks}\xa0y")
         return time.process_time() - begin
     assert seconds(80_000) < 0.02 + 8 * min(seconds(20_000) for _ in range(3))
 
@@ -205,7 +205,7 @@ def test_a_log_of_a_whole_night_is_read_from_its_end() -> None:
     draw = random.Random(1)
     noise = "\n".join(f"INFO {draw.random()} executor did task {at}" for at in range(60_000))
     text = f"{noise}\nError: a concurrent WRITE added data to table d committed at version 3."
-    assert understand(text).facts["version"] == 3
+    assert parse_error(text).facts["version"] == 3
 
 
 # -- the documentation ------------------------------------------------------------------------------------

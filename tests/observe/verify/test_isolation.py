@@ -1,5 +1,5 @@
 """Who passed whom: losses of deltalake, anomalies made without conflict rules, and histories of writers that
-skip them, each held against every serial order."""
+skip them, each checked against every serial order."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Service:
         reply = endpoint.call(request)
         staged = reply.table is not None and reply.table.metadata_location is None
         if request.keyed is not None and (staged or reply.status >= 400):
-            return self._kept(request.keyed, reply)  # all others were kept with what they changed
+            return self._record_answer(request.keyed, reply)  # all others were kept with what they changed
         return reply
 
     def _refused(self, request: Request, reply: Reply, error: Exception) -> Reply:
@@ -129,12 +129,12 @@ class Service:
         if reply.status not in MAY_BE_KEPT:
             return reply
         try:
-            return self._kept(request.keyed, reply)
+            return self._record_answer(request.keyed, reply)
         except DeltaError as failure:
             assert request.endpoint is not None
             return request.endpoint.api.refusal(failure)
 
-    def _kept(self, keyed: Keyed, reply: Reply) -> Reply:
+    def _record_answer(self, keyed: Keyed, reply: Reply) -> Reply:
         if reply.status >= 400 and reply.status not in MAY_BE_KEPT:
             return reply
         mine = keyed.answer(reply)
