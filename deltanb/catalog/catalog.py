@@ -597,7 +597,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
         >>> catalog.as_of(dn.options.options.clock())["shop.ducks"].count()
         1
         """
-        from deltanb.log.history import to_milliseconds
+        from deltanb.log.commit_times import to_milliseconds
 
         time, table_names = to_milliseconds(moment), as_list(names, "names")
         if abs(time) >= 2**63:

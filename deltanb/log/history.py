@@ -1,25 +1,20 @@
-"""When and why each version was committed: commit times, history, and the version of a time.
+"""What was committed, when and why: history, and a single commit with its actions.
 
-What lives here: the rules for commit times (in-commit timestamps, else modification times made monotonic),
-the list of commits, a single commit with its actions, and the search for the version of a time.
-What it does not know: the state of the table at those versions.
-
-PROTOCOL.md, "In-Commit Timestamps": from ``delta.inCommitTimestampEnablementVersion`` on a commit's
-time is its ``inCommitTimestamp``; before that version, and without the feature, it is the
-modification time of its file.
+What lives here: the list of commits, and a commit.
+What it does not know: how a commit gets its time (``commit_times``), the state of the table at a version.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
-from deltanb.log.commits import LOG_FOLDER, commit_name
+from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, VersionNotFound
+from deltanb.log.commit_times import enablement, existing, file_times, in_commit
+from deltanb.log.commits import commit_name
 from deltanb.log.lines import commit_info_of, count_files
 from deltanb.store.base import is_remote
 from deltanb.text import formatting as units
@@ -35,11 +30,9 @@ if TYPE_CHECKING:
     from deltanb.actions import Action, AddFile, RemoveFile
     from deltanb.log.commit_content import CommitContent
     from deltanb.log.reader import LogReader
-    from deltanb.log.snapshot import Snapshot
 
 __all__ = [
-    "History", "HistoryEntry", "between", "commit", "commit_times", "read", "timestamp_of",
-    "to_milliseconds", "version_as_of",
+    "History", "HistoryEntry", "between", "commit", "read",
 ]
 
 Damaged = Literal["refuse", "skip"]
@@ -244,17 +237,6 @@ class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
         return upper.replay(self, isolation, rules, without, row_level, partition_by)
 
 
-def whole_number(value: Any) -> int | None:
-    """A version or time in a commitInfo, which some writers record as text; negative values mean none.
-
-    >>> whole_number("3"), whole_number(3), whole_number(-1), whole_number("x"), whole_number(True)
-    (3, 3, None, None, None)
-    """
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
 # Field of HistoryEntry -> name in commitInfo.
 _WIRE = {
     "operation": "operation", "operation_parameters": "operationParameters",
@@ -289,9 +271,9 @@ def read(log: LogReader, limit: int | None = None, damaged: Damaged = "refuse") 
     _check_limit(limit)
     if damaged not in ("refuse", "skip"):
         raise InvalidArgument(f"damaged={shown(damaged)} is neither 'refuse' nor 'skip'")
-    times = _file_times(log)
+    times = file_times(log)
     if not times:
-        _existing(log)
+        existing(log)
     known: dict[int, InvalidTable] | None = {} if damaged == "skip" else None
     entries = _entries(log, sorted(times, reverse=True)[:limit], times, known)
     return History(entries, log, len(times), known)
@@ -304,7 +286,7 @@ def _check_limit(limit: int | None) -> None:
 
 def between(log: LogReader, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
     """The commits from ``first`` to ``last`` that are still in the log, newest first, at most ``limit``."""
-    times = _file_times(log)
+    times = file_times(log)
     return _entries(log, [v for v in sorted(times, reverse=True) if first <= v <= last][:limit], times)
 
 
@@ -333,9 +315,9 @@ def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEn
     version = index(version)
     entries = between(log, version, version) if newest is None or version <= newest else []
     if not entries:
-        versions = [v for v in _file_times(log) if newest is None or v <= newest]
+        versions = [v for v in file_times(log) if newest is None or v <= newest]
         if not versions:
-            _existing(log)
+            existing(log)
         first, last = min(versions, default=-1), max(versions, default=-1)
         raise VersionNotFound(
             f"{log.path} has no commit {version}: those in the log are {first} to {last}",
@@ -397,9 +379,9 @@ def _entries(
         timestamp = times[version]
         if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
             if not is_known:
-                switched_on, is_known = _enablement(_existing(log)), True
+                switched_on, is_known = enablement(existing(log)), True
             if switched_on is not None and version >= switched_on[0]:
-                timestamp = _in_commit(info, timestamp)
+                timestamp = in_commit(info, timestamp)
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
         entry = _of(log, HistoryEntry(version, timestamp, **known, extra=extra))
@@ -417,208 +399,3 @@ def _contents(log: LogReader, versions: Iterable[int]) -> Iterator[tuple[int, by
     names = {version: commit_name(version) for version in versions}
     for version, data in zip(names, log.commits.read_many(names), strict=True):
         yield version, _lines_of(log, version) if data is None else data
-
-
-def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
-    """The time of one commit in epoch milliseconds, as every view shows it: the in-commit timestamp if it has
-    one, else when its file was written, else what its writer says; None where nothing is known.
-
-    ``info`` is its commitInfo, as the log has it.
-    """
-    time = _in_commit(info, -1)
-    if time < 0:
-        try:
-            status = log.commits.status(version)
-        except (OSError, DeltaError):
-            status = None  # a view of a commit does not fail for want of its file's time
-        time = -1 if status is None else status.modification_time
-    return time if time >= 0 else whole_number(info.get("timestamp"))
-
-
-def known_time_of(snapshot: Snapshot) -> int | None:
-    """As :func:`time_of` of a snapshot's version, without asking the store; where the newest commit is known
-    by its tag alone, in a bucket, it is what its writer says."""
-    info = snapshot.last_commit_info or {}
-    modified = getattr(snapshot.commit_identity, "modification_time", -1)
-    time = _in_commit(info, modified)
-    return time if time >= 0 else whole_number(info.get("timestamp"))
-
-
-def timestamp_of(snapshot: Snapshot) -> int:
-    """The time of a snapshot's version in epoch milliseconds; -1 without a table."""
-    version = snapshot.version
-    if version < 0:
-        return -1
-    switched_on = _enablement(snapshot)
-    if switched_on is None or version < switched_on[0]:
-        return _modified(snapshot.log, version)
-    if snapshot._state.commit_info is not None:
-        info = snapshot._state.info
-    else:
-        try:
-            info = _read_info(snapshot.log, version)
-        except FileNotFoundError:
-            info = {}
-    in_commit = _in_commit(info, -1)
-    return in_commit if in_commit >= 0 else _modified(snapshot.log, version)
-
-
-def _modified(log: LogReader, version: int) -> int:
-    """When the commit's file was written; for a cleaned-up commit, the time of its checkpoint."""
-    status = log.commits.status(version)
-    if status is None:
-        status = next(iter(log.store.list_from(f"{LOG_FOLDER}/{version:020}.")), None)
-    return status.modification_time if status is not None else -1
-
-
-def commit_times(
-    log: LogReader, first: int, last: int, only: Collection[int] | None = None
-) -> dict[int, int]:
-    """Commit times (epoch ms) of the versions from ``first`` to ``last``, or some, that are in the log.
-
-    Raises:
-        TableNotFound: there is no table.
-    """
-    switched_on = _enablement(_existing(log))
-    times = {v: at for v, at in _file_times(log).items() if first <= v <= last and v in (only or (v,))}
-    for version in times:
-        if switched_on is not None and version >= switched_on[0]:
-            times[version] = _in_commit(_read_info(log, version), times[version])
-    return times
-
-
-def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
-    """The last version committed at or before a time, among those that can be read.
-
-    A day alone means its midnight, as in Delta's ``TIMESTAMP AS OF``.
-
-    Raises:
-        VersionNotFound: before the first or after the last of them; the message names both.
-        InvalidArgument: a time that cannot be understood.
-        TableNotFound: there is no table.
-    """
-    moment = to_milliseconds(when)
-    snapshot = _existing(log)
-    times = _file_times(log)
-    first = log.earliest_version()
-    versions = sorted(v for v in times if first <= v <= snapshot.version)
-    switched_on = _enablement(snapshot)
-    older = [v for v in versions if switched_on is None or v < switched_on[0]]
-    newer = versions[len(older) :]
-
-    def time_of(version: int) -> int:
-        if version not in newer_set:
-            return times[version]
-        return _in_commit(_read_info(log, version), times[version])
-
-    newer_set = frozenset(newer)
-    if switched_on is not None and newer and moment >= (switched_on[1] or time_of(newer[0])):
-        candidates = newer
-    else:
-        candidates = older
-    if versions and candidates and time_of(candidates[0]) <= moment:
-        chosen = candidates[bisect_right(candidates, moment, key=time_of) - 1]
-        if chosen != versions[-1] or moment == time_of(chosen):
-            return chosen
-    earliest, latest = (versions[0], versions[-1]) if versions else (first, snapshot.version)
-    bounds = [(v, time_of(v)) for v in (earliest, latest) if v in times]
-    raise VersionNotFound(
-        f"{log.path} has no version for {_iso(moment)}: "
-        + "; ".join(
-            f"the {word} commit that can be read, version {v}, is of {_iso(at)}"
-            for word, (v, at) in zip(("first", "last"), bounds, strict=False)
-        )
-        + ". Ask for a time between them, or for a version by number" + _about_day(when, bounds),
-        version=None, earliest=earliest, latest=latest, timestamp=moment,
-    )
-
-
-def _about_day(when: int | str | dt.datetime, bounds: Sequence[tuple[int, int]]) -> str:
-    """A hint to ask for the end of a day, if that has a version and its midnight has none."""
-    try:
-        day = dt.date.fromisoformat(when.strip()) if isinstance(when, str) else None
-    except ValueError:
-        return ""
-    if day is None or not bounds:
-        return ""
-    end = dt.datetime.combine(day, dt.time(23, 59, 59, 999_000), dt.timezone.utc)
-    (_, begin), (latest, last) = bounds[0], bounds[-1]
-    if not to_milliseconds(day.isoformat()) < begin <= to_milliseconds(end):
-        return ""
-    note = f". A day alone means its midnight, {day}T00:00:00Z; "
-    if to_milliseconds(end) > last:
-        return f"{note}at its end the table is at version {latest}: ask for that"
-    return f"{note}its end is {_iso(to_milliseconds(end))}"
-
-
-def to_milliseconds(when: int | str | dt.datetime) -> int:
-    """Epoch milliseconds of a time; without a zone it is taken as UTC.
-
-    >>> to_milliseconds("1970-01-01T00:00:01Z"), to_milliseconds("1970-01-02"), to_milliseconds(5)
-    (1000, 86400000, 5)
-    """
-    if isinstance(when, int) and not isinstance(when, bool):
-        return when
-    if isinstance(when, str):
-        try:
-            when = dt.datetime.fromisoformat(when.strip().replace("Z", "+00:00"))
-        except ValueError:
-            raise InvalidArgument(
-                f"{when!r} is not a valid time; write it like '2026-11-20T10:00:00Z' or '2026-11-20'"
-            ) from None
-    if not isinstance(when, dt.datetime):
-        raise InvalidArgument(
-            f"a time is epoch milliseconds, a datetime or ISO 8601 text, not {when!r}"
-        )
-    if when != when:
-        raise InvalidArgument(f"expected a time, got {when!r}")
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=dt.timezone.utc)
-    return (when - _EPOCH) // dt.timedelta(milliseconds=1)
-
-
-def _iso(milliseconds: int) -> str:
-    try:
-        moment = _EPOCH + dt.timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return f"{milliseconds} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _existing(log: LogReader) -> Snapshot:
-    snapshot = log.update()
-    if snapshot.version < 0:
-        raise TableNotFound(f"there is no Delta table at {log.path}", path=log.path)
-    return snapshot
-
-
-def _file_times(log: LogReader) -> dict[int, int]:
-    """Modification times by version, raised if a later file is older than an earlier one."""
-    times: dict[int, int] = {}
-    before = None
-    for version, status in log.commits.listed():
-        at = status.modification_time
-        times[version] = before = at if before is None or at > before else before + 1
-    return times
-
-
-def _enablement(snapshot: Snapshot) -> tuple[int, int | None] | None:
-    """(first version with in-commit timestamps, its time or None); None if they are off."""
-    properties = snapshot.properties
-    if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
-        return None
-    try:
-        version = int(properties.get("delta.inCommitTimestampEnablementVersion", 0))
-        time = properties.get("delta.inCommitTimestampEnablementTimestamp")
-        return version, None if time is None else int(time)
-    except ValueError:
-        return 0, None
-
-
-def _in_commit(info: Mapping[str, Any], otherwise: int) -> int:
-    value = info.get("inCommitTimestamp")
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
-
-
-def _read_info(log: LogReader, version: int) -> dict[str, Any]:
-    return commit_info_of(log.commits.read(version), version, log.path)

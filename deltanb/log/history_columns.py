@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import MissingDependency
-from deltanb.log.history import History, HistoryEntry, whole_number
+from deltanb.log.history import History, HistoryEntry
+from deltanb.log.lines import whole_number
 from deltanb.text.formatting import value_of
 
 if TYPE_CHECKING:

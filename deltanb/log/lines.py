@@ -227,3 +227,14 @@ def commit_info_of(data: bytes, version: int, root: str = "") -> dict[str, Any]:
     except Exception as error:
         raise explain(data, commit_name(version), root, error) from None
     return info if isinstance(info, dict) else {}
+
+
+def whole_number(value: Any) -> int | None:
+    """A version or time in a commitInfo, which some writers record as text; negative values mean none.
+
+    >>> whole_number("3"), whole_number(3), whole_number(-1), whole_number("x"), whole_number(True)
+    (3, 3, None, None, None)
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

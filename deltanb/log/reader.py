@@ -238,9 +238,10 @@ class LogReader:
             VersionNotFound: before the first or after the last commit that can be read.
             InvalidArgument: a time that cannot be understood.
         """
-        from deltanb.log import history
 
-        return self.snapshot_at(history.version_as_of(self, timestamp))
+        from deltanb.log import commit_times
+
+        return self.snapshot_at(commit_times.version_as_of(self, timestamp))
 
     def earliest_version(self) -> int:
         """The first version that can be read: 0, or that of the oldest checkpoint.

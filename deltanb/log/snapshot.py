@@ -188,9 +188,10 @@ class Snapshot(Displayable):
 
         The in-commit timestamp on tables that have them, else the modification time of the commit.
         """
-        from deltanb.log import history
 
-        return history.timestamp_of(self)
+        from deltanb.log import commit_times
+
+        return commit_times.timestamp_of(self)
 
     @property
     def metadata(self) -> Metadata:

@@ -99,7 +99,7 @@ class CatalogTimeline(CommitTimeline):
 
 def _place(catalog: Catalog, moment: Any) -> int:
     """The number of a transaction, or of the last one at a time."""
-    from deltanb.log.history import to_milliseconds
+    from deltanb.log.commit_times import to_milliseconds
 
     if isinstance(moment, bool):
         raise InvalidArgument(f"a timeline's bounds are numbers of transactions or times, not {moment!r}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import ConcurrentWriteException, DeltaError, InvalidArgument, MaxCommitRetriesExceeded
 from deltanb.log.commits import commit_name
-from deltanb.log.history import whole_number
+from deltanb.log.lines import whole_number
 from deltanb.observe.recorded import MAX_COMMITS, MAX_WALK, name_of, recorder_of
 from deltanb.observe.tracks import name_writer, operation_of
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.read.stream import Offset
 from deltanb.errors import DeltaError, InvalidArgument
-from deltanb.log import history
-from deltanb.log.history import whole_number
+from deltanb.log import commit_times, history
+from deltanb.log.lines import whole_number
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 
@@ -265,7 +265,7 @@ def _between(log: DeltaLog, first: int, last: int) -> int | None:
     if first >= last:
         return 0
     try:
-        ends = [history.commit_times(log, version, version).get(version) for version in (first, last)]
+        ends = [commit_times.commit_times(log, version, version).get(version) for version in (first, last)]
     except DeltaError:
         return None
     begin, end = ends

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
-from deltanb.log.history import whole_number
-from deltanb.log.lines import DAMAGED, decode_sizes, explain
+from deltanb.log.lines import DAMAGED, decode_sizes, explain, whole_number
 from deltanb.text import formatting as units
 from deltanb.text.writer import LIBRARY
 
@@ -403,6 +402,7 @@ def _version(log: LogReader, moment: Any) -> int:
         return int(moment)
     if isinstance(moment, bool):
         raise InvalidArgument(f"a timeline's bounds are versions or times, not {moment!r}")
-    from deltanb.log import history
 
-    return history.version_as_of(log, moment)
+    from deltanb.log import commit_times
+
+    return commit_times.version_as_of(log, moment)

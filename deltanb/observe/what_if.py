@@ -24,7 +24,7 @@ from deltanb.errors import (
     MaxCommitRetriesExceeded,
     VersionNotFound,
 )
-from deltanb.log.history import whole_number
+from deltanb.log.lines import whole_number
 from deltanb.observe.recorded import Recorder, name_of, recorder_of
 from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
 from deltanb.schema import properties

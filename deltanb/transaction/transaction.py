@@ -31,7 +31,7 @@ from deltanb.errors import (
     InvalidTransaction,
     require,
 )
-from deltanb.log import history
+from deltanb.log import commit_times
 from deltanb.options import options, writer_name
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.text import upper
@@ -454,7 +454,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         """A conflict with the winner's time as the history has it: the rules know no files."""
         if conflict is None:
             return None
-        time = history.time_of(self.log, conflict.version, conflict.winner.to_value())
+        time = commit_times.time_of(self.log, conflict.version, conflict.winner.to_value())
         return replace(conflict, committed_at=time)
 
     @property

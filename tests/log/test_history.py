@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from deltanb.errors import InvalidArgument, InvalidTable, MissingDependency, VersionNotFound
+from deltanb.log.commit_times import to_milliseconds
 from deltanb.log.commits import commit_name
-from deltanb.log.history import History, HistoryEntry, to_milliseconds
+from deltanb.log.history import History, HistoryEntry
 from deltanb.options import StepClock, set_options
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog

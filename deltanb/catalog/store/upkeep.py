@@ -42,8 +42,8 @@ from deltanb.catalog.store.history import newest_seq
 from deltanb.catalog.store.ownership import PURGED, FolderNote, key_of, opened
 from deltanb.catalog.store.rows import TableRow
 from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.log.commit_times import commit_times
 from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
-from deltanb.log.history import commit_times
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, supports
 from deltanb.text.safe_text import get_logger

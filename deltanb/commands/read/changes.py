@@ -46,7 +46,7 @@ from deltanb.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from deltanb.log import history
+from deltanb.log import commit_times
 from deltanb.log.reader import as_version
 from deltanb.log.skipping import partitions
 from deltanb.schema import column_mapping, properties
@@ -156,7 +156,7 @@ def changed_in(
 
 def as_inserted(log: DeltaLog, version: int, files: Iterable[Mapping[str, Any]]) -> list[ChangedFile]:
     """Files of a snapshot as if its commit had inserted all their rows."""
-    at = history.commit_times(log, version, version).get(version, 0)
+    at = commit_times.commit_times(log, version, version).get(version, 0)
     known = {COMMIT_VERSION: str(version), COMMIT_TIMESTAMP: _time(at), CHANGE_TYPE: "insert"}
     return [ChangedFile(version, file["path"], "insert", {**dict(file["partition_values"] or ()), **known},
                         file["deletion_vector"], None, file["base_row_id"],
@@ -217,23 +217,23 @@ def _earliest(log: DeltaLog) -> int:
 
 
 def _at_or_after(log: DeltaLog, moment: str | dt.datetime, earliest: int) -> int:
-    time = history.to_milliseconds(moment)
+    time = commit_times.to_milliseconds(moment)
     try:
-        version = history.version_as_of(log, moment)
+        version = commit_times.version_as_of(log, moment)
     except VersionNotFound:
-        begin = history.commit_times(log, earliest, earliest)
+        begin = commit_times.commit_times(log, earliest, earliest)
         if begin and time < begin[earliest]:
             return earliest
         raise
-    return version + (history.commit_times(log, version, version).get(version, time) < time)
+    return version + (commit_times.commit_times(log, version, version).get(version, time) < time)
 
 
 def _at_or_before(log: DeltaLog, moment: str | dt.datetime, latest: int) -> int:
-    time = history.to_milliseconds(moment)
+    time = commit_times.to_milliseconds(moment)
     try:
-        return min(history.version_as_of(log, moment), latest)
+        return min(commit_times.version_as_of(log, moment), latest)
     except VersionNotFound:
-        finish = history.commit_times(log, latest, latest)
+        finish = commit_times.commit_times(log, latest, latest)
         if finish and time >= finish[latest]:
             return latest
         raise
@@ -370,7 +370,7 @@ def _files(
     """The files to read, in the order of versions; also checks the range."""
     begin = log.snapshot_at(first)
     metadata, protocol = begin.metadata, begin.protocol
-    times = history.commit_times(log, first, final)
+    times = commit_times.commit_times(log, first, final)
     for version in range(first, final + 1):
         actions = log.read_commit(version)
         changed = [a for a in actions if isinstance(a, Metadata)]

@@ -24,7 +24,7 @@ from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, Rem
 from deltanb.commands.read.changes import ChangedFile, as_inserted, changed_in, feed_scan
 from deltanb.engines.arrow.data_file import Scan, plan
 from deltanb.errors import InvalidArgument, StreamSourceChanged, VersionNotFound
-from deltanb.log import history
+from deltanb.log import commit_times
 from deltanb.schema.types import StructType
 from deltanb.schema.widening import is_widening
 
@@ -293,13 +293,13 @@ class TableStreamSource:
         return Position(version, True, 0)
 
     def _at_or_after(self, timestamp: str) -> int:
-        time = history.to_milliseconds(timestamp)
+        time = commit_times.to_milliseconds(timestamp)
         earliest = self._earliest()
-        first = history.commit_times(self.log, earliest, earliest).get(earliest)
+        first = commit_times.commit_times(self.log, earliest, earliest).get(earliest)
         if first is not None and time <= first:
             return earliest
-        version = history.version_as_of(self.log, timestamp)
-        at = history.commit_times(self.log, version, version).get(version, time)
+        version = commit_times.version_as_of(self.log, timestamp)
+        at = commit_times.commit_times(self.log, version, version).get(version, time)
         return version + (at < time)
 
     def _check_table(self, offset: Offset) -> None:

@@ -254,11 +254,14 @@ class WriteOptions:
             (self.merge_schema and self.overwrite_schema, "merge_schema=True",
              "overwrite_schema=True"),
             (not self.data_change and self.overwrite_schema, "data_change=False", "overwrite_schema=True"),
-            *((self.match is not None and is_set, self._match_name, other) for is_set, other in (
-                (self.where is not None, "where"), (self.dynamic, "partition_overwrite='dynamic'"),
-                (self.overwrite_schema, "overwrite_schema=True"),
-                (not self.data_change, "data_change=False"))),
         ]
+        if self.match is not None:
+            name = "replace_using" if self.match.on is None else "replace_on"
+            contradictions += [
+                (self.where is not None, name, "where"),
+                (self.dynamic, name, "partition_overwrite='dynamic'"),
+                (self.overwrite_schema, name, "overwrite_schema=True"),
+                (not self.data_change, name, "data_change=False")]
         for both, one, other in contradictions:
             if both:
                 raise InvalidArgument(f"{one} and {other} contradict each other; give one of them")
@@ -278,10 +281,6 @@ class WriteOptions:
         if self.txn is not None:
             more.pop("txn", None)
         return replace(self, **more) if any(more.values()) else self
-
-    @property
-    def _match_name(self) -> str:
-        return "replace_on" if self.match is not None and self.match.on is not None else "replace_using"
 
     @property
     def dynamic(self) -> bool:

@@ -464,7 +464,7 @@ class Transaction(Displayable):
         >>> import deltanb as dn
         >>> txn = dn.locks.LockManager().new_transaction()
         >>> txn.table(dn.create("coins", {"owner": ["Scrooge"]})).append({"owner": ["Donald"]})
-        <CommandResult WRITE, ✓ committed v1, in this process>
+        <CommandResult WRITE, staged, to be committed with its transaction, in this process>
         >>> txn.commit()
 
         Args:

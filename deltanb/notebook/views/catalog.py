@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deltanb.log.history import known_time_of
+from deltanb.log.commit_times import known_time_of
 from deltanb.notebook.views import iceberg, tables
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, warn
 from deltanb.options import options

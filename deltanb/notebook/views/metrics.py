@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltanb.log.history import whole_number
+from deltanb.log.lines import whole_number
 from deltanb.text import formatting as units
 
 # Names without case and underscores; the first one present counts. Delta Spark writes numAddedFiles, delta-rs

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltanb.actions import AddFile
-from deltanb.log.history import known_time_of
+from deltanb.log.commit_times import known_time_of
 from deltanb.notebook.drawing.layout import sparkline
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.catalog.snapshot import CatalogSnapshot
 from deltanb.catalog.store.names import TableName
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
-from deltanb.log import history
+from deltanb.log import commit_times, history
 from deltanb.observe.availability import versions
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import last_part, shown
@@ -214,11 +214,11 @@ class Versions(Places):
                                       version=version, earliest=0, latest=newest)
             return version
         try:
-            return min(history.version_as_of(self.log, moment), newest)
+            return min(commit_times.version_as_of(self.log, moment), newest)
         except VersionNotFound as error:
             known = error.data["earliest"], error.data["latest"]
-            times = history.commit_times(self.log, *known)
-            is_later = history.to_milliseconds(moment) > times.get(known[1], 0)
+            times = commit_times.commit_times(self.log, *known)
+            is_later = commit_times.to_milliseconds(moment) > times.get(known[1], 0)
             return min(newest, known[1]) if is_later else int(known[0])
 
     def __len__(self) -> int:
@@ -269,7 +269,7 @@ class Instants(Places):
         for name, table in tables.items():
             earliest = table.log.earliest_version()
             self.begin_with_creation &= earliest == 0
-            for version, time in history.commit_times(table.log, earliest, table.version).items():
+            for version, time in commit_times.commit_times(table.log, earliest, table.version).items():
                 by_time.setdefault(time, {})[name] = version
         self.instants, self.moved = self._instants(by_time)
         self._cut(start, end)
@@ -293,8 +293,8 @@ class Instants(Places):
             raise VersionNotFound(f"at no time can {', '.join(self.names)} all be read: their logs have no "
                                   "commits", version=None, earliest=None, latest=None)
         times = [instant.time for instant in self.instants]
-        low = times[0] if start is None else _utc(history.to_milliseconds(start))
-        high = times[-1] if end is None else _utc(history.to_milliseconds(end))
+        low = times[0] if start is None else _utc(commit_times.to_milliseconds(start))
+        high = times[-1] if end is None else _utc(commit_times.to_milliseconds(end))
         _check_order(low, high)
         before = [number for number, time in enumerate(times) if time <= low]
         first = before[-1] if before else 0
@@ -383,7 +383,7 @@ class CatalogPlaces(Places):
     def _seq(self, moment: Moment) -> int:
         if _numbers(moment):
             return index(moment)  # type: ignore[arg-type]
-        return int(self._catalog.store.instant(history.to_milliseconds(moment)))
+        return int(self._catalog.store.instant(commit_times.to_milliseconds(moment)))
 
     def _ids(self) -> dict[str, str]:
         if self.tables is None:

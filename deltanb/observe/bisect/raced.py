@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltanb.log.history import History, between, whole_number
+from deltanb.log.history import History, between
+from deltanb.log.lines import whole_number
 from deltanb.observe.meetings import SPOTS, Meeting, meet
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from deltanb.engines.arrow.data_file import plan
 from deltanb.engines.arrow.frames import library
 from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate
-from deltanb.log import history
+from deltanb.log import commit_times
 from deltanb.observe.blame.answers import UNKNOWN, Answers
 from deltanb.observe.blame.by_files import Walk
 from deltanb.observe.blame.by_ids import blame_by_ids
@@ -250,7 +250,8 @@ def _blamed(commits: Commits, answers: Answers) -> Iterator[tuple[int, Blamed]]:
     versions = {int(v) for each in (answers.rows, *answers.columns.values()) for v in np.unique(each)}
     versions.discard(UNKNOWN)
     try:
-        times = history.commit_times(commits.log, min(versions), max(versions), versions) if versions else {}
+        times = commit_times.commit_times(
+            commits.log, min(versions), max(versions), versions) if versions else {}
     except (DeltaError, OSError):
         times = {}
     for version in versions:

@@ -18,8 +18,7 @@ from deltanb.actions import CommitInfo
 from deltanb.actions.parse import BY_KEY
 from deltanb.errors import DeltaError
 from deltanb.log.commits import commit_name
-from deltanb.log.history import whole_number
-from deltanb.log.lines import commit_info_of, decode_actions, explain
+from deltanb.log.lines import commit_info_of, decode_actions, explain, whole_number
 from deltanb.observe.checkup import kinds
 from deltanb.observe.checkup.live_files import leaves
 from deltanb.observe.checkup.report import BlindSpot

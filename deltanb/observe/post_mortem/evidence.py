@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import CommitInfo
 from deltanb.errors import DeltaError, InvalidArgument, UnsupportedPredicate, require
-from deltanb.log.history import to_milliseconds
+from deltanb.log.commit_times import to_milliseconds
 from deltanb.observe.post_mortem.error_text import ParsedError, parse_error
 from deltanb.observe.post_mortem.report import SOURCES, Fact, Source
 from deltanb.observe.recorded import parameters_of, recorded_condition

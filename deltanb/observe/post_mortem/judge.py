@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import CommitInfo, DomainMetadata
 from deltanb.errors import DeltaError, VersionNotFound
-from deltanb.log.history import time_of, to_milliseconds, version_as_of
+from deltanb.log.commit_times import time_of, to_milliseconds, version_as_of
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job, partition_of_hint
 from deltanb.observe.post_mortem.report import WinnerReport
 from deltanb.observe.post_mortem.same_table import NEEDED, as_question, contradiction, other_name

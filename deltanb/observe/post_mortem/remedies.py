@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile
 from deltanb.errors import DeltaError, InvalidPredicate
-from deltanb.log.history import time_of
+from deltanb.log.commit_times import time_of
 from deltanb.observe.finer_rules import FinerRules
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job
 from deltanb.observe.post_mortem.judge import MAX_WINNERS, Judgement

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltanb.errors import DeltaError
-from deltanb.log.history import whole_number
+from deltanb.log.lines import whole_number
 from deltanb.observe.recorded import Recorder
 from deltanb.observe.verify import kinds
 from deltanb.observe.verify.dependencies import Dependencies, Edge, undoes
