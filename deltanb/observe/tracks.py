@@ -32,6 +32,10 @@ WHOLE_TABLE = "the whole table"  # in place of a condition
 UNKNOWN_OPERATION = "not recorded"
 MAX_NAME = 60  # characters of an operation, a writer or a table: nobody reads more of them in a picture
 
+READ_BY_ANOTHER = ("MERGE", "ADD CONSTRAINT")
+"""Operations that read by a condition which nobody wrote: a MERGE by the values of its source, a constraint
+by what would break it."""
+
 SHORT_ID = 8  # characters of a query's id: up to its first hyphen
 
 MAX_PREDICATE = 80  # characters of a condition: what a tooltip shows on a line or two
@@ -283,19 +287,35 @@ def predicate_of(parameters: Any) -> str:
 
     >>> predicate_of({"predicate": '["(month#12 = 6)"]'}), predicate_of({"predicate": "month = 6"})
     ('month = 6', 'month = 6')
-    >>> predicate_of({"predicate": "[]"}), predicate_of(None)
-    ('', '')
+    >>> predicate_of({"predicate": "[]"}), predicate_of(None), predicate_of({"name": "sane", "expr": "n > 0"})
+    ('', '', 'n > 0')
     """
     return _condition(conditions_of(parameters))
 
 
+def stated_condition(operation: Any) -> str:
+    """The condition that a person wrote, of an operation that reads by another one; else empty.
+
+    >>> from deltanb.transaction.operations import Operation
+    >>> stated_condition(Operation("ADD CONSTRAINT", {"name": "sane", "expr": "n > 0"}))
+    'n > 0'
+    >>> stated_condition(Operation("DELETE", {"predicate": "n > 0"}))
+    ''
+    """
+    if str(getattr(operation, "name", operation)).upper() not in READ_BY_ANOTHER:
+        return ""
+    return " AND ".join(_unbracketed(text) for text in conditions_of(operation.parameters))
+
+
 def conditions_of(parameters: Any) -> list[str]:
-    """The parts of the condition in an operation's parameters, whole, without the ids of Spark's columns.
+    """The parts of the condition in an operation's parameters, whole, without the ids of Spark's columns;
+    that of a constraint is what holds of the rows.
 
     >>> conditions_of({"predicate": '["(month#12 = 6)"]'}), conditions_of({})
     (['(month = 6)'], [])
     """
-    predicate = units.parsed(parameters.get("predicate")) if isinstance(parameters, Mapping) else None
+    named = parameters if isinstance(parameters, Mapping) else {}
+    predicate = units.parsed(named.get("predicate", named.get("expr")))
     texts = predicate if isinstance(predicate, list) else [predicate]
     return [_SPARK_ID.sub("", str(text)) for text in texts if text not in (None, "", True)]
 
@@ -362,7 +382,10 @@ def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
 
 
 def _read_by(attempt: Attempt) -> str:
-    """What an attempt read, as a condition; empty for a blind append."""
+    """What an attempt read, as the condition that a person wrote; empty for a blind append."""
+    stated = "" if attempt.prepared is None else stated_condition(attempt.prepared.operation)
+    if stated:
+        return units.fit(units.clean(stated), MAX_PREDICATE)
     if attempt.read_whole_table or "TRUE" in attempt.reads:
         return WHOLE_TABLE
     return units.fit(units.clean(" OR ".join(dict.fromkeys(attempt.reads))), MAX_PREDICATE)

@@ -136,7 +136,7 @@ def assert_golden(obj: Any, name: str, update: bool) -> None:
     for sheet in ("style.css", "timeline.css", "scan.css"):
         rich = rich.replace(html.stylesheet(sheet), f"({sheet})")
     blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre|form|input|g"
-    rich = re.sub(rf"(?=<(?:{blocks})\b)", "\n", rich)
+    rich = re.sub(rf"\n?(?=<(?:{blocks})\b)", "\n", rich).rstrip("\n")
     for suffix, content in ((".txt", plain), (".html", rich.lstrip("\n"))):
         path = GOLDEN / f"{name}{suffix}"
         if update:

@@ -229,7 +229,7 @@ def test_tables_of_both_formats_stand_in_one_grid(shop: dn.Catalog) -> None:
     assert row.cells[2].sign == "✕" and row.error is lost.error
     assert "Requirement failed" in str(lost)
     page = assert_consistent(lost)
-    assert "Not met: 1 requirement" in page.text and "assert-ref-snapshot-id" in page.text
+    assert "Not met" in page.text and "assert-ref-snapshot-id" in page.text
     assert any(tag == "details" and "open" in attrs for tag, attrs in page.tags)
 
 

@@ -78,7 +78,7 @@ def test_files_that_only_hold_rows_of_before_say_so() -> None:
 
 
 def test_statistics_of_a_file_unfold_from_its_row() -> None:
-    rich = html_of(commit(ducks().log, 0))
+    rich = html_of(commit(ducks().log, 0)).replace("\n", "")
     [_, second] = re.findall(r"<tr><td><code>part-.*?</details></td></tr>", rich)
     folded = re.search(r"<details><summary>2 columns</summary>(.*)</details>", second)
     assert folded is not None
@@ -88,7 +88,7 @@ def test_statistics_of_a_file_unfold_from_its_row() -> None:
 
 def test_the_lines_of_the_log_unfold_as_they_are() -> None:
     entry = commit(ducks().log, 0)
-    shown = re.findall(r"<details><summary>[\d.]+ k?B</summary><pre>(.*?)</pre></details>", html_of(entry))
+    shown = re.findall(r"<details><summary>[\d.]+ k?B</summary>\n<pre>(.*?)</pre></details>", html_of(entry))
     assert [markup.unescape(line).encode() for line in shown] == list(entry.content.lines)
     assert "<details open" not in html_of(entry).split("JSON")[-1]
 

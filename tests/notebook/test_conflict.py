@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+import deltanb as dn
 from deltanb.actions import CommitInfo
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import conflict as drawing
 from deltanb.notebook.views import conflict
 from deltanb.notebook.views import registry as views
 from deltanb.options import set_options
+from deltanb.testing import MemoryStore
 from tests.notebook import samples
 from tests.notebook.looks import assert_consistent, assert_golden
 
@@ -178,3 +180,27 @@ def test_a_commit_that_tells_nonsense_of_itself() -> None:
                         read_version={}, isolation_level=["x"], user_name=7)
     page = assert_consistent(replace(samples.append(), winner=winner))
     assert "committed yesterday" in page.text
+
+
+CONSTRAINT = "delay IS NULL OR delay BETWEEN -60 AND 1440"
+JOBS = {
+    CONSTRAINT: lambda table: table.add_constraint("sane", CONSTRAINT),
+    "t.id = s.id AND t.delay = s.delay": lambda table: table.merge(
+        {"id": [1, 2], "delay": [5, 6]}, "t.id = s.id AND t.delay = s.delay", target_alias="t",
+        source_alias="s").when_matched_update_all().when_not_matched_insert_all().execute(),
+}
+
+
+@pytest.mark.parametrize("condition", JOBS)
+def test_the_condition_is_the_one_that_a_person_wrote(condition: str) -> None:
+    """A constraint reads by what would break it, a MERGE by the values of its source: nobody wrote those."""
+    table = dn.create(MemoryStore("memory:///lake/departures"), {"id": [1, 2], "delay": [1, 2]})
+    rival = {"id": [3], "delay": [3]}
+    race = dn.race(table, {"etl": lambda table: table.append(rival), "you": JOBS[condition]})
+    conflict = race.outcomes["you"].conflict
+    text = bundle.text(conflict).replace("\n ", "")
+    assert f"read files for {condition}, and version 1 by etl" in text
+    assert "NOT (" not in text and "id = 1" not in text
+    assert [track.predicate for track in table.timeline().tracks if not track.is_committed] == [condition]
+    JOBS[condition](table)
+    assert table.timeline().tracks[-1].predicate == condition

@@ -19,7 +19,7 @@ def test_result(update_golden: bool) -> None:
     done = CommandResult("DELETE", 4, "arrow", METRICS)
     page = assert_consistent(done)
     assert_golden(done, "result", update_golden)
-    assert "executionTimeMs 1.5 s" in page.text and "Time" not in str(done)
+    assert "executionTime 1.5 s" in page.text and "Time" not in str(done)
     assert "numCopiedRows" not in page.text
 
 

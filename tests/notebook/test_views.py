@@ -111,7 +111,7 @@ def test_snapshot(update_golden: bool) -> None:
     snapshot = orders().snapshot
     page = assert_consistent(snapshot)
     assert_golden(snapshot, "snapshot", update_golden)
-    assert "Files: 12 files" in page.text
+    assert "Files file" in page.text
 
 
 def test_files_are_the_largest_with_the_number_of_all() -> None:
@@ -347,7 +347,7 @@ def test_the_lines_of_actions(update_golden: bool) -> None:
 
 def test_statistics_become_a_table() -> None:
     page = assert_consistent(ACTIONS["add"])
-    assert "Statistics: 1 column" in page.text
+    assert "Statistics column" in page.text
     nested = file("a").replace(stats='{"minValues":{"a":{"b":3}},"nullCount":{"a":{"b":0}}}')
     assert "a.b" in assert_consistent(nested).text
     broken = file("a").replace(stats="{no json")
@@ -418,8 +418,8 @@ def test_a_commit_is_one_line_and_all_else_unfolds_from_it() -> None:
     commits = History([entry, HistoryEntry(19, TIME)], "orders")
     assert str(commits).split("\n")[3].endswith("WRITE      +5 −7 files, 18 rows written")
     assert "scanTimeMs" not in str(commits)
-    rich = bundle.mimebundle(commits)[bundle.HTML]
-    rows = re.findall(r"<tr><td>\d+</td>.*?</details></td></tr>", rich)
+    rich = bundle.mimebundle(commits)[bundle.HTML].replace("\n", "")
+    rows = re.findall(r"<tr><td[^>]*>\d+</td>.*?</details></td></tr>", rich)
     assert len(rows) == 2
     folded = re.search(r"<details><summary>(.*?)</summary>(.*)</details>", rows[0])
     assert folded is not None and folded[1] == "+5 −7 files, 18 rows written"
@@ -495,7 +495,7 @@ def test_a_schema_is_a_tree() -> None:
         "      └─ n: long",
     ]
     page = assert_consistent(schema)
-    assert "5 columns" in page.text and "Columns: 12 fields" in page.text and "└─" in page.text
+    assert "5 columns" in page.text and "Columns column type" in page.text and "└─" in page.text
     assert str(schema).startswith("struct<id: long not null, "), "in a message it stays one line"
 
 

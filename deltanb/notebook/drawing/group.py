@@ -65,7 +65,7 @@ def grid(view: GroupView, section: Section, why: Section | None, share: float) -
 def opened(view: GroupView, why: Section, share: float) -> html.Markup:
     """Why a commit failed, unfolded: the conflict, the requirements that were not met, or the error alone."""
     t = html.tag
-    heading = [t("span", why.heading, cls="dnb-head"), html.inline(view.why)]
+    heading = [html.name_of(why.heading), html.inline(view.why)]
     if view.met is not None:
         return t("details", t("summary", *heading), conflict_forms.body(view.met, share), open="open")
     if view.unmet is not None and share > 0:

@@ -11,7 +11,7 @@ stylesheet shows it; for the plain text it is the other way round.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from html import escape
 from importlib.resources import files
@@ -26,7 +26,13 @@ MAX_BYTES = 60_000  # an output is saved in the notebook and parsed at every ope
 LEAST_SHARE = 0.005  # below it, tables are left out: headings and summaries are what counts
 MAX_SPAN = 400  # characters of one run of text: the width of a cell, several times over
 GAP = "\u2002 "  # two spaces set things apart in text; HTML would make them one
+NUMBER = re.compile(r"[+−-]?\d[\d\u00a0\u202f ]*(?:\.\d+)?(?: (?:B|[kMGT]B|ms|s|min|h|%))?")
+"""A count, a size or a duration, as views write them."""
 MAX_SOURCE = 8_000  # characters of raw JSON: statistics of some 200 columns
+
+
+BLOCKS = frozenset({"td", "th", "li", "p", "dt", "dd", "caption", "summary", "div"})
+"""Elements that end a line of the page's source: where a host strips all tags, their words stay apart."""
 
 
 class Markup(str):
@@ -50,7 +56,8 @@ def tag(name: str, /, *children: Child | Iterable[Child], cls: str = "", **attri
         f" {key}" if value == key else f' {key}="{escape(value)}"'
         for key, value in attributes.items()
     )
-    return Markup(f"<{name}{start}>{join(*children)}</{name}>")
+    end = "\n" if name in BLOCKS else ""
+    return Markup(f"<{name}{start}>{join(*children)}</{name}>{end}")
 
 
 def join(*children: Child | Iterable[Child]) -> Markup:
@@ -148,7 +155,7 @@ def body(view: View, share: float) -> Markup:
     head = [
         inline(view.title) if view.title else tag("span", view.kind, cls="dnb-muted"),
         [" ", tag("b", clean(view.name), cls="dnb-name")] if view.name else None,
-        [tag("span", inline(mark), cls="dnb-chip") for mark in view.marks],
+        [tag("span", " ", inline(mark), cls="dnb-chip") for mark in view.marks],
     ]
     return join(
         part(tag("p", *head), [tag("p", inline(line)) for line in view.lines]),
@@ -162,7 +169,7 @@ def sections(parts: Iterable[Section], share: float) -> Markup:
 
 
 def _section(section: Section, share: float) -> Markup:
-    title = [tag("span", section.heading, cls="dnb-head"), inline(section.summary)]
+    title = [name_of(section.heading), inline(section.summary)]
     has_rows = section.table is not None and section.table.total > 0 and share > 0
     if not has_rows and not section.source:
         return tag("p", title[0], tag("span", title[1]), cls="dnb-nofold")
@@ -174,6 +181,11 @@ def _section(section: Section, share: float) -> Markup:
         _source(section.source) if section.source else None,
         **unfolded,
     )
+
+
+def name_of(heading: str) -> Markup:
+    """The name of a section; the space at its end has no width, and keeps it apart where styles are lost."""
+    return tag("span", f"{heading} ", cls="dnb-head")
 
 
 def _source(source: str) -> Markup:
@@ -195,15 +207,18 @@ def shown_of(shown: int, total: int, noun: str) -> str:
 def table(table: Table, name: str, share: float) -> Markup:
     """A table with its name in the caption: assistive names must be text, the rest is stripped."""
     rows = table.rows[: limit_of(share, table.limit)]
-    caption = f"{name}: {shown_of(len(rows), table.total, table.noun)}"
+    all_said = len(rows) == table.total  # by the section's own line; assistive names need no number
+    caption = name if all_said else f"{name}: {shown_of(len(rows), table.total, table.noun)}"
+    aligned = [at for at in range(len(table.columns)) if _is_of_numbers(row[at] for row in rows)]
     return tag(
         "div",
         tag(
             "table",
-            tag("caption", caption),
-            tag("thead", tag("tr", [tag("th", clean(name), scope="col") for name in table.columns])),
+            tag("caption", caption, cls="dnb-unseen" if all_said else ""),
+            tag("thead", tag("tr", [tag("th", clean(name), scope="col", cls=_side(at in aligned))
+                                    for at, name in enumerate(table.columns)])),
             tag("tbody", [_row(row, at in table.marked, table.unfolded[at : at + 1],
-                               table.sources[at : at + 1]) for at, row in enumerate(rows)]),
+                               table.sources[at : at + 1], aligned) for at, row in enumerate(rows)]),
         ),
         cls="dnb-scroll",
     )
@@ -211,12 +226,24 @@ def table(table: Table, name: str, share: float) -> Markup:
 
 def _row(
     row: Iterable[Inline], is_marked: bool, unfolded: Iterable[Table] = (), sources: Iterable[str] = (),
+    aligned: Collection[int] = (),
 ) -> Markup:
     cells = [inline(cell) for cell in row]
     within = [table(inner, plain(next(iter(row))), 1) for inner in unfolded if inner.total]
     for inner in (*within, *(_source(source) for source in sources if source)):
         cells[-1] = tag("details", tag("summary", cells[-1]), inner)
-    return tag("tr", [tag("td", cell) for cell in cells], cls="dnb-mark" if is_marked else "")
+    return tag("tr", [tag("td", cell, cls=_side(at in aligned)) for at, cell in enumerate(cells)],
+               cls="dnb-mark" if is_marked else "")
+
+
+def _side(is_number: bool) -> str:
+    return "dnb-number" if is_number else ""
+
+
+def _is_of_numbers(cells: Iterable[Inline]) -> bool:
+    """Whether a column has numbers alone, with or without a unit, and perhaps dashes for none."""
+    texts = [plain(cell) for cell in cells]
+    return any(map(NUMBER.fullmatch, texts)) and all(NUMBER.fullmatch(text) or text == "–" for text in texts)
 
 
 @lru_cache(maxsize=4)

@@ -101,7 +101,7 @@ def _scopes(view: ScopesView, share: float) -> html.Markup | None:
     few = view.scopes[-max(1, html.limit_of(share)):]
     left = len(view.scopes) - len(few)
     around = t("p", f"… {units.count(left, 'scope')} around", cls="dnb-muted") if left else None
-    title = t("p", t("span", view.heading, cls="dnb-head"), html.inline(view.note))
+    title = t("p", html.name_of(view.heading), html.inline(view.note))
     return html.part(title, around, [_item(scope) for scope in few])
 
 

@@ -40,13 +40,13 @@ def _section(section: Section, share: float) -> Markup:
     if isinstance(section, Bars):
         return _drawn(section)
     if isinstance(section, Scanned) and share > 0:
-        title = tag("summary", tag("span", section.heading, cls="dnb-head"), html.inline(section.summary))
+        title = tag("summary", html.name_of(section.heading), html.inline(section.summary))
         return html.part(tag("details", title, tag("div", sections(section.parts, share), cls="dnb-inner")))
     return html.sections([section], share)
 
 
 def _drawn(section: Bars) -> Markup:
-    line = tag("p", tag("span", section.heading, cls="dnb-head"), tag("span", html.inline(section.summary)),
+    line = tag("p", html.name_of(section.heading), tag("span", html.inline(section.summary)),
                cls="dnb-nofold")
     rows = [_bar(bar, section.bars[0].files) for bar in section.bars]
     return html.part(line, tag("div", rows, cls="dnb-bars") if rows[1:] else None)
@@ -58,7 +58,7 @@ def _bar(bar: Bar, total: int) -> Markup:
     left = tag("i", cls="dnb-left", style=f"width:{_percent(bar.files, total)}%") if bar.files else None
     count = f"{units.count(bar.files, 'file')}, {units.size(bar.size)}"
     sign = f"−{units.number(bar.spared)} " if bar.spared else ""
-    return tag("div", tag("span", f"{sign}{bar.words}"), tag("span", left, spared, cls="dnb-track"),
+    return tag("div", tag("span", f"{sign}{bar.words}"), " ", tag("span", left, spared, cls="dnb-track"),
                tag("span", count, cls="dnb-count"), cls="dnb-bar")
 
 

@@ -183,7 +183,7 @@ def _conflict(view: StepView, share: float) -> list[html.Markup]:
         return []
     t = html.tag
     named = t("b", f"✕ {view.met.kind}", cls="dnb-warn dnb-name")
-    return [html.part(t("p", t("span", "Conflict", cls="dnb-head"), named, " — ",
+    return [html.part(t("p", html.name_of("Conflict"), named, " — ",
                         html.inline(view.met.lines[0]))),
             conflict_forms.body(view.met, share)]
 
@@ -230,19 +230,19 @@ def _cell(
     name: str, content: Any, row: int, column: int, end: int, rows: int = 1, cls: str = ""
 ) -> html.Markup:
     area = f"grid-area:{row}/{column}/{row + rows}/{end}"
-    return html.tag(name, content, cls=cls, style=area)
+    return html.join(html.tag(name, content, cls=cls, style=area), "\n")  # apart where tags are taken out
 
 
 def _box(box: Box | None, column: int) -> html.Markup:
     if box is None:
         return _cell("span", GAP, 1, column, column + 2, cls="dnb-gap")
-    note = html.tag("small", box.note) if box.note else None
+    note = [" ", html.tag("small", box.note)] if box.note else None
     return _cell("div", [f"v{box.version}", note], 1, column, column + 2, cls=f"dnb-box dnb-is-{box.kind}")
 
 
 def _attempt(attempt: Try, row: int, start: int, tried: int) -> list[html.Markup]:
     tone = TONES[attempt.outcome]
-    lines = [html.tag("span", line, cls=_tone(attempt, line)) for line in _fate_of(attempt)]
+    lines = [[html.tag("span", line, cls=_tone(attempt, line)), " "] for line in _fate_of(attempt)]
     return [
         _cell("span", f"attempt {attempt.number}", row, 1, 2),
         _cell("div", "", row, start, tried + 1, cls=f"dnb-run dnb-{attempt.outcome}"),

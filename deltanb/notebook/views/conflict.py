@@ -17,7 +17,7 @@ from typing import Any
 from deltanb.notebook.drawing.text import MAX_LINES
 from deltanb.notebook.views import actions
 from deltanb.notebook.views.model import Inline, Span, View, code, muted, ok, plain, spans, warn
-from deltanb.observe.tracks import UNKNOWN_WRITER, writer_of
+from deltanb.observe.tracks import UNKNOWN_WRITER, stated_condition, writer_of
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -174,6 +174,8 @@ def _what_was_renamed(
 
 
 def _what_was_read(conflict: Any) -> list[str | Span]:
+    if stated := stated_condition(conflict.operation):
+        return ["files for ", _condition(stated)]
     if not _is_whole(conflict.predicate):
         return ["files where ", _condition(conflict.predicate)]
     return [WHOLE]
@@ -215,7 +217,7 @@ def _operation(conflict: Any) -> str:
 
 def _yours(conflict: Any) -> Side:
     target = conflict.wanted_version
-    predicates = [WHOLE if _is_whole(p) else p for p in dict.fromkeys(conflict.predicates)]
+    predicates = [WHOLE if _is_whole(p) else p for p in _conditions(conflict)]
     return Side(
         "Your transaction",
         "not committed",
@@ -263,6 +265,12 @@ def _predicate_of(info: Any) -> str:
     if isinstance(value, (list, tuple)):
         value = " AND ".join(map(str, value))
     return "" if value is None else units.value_of(value)
+
+
+def _conditions(conflict: Any) -> list[str]:
+    """What a person asked to read: of a MERGE its own condition, not the values of its source."""
+    stated = stated_condition(conflict.operation)
+    return [stated] if stated else list(dict.fromkeys(conflict.predicates))
 
 
 def _either(predicate: str) -> Inline:
@@ -330,7 +338,7 @@ def _rows(conflict: Any, limit: int) -> tuple[list[Row], int, int]:
     removed = {action.path for action in mine if type(action).__name__ == "RemoveFile"}
     read = dict.fromkeys(conflict.read_files[:MAX_LOOK])
     shown_keys = {("RemoveFile", path) for path in (*read, *met_files)}
-    predicates = [] if exception_name(conflict) == "ConcurrentAppend" else conflict.predicates
+    predicates = [] if exception_name(conflict) == "ConcurrentAppend" else _conditions(conflict)
     yours: list[tuple[Callable[[Any], Inline], Any]] = [
         *((lambda p: ["read ", _condition(p)], p) for p in predicates if not _is_whole(p)),
         *((lambda path: _your_file(path, True, path in removed), path)
@@ -373,7 +381,7 @@ def _met(conflict: Any, action: Any, read: Collection[str], removed: Collection[
     if type(action).__name__ == "AddFile" and _is_whole(conflict.predicate):
         yours, relation = f"read {WHOLE}", "← added to what you read"
     elif type(action).__name__ == "AddFile":
-        yours = ["read ", _condition(conflict.predicate)]
+        yours = ["read ", _condition(stated_condition(conflict.operation) or conflict.predicate)]
         decides = _names_partition(conflict.predicate, conflict.partition)
         relation = "← matches your predicate" if decides else "← may match your predicate"
     elif type(action).__name__ == "RemoveFile":

@@ -38,7 +38,7 @@ def view(result: Any) -> View:
     summary = muted(f"{len(some)} of {len(counts)} are above zero" if some else "nothing was counted")
     sections = [Section("Metrics", summary, _table(some), is_open=True, text_rows=True)] if counts else []
     if times:
-        took = code(units.pairs((name, measure(name, ms)) for name, ms in times.items()))
+        took = code(units.pairs((_name(name), measure(name, ms)) for name, ms in times.items()))
         sections.append(Section("Took", took, _table(times), is_detail=True))
     what = f"snapshot {result.version}" if result.engine == "pyiceberg" else f"v{result.version}"
     did = Span("staged, to be committed with its transaction") if result.is_staged else (
@@ -49,8 +49,13 @@ def view(result: Any) -> View:
 
 def _table(metrics: dict[str, int]) -> Table:
     rows: tuple[tuple[Inline, ...], ...] = tuple(
-        (code(name), measure(name, value)) for name, value in metrics.items())
+        (code(_name(metric)), measure(metric, value)) for metric, value in metrics.items())
     return Table(("metric", "value"), rows, len(rows), "metric")
+
+
+def _name(metric: str) -> str:
+    """Without its unit, where the value has one of its own."""
+    return metric.removesuffix("Ms") if metric.endswith(TIME) else metric
 
 
 def measure(name: str, value: int) -> str:

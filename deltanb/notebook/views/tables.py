@@ -134,7 +134,8 @@ def _recent(snapshot: Any) -> Iterable[Section]:
         few, many = units.number(min(sizes)), units.number(max(sizes))
         words = f"{few} to {many} files" if few != many else units.count(max(sizes), "file")
         last = f"  added and removed in each of the last {len(sizes)} commits, the newest at the right"
-        yield Section("Recent", [code(sparkline(sizes)), "  ", words, muted(last)], is_detail=True)
+        bars = [code(sparkline(sizes)), "  "] if few != many else []  # alike, they would be a black bar
+        yield Section("Recent", [*bars, words, muted(last)], is_detail=True)
 
 
 def last_commit(info: Mapping[str, Any], moment: int | None) -> Inline:

@@ -42,7 +42,7 @@ class Panel:
             tooltip="The moments so far; arrow keys move", layout=w.Layout(width="18em"))
         self.kind = w.Dropdown(
             options=[(words, kind) for kind, words in rivals.KINDS.items()],
-            tooltip="What another writer does", layout=w.Layout(width="16em"))
+            tooltip="What another writer does", layout=w.Layout(width="24em"))
         self.rival = self._button("let another writer win now", "A real commit, by someone else",
                                   self.let_win, width="15em")
         self.table = w.Dropdown(
