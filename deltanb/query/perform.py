@@ -8,18 +8,20 @@ What it does not know: how statements are written (``statements``), how several 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb.errors import InvalidQuery
+from deltanb.errors import DeltaError, InvalidQuery
 from deltanb.query.definitions import SPECIAL as SPECIAL_DEFINITIONS
 from deltanb.query.definitions import rename_table
 from deltanb.query.names import Scope, handle
 from deltanb.query.run import Engine, run
-from deltanb.query.statements.command import Command
+from deltanb.query.statement import Statement
+from deltanb.query.statements.command import Command, Rows
 from deltanb.query.statements.kinds import QUERY
 from deltanb.query.values import Arguments
+from deltanb.table.table import DeltaTable
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,33 @@ class Performer:
 
     def call(self, command: Command) -> Any:
         """Call the method of the statement's table."""
+        if self._reads_its_target(command):
+            return self._as_transaction(command)
         table, arguments = self.called(command)
         return method_of(table, command)(**arguments)
+
+    def _reads_its_target(self, command: Command) -> bool:
+        """Whether the rows to write are those of a query over the very table, as it is now."""
+        rows = command.arguments.get("data")
+        if command.target is None or not isinstance(rows, Rows) or not (rows.query or rows.table):
+            return False
+        table = handle(command.target, self.scope)
+        if type(table) is not DeltaTable:  # others record what is read in the transaction that they are in
+            return False
+        names: Iterable[Any] = (rows.table,) if rows.query is None else (
+            Statement(rows.query.text, self.engine.dialect).references)
+        return any(name.moment is None and getattr(name, "changes", None) is None
+                   and _is_of(name, table, self.scope) for name in names if name is not None)
+
+    def _as_transaction(self, command: Command) -> Any:
+        """Perform a statement in a transaction of its table, so that what it reads counts for conflicts."""
+        assert command.target is not None
+        table, scope = handle(command.target, self.scope), self.scope
+        with table.transaction() as txn:
+            within = replace(scope, staged=lambda one: txn if _is_same(one, table) else one)
+            result = replace(self, scope=within).perform(command)
+        version = None if result.version is None else txn.committed
+        return replace(result, version=version, is_staged=False)
 
     def called(self, command: Command) -> tuple[Any, dict[str, Any]]:
         """The table that a statement is about, and the arguments of its method."""
@@ -56,6 +83,23 @@ class Performer:
     def ask(self, sql: str) -> Any:
         """Run a query."""
         return run(sql, self.scope, self.engine)
+
+
+def _is_of(name: Any, table: DeltaTable, scope: Scope) -> bool:
+    try:
+        named = handle(name, scope)
+    except DeltaError:  # other rows, or nothing: the query says so
+        return False
+    return _is_same(named, table)
+
+
+def _is_same(one: Any, table: DeltaTable) -> bool:
+    """Whether a handle is on the very table, at no version of its own."""
+    if type(one) is not DeltaTable or one._pinned is not None:
+        return False
+    ours, theirs = one.log, table.log
+    return ours is theirs or (
+        ours.catalog is not None and ours.catalog is theirs.catalog and ours.path == theirs.path)
 
 
 def method_of(table: Any, command: Command) -> Callable[..., Any]:

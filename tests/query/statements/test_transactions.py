@@ -106,6 +106,36 @@ def test_one_table_in_a_folder_is_a_transaction_of_its_own() -> None:
     assert (table.version, other.version) == (1, 0)
 
 
+def test_an_insert_that_reads_its_table_conflicts_with_who_changes_what_it_read(
+    catalog: dn.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = dn.create(MemoryStore(), {"id": [1], "n": [1]})
+    stock = catalog.table("shop.stock")
+    for table, run, name in ((alone, dn.sql, "alone"), (stock, catalog.sql, "shop.stock")):
+        done = run(f"INSERT INTO {name} SELECT id + 10, n FROM {name}")
+        assert (done.version, done.is_staged) == (table.version, False)
+        (newest,) = table.history(1)
+        assert (newest.operation, newest.is_blind_append) == ("WRITE", False)
+        assert run(f"INSERT INTO {name} VALUES (99, 1)").version == table.version
+        done = run(f"INSERT INTO {name} SELECT id + 9, n FROM {name} VERSION AS OF 0")
+        assert done.version == table.version
+        assert [one.is_blind_append for one in table.history(2)] == [True, True]
+        assert run(f"INSERT INTO {name} SELECT id, n FROM {name} WHERE id = 77").version is None
+
+    append = dn.DeltaTable.append
+
+    def overtaken(self: dn.DeltaTable, *args: object, **settings: object) -> object:
+        monkeypatch.setattr(dn.DeltaTable, "append", append)
+        alone.delete("id = 1")
+        return self.append(*args, **settings)
+
+    monkeypatch.setattr(dn.DeltaTable, "append", overtaken)
+    before = alone.version
+    with pytest.raises(errors.ConcurrentDeleteReadException):
+        dn.sql("INSERT INTO alone SELECT id + 20, n FROM alone WHERE id < 50")
+    assert alone.version == before + 1
+
+
 def test_iceberg_tables_take_part(catalog: dn.Catalog) -> None:
     pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     catalog.sql("CREATE TABLE shop.events (id int) USING iceberg")
