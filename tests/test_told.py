@@ -31,7 +31,7 @@ def lose():
 '''
 TOLD = (
     "ConcurrentAppendException: Transaction conflict detected.",
-    "your DELETE read files where day = 'mon', and version 1",
+    "read files where day = 'mon', and version 1",
     "predicate     day = 'mon'",
     "WRITE by ann",
     ".parquet  day=mon ← matches your predicate",

@@ -33,7 +33,7 @@ def test_a_report_is_seen_whole(
     assert page.locator("body").evaluate(GROUND) == COLOURS[scheme]
     pictures = page.locator(".dnb-rich")
     assert pictures.count() == 2
-    for at, words in enumerate(("your DELETE read files where", "1 transaction failed")):
+    for at, words in enumerate(("your DELETE on flights read files where", "1 transaction failed")):
         assert pictures.nth(at).is_visible() and words in pictures.nth(at).inner_text()
         assert pictures.nth(at).evaluate(GROUND) == COLOURS[scheme]
     assert not any(text.is_visible() for text in page.locator(".dnb-text").all())

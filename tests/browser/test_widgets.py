@@ -106,7 +106,7 @@ def test_timeline_is_as_wide_as_its_cell(lesson: Lesson, picture: Picture) -> No
     shown = cell(lesson.page, 0)
     lanes = shown.locator(".dnb-lanes:visible")
     expect(lanes).to_have_count(1)
-    assert lanes.locator(".dnb-band b").all_inner_texts() == ["deltanb", "etl-a", "etl-b", "analyst"]
+    assert lanes.locator(".dnb-band b").all_inner_texts() == ["you", "etl-a", "etl-b", "analyst"]
     area = shown.locator(".jp-OutputArea-output").first.bounding_box()
     rich = shown.locator(".dnb-rich").bounding_box()
     assert rich["width"] > 0.9 * area["width"]

@@ -105,13 +105,17 @@ def insert(table: DeltaTable, model: Model) -> None:
      .when_not_matched_insert_all().execute())
 
 
+def upsert(table: DeltaTable, model: Model) -> None:
+    table.upsert(model.new(2), on="id")
+
+
 def analyze(table: DeltaTable, model: Model) -> None:
     table.analyze(["v"])  # which the table does not describe of its own accord
 
 
 STATEMENTS = {
     "append": [append], "update": [update], "delete": [delete], "overwrite": [overwrite],
-    "merge": [merge, insert], "analyze": [analyze]}
+    "merge": [merge, insert], "upsert": [upsert], "analyze": [analyze]}
 """By the method that runs them."""
 PAIRS = list(itertools.product(itertools.chain.from_iterable(STATEMENTS.values()), repeat=2))
 

@@ -37,10 +37,10 @@ def test_message_text_and_picture_say_renamed() -> None:
     assert str(error).splitlines()[1] == (
         "Conflicting commit: version 1, RENAME COLUMN by ann: column carrier was renamed to airline")
     text = str(error.conflict)
-    assert "version 1 renamed column carrier to airline, which your UPDATE builds" in text
+    assert "version 1 by ann renamed column carrier to airline, which your UPDATE" in text
     assert "Differences  column carrier: renamed to airline  ✕ cannot adopt it" in text
     words = re.sub(r"<[^>]+>", "", mimebundle(error.conflict)[HTML].rpartition("dnb-rich")[2])
-    assert "version 1 renamed column carrier to airline, which your UPDATE builds on" in words
+    assert "renamed column carrier to airline, which your UPDATE" in words
     assert "the metadata was changed (column carrier renamed)" in words and "renamed to airline" in words
     assert error.conflict.changes == (
         FieldChange("column carrier", "carrier", "airline", renamed=True),)
@@ -70,7 +70,7 @@ def test_who_renames_too_is_told_so() -> None:
 
     error = lost("id long, carrier string", lambda t: t.rename_column("carrier", "airline"), commit=rename)
     assert [change.field for change in error.conflict.changes] == ["column carrier"]  # not the description
-    assert "your CHANGE changes the table's metadata, and version 1 renamed column carrier to airline." in (
+    assert "changes the table's metadata, and version 1 by ann renamed column carrier to airline." in (
         " ".join(str(error.conflict).split()))
 
 

@@ -26,6 +26,7 @@ from deltanb.catalog.store.names import TableName
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, TableNotFound, VersionNotFound
 from deltanb.log import commit_times, history
 from deltanb.observe.availability import versions
+from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import last_part, shown
 from deltanb.transaction.delta_log import DeltaLog
@@ -155,7 +156,7 @@ def _name(table: DeltaTable) -> str:
 def _named(tables: Any, storage_options: Mapping[str, Any] | None) -> dict[str, DeltaTable]:
     if isinstance(tables, Mapping):
         named = {str(name): _committed(table, storage_options) for name, table in tables.items()}
-    elif isinstance(tables, Iterable):
+    elif isinstance(tables, Iterable) and not isinstance(tables, Askable):
         several = [_committed(table, storage_options) for table in tables]
         named = {_name(table): table for table in several}
         if len(named) < len(several):
