@@ -27,6 +27,7 @@ from deltanb.commands.rows.two_phase_write import PlannedWrite, commit_planned, 
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.engines.spark.executors import Place, WritePlan, begun, ended, write_files
 from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
+from deltanb.schema.paths import parse_path, quoted
 from deltanb.schema.types import StructType
 from deltanb.sql import syntax
 from deltanb.transaction.delta_log import DeltaLog
@@ -209,16 +210,26 @@ def check_layout(log: DeltaLog, partition_by: Sequence[str] | None, cluster_by: 
         return
     if partition_by is not None:
         _check_partitions(log, partition_by)
-    columns = [".".join(path) for path in logical_columns(log.snapshot)] if cluster_by else []
-    if [name.lower() for name in cluster_by] != [name.lower() for name in columns]:
+    if cluster_by:
+        _check_clustering(log, cluster_by)
+
+
+def _check_clustering(log: DeltaLog, expected: Sequence[str]) -> None:
+    columns = logical_columns(log.snapshot)
+    if [_folded(parse_path(name)) for name in expected] != [_folded(path) for path in columns]:
         raise InvalidArgument(
-            f"{log.path} is clustered by {', '.join(columns) or 'nothing'}, not by {', '.join(cluster_by)}; "
-            "leave it out, or change the table by table.cluster_by([…])", path=log.path)
+            f"{log.path} is clustered by {', '.join(map(quoted, columns)) or 'nothing'}, not by "
+            f"{', '.join(expected)}; leave it out, or change the table by table.cluster_by([…])",
+            path=log.path)
+
+
+def _folded(path: Sequence[str]) -> list[str]:
+    return [name.lower() for name in path]
 
 
 def _check_partitions(log: DeltaLog, expected: Sequence[str]) -> None:
     columns = log.snapshot.partition_columns
-    if [name.lower() for name in expected] != [name.lower() for name in columns]:
+    if _folded(expected) != _folded(columns):
         raise InvalidArgument(
             f"{log.path} is partitioned by {', '.join(columns) or 'nothing'}, not by {', '.join(expected)}; "
             'leave it out, or change the table by .mode("overwrite").option("overwriteSchema", "true")'

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
+from deltanb.engines.spark.columns import spark_schema
 from deltanb.errors import InvalidArgument, StreamSourceChanged
+from deltanb.schema.types import from_arrow
 from deltanb.sources.spark import options as options_module
 from deltanb.sources.spark.option_table import (
     IMPOSSIBLE,
@@ -168,6 +171,22 @@ def test_properties_of_tables_are_spelled_as_delta_spells_them(use: str) -> None
     for reader in (READ, STREAM_READ):
         with pytest.raises(InvalidArgument, match="knows no option 'delta.appendonly'"):
             SparkOptions({"path": "t", **given}, reader)
+
+
+@pytest.mark.parametrize("spelling", ["id", "ID", "s.x", "S.`x`", "`a b`", "`a.b`", '["`a.b`", "s.x"]'])
+def test_the_clustering_of_a_table_may_be_given_again_as_it_was_spelled(
+    spelling: str, tmp_path: Path
+) -> None:
+    rows = pa.table({"id": [1], "a b": [1], "a.b": [1], "s": [{"x": 1}]})
+    for number in range(2):
+        source = DeltaDataSource({
+            "path": str(tmp_path / "t"), "clusterby": spelling, "delta.columnmapping.mode": "name"})
+        writer = source.writer(spark_schema(from_arrow(rows.schema)), False)
+        writer.commit([writer.write(iter(rows.to_batches()))])
+        assert dn.open(tmp_path / "t").version == number
+    other = DeltaDataSource({"path": str(tmp_path / "t"), "clusterby": "s"})
+    with pytest.raises(InvalidArgument, match="is clustered by .*, not by s; leave it out"):
+        other.writer(spark_schema(from_arrow(rows.schema)), False)
 
 
 # --- columns that change under a stream ---------------------------------------------------------------
