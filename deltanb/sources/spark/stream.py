@@ -57,7 +57,7 @@ from deltanb.sources.spark.option_table import READ, STREAM_READ, STREAM_WRITE, 
 from deltanb.sources.spark.options import SparkOptions
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.sources.spark.tracked_columns import TrackedColumns
-from deltanb.sources.spark.write import Wrote, check_layout, files_of
+from deltanb.sources.spark.write import Wrote, check_layout, files_of, in_words_of_spark
 from deltanb.store.base import is_remote
 from deltanb.store.uris import is_served
 from deltanb.text import upper
@@ -292,14 +292,15 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
         raise InvalidArgument(
             'option "overwriteSchema" of format("deltanb") is for .outputMode("complete"), which replaces '
             'all rows; leave it out, or add columns by .option("mergeSchema", "true")')
-    check_layout(log, None if overwrites_schema else partition_by, cluster_by)
     mode = "complete" if overwrite else "append"
-    file_options = Options(
-        "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), overwrites_schema,
-        partition_by=(partition_by or ()) if overwrites_schema else None,
-        user_metadata=taken.text("userMetadata"), file_options=taken.file_options())
-    made = planned(log, StructType.from_json(schema.json()), file_options, partition_by or (),
-                   taken.properties, cluster_by)
+    with in_words_of_spark('.outputMode("complete")'):
+        check_layout(log, None if overwrites_schema else partition_by, cluster_by)
+        write_options = Options(
+            "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), overwrites_schema,
+            partition_by=(partition_by or ()) if overwrites_schema else None,
+            user_metadata=taken.text("userMetadata"), file_options=taken.file_options())
+        made = planned(log, StructType.from_json(schema.json()), write_options, partition_by or (),
+                       taken.properties, cluster_by)
     assert made.target is not None
     of_stream = hashlib.sha256(f"{app_id}\n{location}".encode()).hexdigest()[:8]
     plan = WritePlan(place, made.target, new_name(f"part-{of_stream}"))

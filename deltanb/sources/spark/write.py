@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from deltanb.engines.arrow.prewritten import Target
     from deltanb.sources.spark.options import WriteOptions
 
-__all__ = ["DeltaWriter", "Wrote", "check_layout", "files_of", "without_alias", "writer"]
+__all__ = ["DeltaWriter", "Wrote", "check_layout", "files_of", "in_words_of_spark", "without_alias",
+           "writer"]
 
+OVERWRITE = '.mode("overwrite")'
 _WORDS = {
     "overwrite(..., overwrite_schema=True, partition_by=[...])":
         '.mode("overwrite").option("overwriteSchema", "true").option("partitionBy", "[...]")',
@@ -142,7 +144,7 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
         raise TableAlreadyExists(
             f"there is a table at {log.path} already; write with saveMode append, or ignore", path=log.path)
     check_layout(log, None if options.overwrite_schema else options.partition_by, options.cluster_by)
-    with _in_words_of_spark():
+    with in_words_of_spark():
         return _planned(place, log, options, schema, overwrite)
 
 
@@ -237,12 +239,17 @@ def _check_partitions(log: DeltaLog, expected: Sequence[str]) -> None:
 
 
 @contextmanager
-def _in_words_of_spark() -> Iterator[None]:
-    """What can be done about a schema or options that do not fit, as options of Spark's writers."""
+def in_words_of_spark(overwriting: str = OVERWRITE) -> Iterator[None]:
+    """A block whose errors say what can be done as options of Spark's writers.
+
+    Args:
+        overwriting: how a writer is asked to replace all rows.
+    """
     try:
         yield
     except (SchemaMismatch, InvalidArgument) as error:
         text = error.message
         for ours, theirs in _WORDS.items():
             text = text.replace(ours, theirs)
+        text = text.replace(OVERWRITE, overwriting)
         raise type(error)(text, **error.data) from None

@@ -76,6 +76,25 @@ def test_the_advice_of_an_overwrite_does_not_contradict_it(
     table.overwrite({"id": [1], "x": [1]}, overwrite_schema=True, partition_by=["x"])
 
 
+@pytest.mark.parametrize(("columns", "options", "complete", "match"), [
+    ("id bigint, p string, x bigint", {}, False,
+     r'\.option\("mergeSchema", "true"\) adds .* '
+     r'\.outputMode\("complete"\)\.option\("overwriteSchema", "true"'),
+    ("id bigint, x bigint", {"partitionBy": "x"}, True,
+     r'\.outputMode\("complete"\)\.option\("overwriteSchema", "true"\)\.option\("partitionBy", .*x'),
+    ("id bigint, p string", {"overwriteSchema": "true", "mergeSchema": "true"}, True,
+     r'\.option\("mergeSchema", "true"\) and \.option\("overwriteSchema", "true"\) contradict'),
+])
+def test_refusals_of_a_stream_are_in_the_words_of_its_writer(
+    columns: str, options: dict[str, str], complete: bool, match: str, tmp_path: Path
+) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
+    source = DeltaDataSource({"path": table.path, "txnAppId": "s", **options})
+    with pytest.raises(DeltaError, match=match) as caught:
+        source.streamWriter(spark_schema(parse_schema(columns)), complete)
+    assert ".mode(" not in str(caught.value) and "_schema=" not in str(caught.value)
+
+
 def test_a_stream_that_appends_does_not_overwrite_the_schema(tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]})
     source = DeltaDataSource({"path": table.path, "txnappid": "s", "overwriteschema": "true"})
