@@ -164,6 +164,9 @@ class TableStreamSource:
         log: the table's log.
         options: how it is streamed.
         shown: the version whose columns the stream has; a later version with other columns stops it.
+        note_columns: remembers the version of other columns that stops the stream, once all before it was
+            read; a stream that is started again goes on with them. Without it, the stream stops as it sees
+            that version.
 
     >>> import deltanb as dn
     >>> table = dn.create("followed", {"id": [1]})
@@ -175,14 +178,13 @@ class TableStreamSource:
     (2, 2)
     """
 
-    def __init__(self, log: DeltaLog, options: StreamOptions, shown: Snapshot) -> None:
-        self.log, self.options, self.shown = log, options, shown
+    def __init__(
+        self, log: DeltaLog, options: StreamOptions, shown: Snapshot,
+        note_columns: Callable[[int], None] | None = None,
+    ) -> None:
+        self.log, self.options, self.shown, self.note_columns = log, options, shown, note_columns
         self.last: int | None = None
         """The version behind which the stream does not go (``availableNow``)."""
-        self.note_columns: Callable[[int], None] | None = None
-        """Remembers the version of other columns that stops the stream, once all before it was read; a stream
-        that is started again goes on with them. Without it, the stream stops as it sees that version."""
-        self._stopped_at: int | None = None
         self._commits: dict[int, list[Any]] = {}
         self._sorted: tuple[int, Any] | None = None
 
@@ -234,12 +236,13 @@ class TableStreamSource:
         """The next piece. Before a version with other columns there is none, if rows are to be read."""
         try:
             return next(pieces, None)
-        except StreamSourceChanged:
-            if self._stopped_at is None or self.note_columns is None:
+        except StreamSourceChanged as error:
+            has_later_columns = "differences" in error.data and error.version > self.shown.version
+            if self.note_columns is None or not has_later_columns:
                 raise
             if is_behind:
                 return None
-            self.note_columns(self._stopped_at)
+            self.note_columns(error.version)
             raise
 
     def files(self, start: Offset, end: Offset) -> list[Any]:
@@ -442,7 +445,6 @@ class TableStreamSource:
                "with the new columns" if is_later else
                "Rows from before cannot be shown in the present columns. Start with a new checkpoint, and "
                f"with startingVersion={self.shown.version} or later")
-        self._stopped_at = version if is_later else None
         raise StreamSourceChanged(
             f"version {version} of {self.log.path} has other columns than the stream:\n"
             + "\n".join(f"  {line}" for line in lines) + f"\n{way}", version=version, differences=lines,

@@ -171,10 +171,8 @@ class _Read:
     @cached_property
     def source(self) -> TableStreamSource:
         """The table as a stream reads it."""
-        source = TableStreamSource(self.log, self.options, self.shown)
-        if self.tracked is not None:
-            source.note_columns = self.tracked.note
-        return source
+        note_columns = None if self.tracked is None else self.tracked.note
+        return TableStreamSource(self.log, self.options, self.shown, note_columns)
 
     @property
     def schema(self) -> T.StructType:

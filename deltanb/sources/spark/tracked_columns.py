@@ -51,27 +51,25 @@ class TrackedColumns:
         Raises:
             InvalidTable: the record cannot be read.
         """
-        names = self._names()
-        if not names:
-            return None
-        text = self._store.read(self._folder + names[-1])
-        try:
-            return int(json.loads(text)["version"])
-        except (ValueError, KeyError, TypeError):
-            raise InvalidTable(
-                f"the record of columns {self.location}/{self._folder}{names[-1]} has no version: "
-                "start the stream with a new checkpoint and schemaTrackingLocation",
-                path=self.location) from None
+        return self._newest()[1]
 
     def note(self, version: int) -> None:
         """Remember that the stream has the columns of a version from now on."""
-        if self.version == version:
-            return
-        names = self._names()
-        number = int(names[-1].partition(".")[0]) + 1 if names else 0
-        self._store.put_if_absent(f"{self._folder}{number:0{_DIGITS}}.json", json.dumps(
-            {"version": version}).encode())
+        number, known = self._newest()
+        if version != known:
+            self._store.put_if_absent(f"{self._folder}{number + 1:0{_DIGITS}}.json", json.dumps(
+                {"version": version}).encode())
 
-    def _names(self) -> list[str]:
-        return [name.rpartition("/")[2] for name in self._store.list_names(self._folder)
-                if name.endswith(".json")]
+    def _newest(self) -> tuple[int, int | None]:
+        """The number of the newest file of the record, and the version in it; -1 and None without one."""
+        names = [name for name in self._store.list_names(self._folder) if name.endswith(".json")]
+        if not names:
+            return -1, None
+        text = self._store.read(names[-1])
+        try:
+            return int(names[-1].rpartition("/")[2].partition(".")[0]), int(json.loads(text)["version"])
+        except (ValueError, KeyError, TypeError):
+            raise InvalidTable(
+                f"the record of columns {self.location}/{names[-1]} has no version: "
+                "start the stream with a new checkpoint and schemaTrackingLocation",
+                path=self.location) from None
