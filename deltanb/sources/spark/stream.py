@@ -149,12 +149,15 @@ class _Read:
                 f"there is no Delta table at {self.log.path} to stream from; create it first",
                 path=self.log.path)
         self.tracked = self._tracked(taken, self.shown)
-        known = None if self.tracked is None else self.tracked.version
-        if known is None and self.tracked is not None and isinstance(self.options.start, int):
-            known = min(self.options.start, self.shown.version)
-        if known is not None and known != self.shown.version:
-            self.shown = self.log.snapshot_at(known)
+        if self.tracked is not None:
+            known = self.tracked.version
+            self.shown = self.log.snapshot_at(self._first_shown() if known is None else known)
         self.shown.check_readable()
+
+    def _first_shown(self) -> int:
+        """The version whose columns the stream begins with: where it starts, if it is there already."""
+        start = TableStreamSource(self.log, self.options, self.shown).initial()
+        return min(start.position.version, self.shown.version)
 
     def _tracked(self, taken: SparkOptions, newest: Snapshot) -> TrackedColumns | None:
         """What remembers the columns of the stream, where that is asked for."""

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark.sql.datasource")
 
 import deltanb as dn
 from deltanb.engines.spark.columns import spark_schema
-from deltanb.errors import InvalidArgument, StreamSourceChanged
+from deltanb.errors import InvalidArgument, InvalidTable, StreamSourceChanged
 from deltanb.schema.types import from_arrow
 from deltanb.sources.spark import options as options_module
 from deltanb.sources.spark.option_table import (
@@ -209,6 +209,31 @@ def followed(options: dict[str, str], at: dict[str, Any] | None) -> tuple[list[d
         start = end
 
 
+@pytest.mark.parametrize("start", [{"startingVersion": "0"}, {"startingTimestamp": "2000-01-01"}], ids=str)
+def test_a_stream_that_begins_before_a_change_of_columns_begins_with_those(
+    start: dict[str, str], tmp_path: Path
+) -> None:
+    mapped = {"delta.columnMapping.mode": "name"}
+    table = dn.create(tmp_path / "t", {"id": [1], "a": ["x"]}, properties=mapped)
+    table.drop_columns("a")
+    table.append({"id": [2]})
+    options = {"path": table.path, "schemaTrackingLocation": str(tmp_path / "c"), **start}
+    rows, at, stopped = followed(options, None)
+    assert rows == [{"id": 1, "a": "x"}] and "- a" in stopped
+    assert followed(options, at) == ([{"id": 2}], {**at, "version": 3, "index": 0}, "")
+
+
+def test_a_record_of_columns_that_is_damaged_is_named(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    options = {"path": table.path, "schemaTrackingLocation": str(tmp_path / "c")}
+    followed(options, None)
+    (record,) = (tmp_path / "c").rglob("*.json")
+    for text in ("", "{}", "[1]", '{"version": null}'):
+        record.write_text(text)
+        with pytest.raises(InvalidTable, match=f"{record.name} has no version: start the stream with"):
+            DeltaDataSource(options).schema()
+
+
 @pytest.mark.parametrize("start", [None, "0"])
 def test_rows_from_before_a_change_of_columns_come_with_their_own(start: str | None, tmp_path: Path) -> None:
     mapped = {"delta.columnMapping.mode": "name"}
@@ -224,9 +249,9 @@ def test_rows_from_before_a_change_of_columns_come_with_their_own(start: str | N
     table.append({"id": [4]})
     runs = []
     for stopped in ("- a", "- b", ""):
-        rows, at, said = followed(options, at)
+        rows, at, reason = followed(options, at)
         runs.append(rows)
-        assert stopped in said and bool(said) == bool(stopped)
+        assert stopped in reason and bool(reason) == bool(stopped)
     assert runs == [[{"id": 2, "a": "y"}], [{"id": 3, "b": "z"}], [{"id": 4}]]
     # A stream that does not remember sees the rows of before without the columns that have gone.
     plain = {name: value for name, value in options.items() if name != "schemaTrackingLocation"}
