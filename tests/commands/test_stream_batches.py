@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import deltanb as dn
 from deltanb.commands.rows.two_phase_write import commit_batch, planned
 from deltanb.commands.rows.write import Batch, WriteOptions
-from deltanb.errors import ConcurrentTransactionException, MetadataChangedException
+from deltanb.errors import ConcurrentTransactionException, MetadataChangedException, TableNotFound
 from deltanb.schema.types import PrimitiveType, StructField, StructType
+from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import tree
 
 pytest.importorskip("pyspark")
@@ -82,6 +84,31 @@ def test_columns_that_changed_after_the_plan_refuse_the_batch(table: dn.DeltaTab
     with pytest.raises(MetadataChangedException, match="same checkpoint"):
         write.batch(0, 1)
     assert ids(table) == [0] and data_files(table) == files
+
+
+def test_a_table_that_is_gone_is_not_made_anew(table: dn.DeltaTable) -> None:
+    write = Write(table)
+    files = data_files(table)
+    shutil.rmtree(Path(table.path) / "_delta_log")
+    with pytest.raises(TableNotFound):
+        write.batch(0, 1)
+    assert not dn.DeltaTable.is_delta_table(table.path) and data_files(table) == files
+
+
+def test_the_first_batch_makes_the_table_that_later_ones_of_its_plan_append_to(tmp_path: Path) -> None:
+    write = Write(dn.DeltaTable(DeltaLog.for_table(tmp_path / "new")))
+    assert [write.batch(number, number).version for number in range(2)] == [0, 1]
+    assert write.batch(1, 1).version is None and ids(write.table) == [0, 1]
+    assert [entry.operation for entry in write.table.history()] == ["STREAMING UPDATE"] * 2
+
+
+def test_a_table_that_another_makes_after_the_plan_is_not_written_to(tmp_path: Path) -> None:
+    write = Write(dn.DeltaTable(DeltaLog.for_table(tmp_path / "new")))
+    other = dn.create(tmp_path / "new", {"id": [7]})
+    files = data_files(other)
+    with pytest.raises(MetadataChangedException):
+        write.batch(0, 1)
+    assert ids(other) == [7] and data_files(other) == files
 
 
 def test_a_second_writer_between_read_and_commit_is_a_conflict(

@@ -50,6 +50,7 @@ from deltanb.transaction.writing import clustering_columns
 
 if TYPE_CHECKING:
     from deltanb.actions import AddFile
+    from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -188,12 +189,13 @@ def commit_batch(
 
     Raises:
         MetadataChangedException: the table's columns or properties have changed since the stream began.
+        TableNotFound: there was a table when the stream began, and there is none now.
         Others: as :func:`commit_planned`.
     """
     target, options = plan.target, plan.options
     assert target is not None
     newest = log.update()
-    if newest.version < 0:
+    if newest.version < 0 and target.version < 0:
         return _or_discarded(log, plan.schema, target, files, lambda written: CommandResult(
             STREAMING_UPDATE, create(
                 log, written, user_metadata=options.user_metadata, cluster_by=plan.cluster_by, batch=batch,
@@ -202,21 +204,33 @@ def commit_batch(
         discard(log, files)
         return CommandResult(STREAMING_UPDATE, None, "log")
     if newest.version != target.version:
-        # What merge_schema, or the creation of the table, made of it, once that is committed.
-        known = [(target.metadata, target.protocol)]
-        if target.version >= 0:
-            before = log.snapshot_at(target.version)
-            known.append((before.metadata, before.protocol))
-        if (newest.metadata, newest.protocol) not in known:
+        try:
+            _check_unchanged(log, target, newest)
+        except BaseException:
             discard(log, files)
-            raise MetadataChangedException(
-                f"the columns or properties of {log.path} have changed since the stream began (version "
-                f"{target.version}), and its files are written for those of before. Nothing was committed; "
-                "start the stream again with the same checkpoint")
+            raise
         target = replace(target, version=newest.version)
     return _or_discarded(log, plan.schema, target, files, lambda written: write_batch(
         log, written, batch, merge_schema=options.merge_schema, overwrite_schema=options.overwrite_schema,
         user_metadata=options.user_metadata))
+
+
+def _check_unchanged(log: DeltaLog, target: Target, newest: Snapshot) -> None:
+    """Refuse a table that is no longer what the files were written for.
+
+    Raises:
+        MetadataChangedException, TableNotFound: it has other columns or properties, or is gone.
+    """
+    # What merge_schema, or the creation of the table, made of it, once that is committed.
+    known = [(target.metadata, target.protocol)]
+    if target.version >= 0:
+        before = log.snapshot_at(target.version)
+        known.append((before.metadata, before.protocol))
+    if (newest.metadata, newest.protocol) not in known:
+        raise MetadataChangedException(
+            f"the columns or properties of {log.path} have changed since the stream began (version "
+            f"{target.version}), and its files are written for those of before. Nothing was committed; "
+            "start the stream again with the same checkpoint")
 
 
 def discard(log: DeltaLog, files: Sequence[AddFile]) -> None:
