@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from deltanb.errors import InvalidQuery
-from deltanb.query.names import Scope, handle
+from deltanb.errors import IllegalStateError, InvalidQuery
+from deltanb.query.names import Scope, handle, place_of_handle
 from deltanb.query.statements.command import Command
 
 
@@ -20,10 +20,15 @@ class Block:
 
     Raises:
         InvalidQuery: the tables are neither of one catalog nor one.
+        IllegalStateError: one of them is part of a transaction already.
     """
 
     def __init__(self, commands: Sequence[Command], scope: Scope) -> None:
         tables = [handle(command.target, scope) for command in commands if command.target is not None]
+        for table in tables:
+            if table._reads_at == "transaction":
+                raise IllegalStateError(f"{table.name} is part of a transaction already; run the statements "
+                                        "without BEGIN and its end, and commit that transaction")
         homes = {id(home): home for home in map(_home, tables)}
         if not homes and scope.catalog is not None:
             homes = {id(scope.catalog): scope.catalog}
@@ -40,10 +45,10 @@ class Block:
         scope.staged = self.table
 
     def table(self, table: Any) -> Any:
-        """A table as the transaction has it; another one, or a past version, as it is."""
-        if getattr(table, "_version", None) is not None or _home(table) is not self.home:
+        """A table as the transaction has it; another one, or what is no newest version, as it is."""
+        if table._reads_at != "newest" or _home(table) is not self.home:
             return table
-        return self.transaction.table(_name(table)) if self.is_of_catalog else self.transaction
+        return self.transaction.table(place_of_handle(table).name) if self.is_of_catalog else self.transaction
 
     def commit(self) -> Any:
         """Commit, and return the transaction."""
@@ -63,11 +68,5 @@ class Block:
 
 def _home(table: Any) -> Any:
     """The catalog that a table is of; of one in a folder its log."""
-    log = getattr(table, "log", None)
-    if log is None:  # an Iceberg table
-        return table.tables.owner
-    return log if log.catalog is None else log.catalog
-
-
-def _name(table: Any) -> Any:
-    return table.full_name if hasattr(table, "full_name") else table.log.name
+    catalog = place_of_handle(table).catalog
+    return table.log if catalog is None else catalog

@@ -19,7 +19,7 @@ from deltanb.errors import (
     NamespaceNotFound,
     TableNotFound,
 )
-from deltanb.query.names import Place, Scope, handle, place_of
+from deltanb.query.names import Place, Scope, handle, place_of, place_of_handle
 from deltanb.query.result import QueryResult
 from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
@@ -28,6 +28,7 @@ from deltanb.query.statements.text import Name
 from deltanb.schema.types import arrow_type
 from deltanb.sql.coercion import spark_name
 from deltanb.table import entry
+from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -40,12 +41,9 @@ def _place(name: Name, scope: Scope) -> Place:
     """Where a table of a name is or would be; one in a variable is where its handle says."""
     place = place_of(name, scope)
     if place.path is None and place.catalog is None and scope.has(name.text):
-        held = scope[name.text]
-        log: Any = getattr(held, "log", None)
-        if getattr(log, "catalog", None) is not None:
-            return Place(None, log.catalog, log.name)
-        if isinstance(held, DeltaTable):
-            return Place(held.log.store, None, name.text)
+        table = scope[name.text]
+        if isinstance(table, Askable):
+            return place_of_handle(table)
     return place
 
 

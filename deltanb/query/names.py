@@ -1,7 +1,8 @@
 """What a name in a statement stands for: a variable that holds a table, a table of a catalog, a path.
 
 What lives here: :class:`Scope`, in which names mean something; :func:`handle`, the table of a name;
-:func:`resolve`, what a query reads by it; :func:`place_of`, where a new table of a name goes.
+:func:`resolve`, what a query reads by it; :func:`place_of`, where a new table of a name goes, and
+:func:`place_of_handle`, where a table is.
 What it does not know: SQL, engines, rows.
 
 A catalog that is asked itself (``catalog.sql``) comes first, for names with a namespace. Otherwise, a
@@ -53,7 +54,7 @@ class Scope:
 
 
 class Place(NamedTuple):
-    """Where a new table goes: a path or store, or a name in a catalog; neither for a name alone."""
+    """Where a table is or goes: a path or store, or a name in a catalog; neither for a name alone."""
 
     path: Any = None
     catalog: Any = None
@@ -112,6 +113,14 @@ def place_of(name: Name, scope: Scope) -> Place:
             f"{name.text} would be a table of a catalog, and {name.parts[0]} is no variable that holds one; "
             "run the statement by catalog.sql(…), or name a path: delta.`lake/flights`", name=name.text)
     return Place(name.text) if "/" in name.text else Place(None, None, name.text)
+
+
+def place_of_handle(table: Any) -> Place:
+    """Where a table is: its catalog and its name there, or the store of its folder."""
+    log = getattr(table, "log", None)
+    if log is None:  # an Iceberg table
+        return Place(None, table.tables.owner, table.name)
+    return Place(log.store) if log.catalog is None else Place(None, log.catalog, log.name)
 
 
 def _look_up(reference: Named, scope: Scope, files: bool) -> Any:

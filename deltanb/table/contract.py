@@ -4,9 +4,10 @@ What lives here: the declarations; :class:`Does`, their meanings; and :class:`As
 call of a declared method goes.
 What it does not know: any method, any kind of table.
 
-A kind of table defines what it refuses (:meth:`Askable._admit`) and in what context it performs a call
-(:meth:`Askable._perform`), by declarations and never by method names. So a new method needs only a
-declaration, and a new kind of table only these two.
+A kind of table defines what it refuses (:meth:`Askable._admit`), in what context it performs a call
+(:meth:`Askable._perform`), by declarations and never by method names, and which rows it shows
+(:attr:`Askable._reads_at`). So a new method needs only a declaration, and a new kind of table only these
+three.
 
 ===================  =======================================================================================
 declared             what the method does
@@ -33,7 +34,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 from deltanb.errors import InvalidArgument
 from deltanb.text.spellings import wrong_call
@@ -97,6 +98,11 @@ class Askable:
 
     Python refuses an argument that a method does not have; that refusal is answered with what it is here.
     """
+
+    @property
+    def _reads_at(self) -> Literal["newest", "past", "transaction"]:
+        """Which rows it shows: the newest ones, those of one version, or those of a transaction."""
+        return "newest"
 
     def _admit(self, asked: Asked) -> None:
         """Refuse calls that this kind of table does not allow, or no longer allows."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -138,6 +138,10 @@ class StagedTable(DeltaTable, StagedChanges):
     def version(self) -> int:
         """The version that was read first; after the commit, the committed version."""
         return Number(self.staged.base.version if self.committed is None else self.committed)
+
+    @property
+    def _reads_at(self) -> Literal["transaction"]:
+        return "transaction"
 
     def _admit(self, asked: Asked) -> None:
         if asked.does is Does.READS_COMMITS:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.actions import Metadata, Protocol
 from deltanb.errors import IllegalStateError, InvalidArgument, UnsupportedPredicate
@@ -1468,6 +1468,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         return sample(*self._scan(), n, random, columns)
 
     # -- how ------------------------------------------------------------------------------------------------
+
+    @property
+    def _reads_at(self) -> Literal["newest", "past", "transaction"]:
+        return "newest" if self._pinned is None else "past"
 
     def _admit(self, asked: Asked) -> None:
         if self._version is None:

@@ -352,6 +352,18 @@ def test_unsafe_is_done_to_the_table_itself(name: str, home: Home, tmp_path: Pat
     assert (home.version == 1) == does.is_staged and operations(home) == 0
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_which_rows_a_table_shows_is_declared(kind: type[Any], home: Home) -> None:
+    assert home.itself._reads_at == "newest"
+    try:
+        home.table.append(MORE)
+    except errors.IllegalStateError:
+        shows = "past"
+    else:
+        shows = "newest" if home.itself.count() == 3 else "transaction"
+    assert home.table._reads_at == shows
+
+
 # -- declarations ----------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.catalog.iceberg import pyiceberg_client
 from deltanb.catalog.iceberg.commit import Change
@@ -322,6 +322,10 @@ class PinnedIcebergTable(IcebergTable):
         """The table as it was."""
         return self._then
 
+    @property
+    def _reads_at(self) -> Literal["past"]:
+        return "past"
+
     def _admit(self, asked: Asked) -> None:
         if not asked.does.is_read:
             self._commit([], [])
@@ -350,6 +354,10 @@ class StagedIcebergTable(IcebergTable):
         """What was required of the table as it was read."""
         self.is_read = False
         self._check_open = check_open
+
+    @property
+    def _reads_at(self) -> Literal["transaction"]:
+        return "transaction"
 
     def _admit(self, asked: Asked) -> None:
         if not asked.does.is_read:

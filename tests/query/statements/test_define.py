@@ -206,6 +206,18 @@ def test_tables_and_namespaces_of_a_catalog(catalog: dn.Catalog) -> None:
         dn.sql("DROP TABLE catalog.shop.none")
 
 
+def test_a_variable_with_an_iceberg_table_names_it(catalog: dn.Catalog) -> None:
+    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
+    held = catalog.create_table("shop.events", {"id": [1]}, format="iceberg")
+    assert dn.sql("CREATE TABLE IF NOT EXISTS held (other int)").count() == 1
+    with pytest.raises(errors.InvalidArgument, match="shop.events is an Iceberg table"):
+        dn.sql("CREATE OR REPLACE TABLE held (other int)")
+    dn.sql("ALTER TABLE held RENAME TO visits")
+    held = catalog.table("shop.visits")
+    dn.sql("DROP TABLE held")
+    assert held.name == "shop.visits" and catalog.list_tables("shop") == ["shop.orders"]
+
+
 # -- refusals ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("sql, error, match", [

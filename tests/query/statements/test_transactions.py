@@ -143,6 +143,33 @@ def test_iceberg_tables_take_part(catalog: dn.Catalog) -> None:
     assert rows(catalog, "events") == [(1,)] and rows(catalog, "stock") == []
 
 
+def test_a_past_version_is_read_as_it_was_and_never_written(catalog: dn.Catalog) -> None:
+    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
+    catalog.sql("CREATE TABLE shop.events (id int, n int) USING iceberg; "
+                "INSERT INTO shop.events VALUES (1, 7)")
+    then = catalog.snapshot(["shop.events", "shop.stock"])
+    for name in ("events", "stock"):
+        catalog.sql(f"INSERT INTO shop.{name} VALUES (2, 0)")
+        past = then[f"shop.{name}"]
+        catalog.sql("BEGIN ATOMIC INSERT INTO shop.sold SELECT * FROM past; END")
+        with pytest.raises(errors.IllegalStateError, match="can be read only; write to the table itself"):
+            catalog.sql("BEGIN ATOMIC DELETE FROM past; END")
+        assert past.count() == 1 and len(rows(catalog, name)) == 2
+    assert rows(catalog, "sold") == [(1, 7), (1, 7)]
+
+
+def test_what_is_part_of_a_transaction_is_part_of_no_other(catalog: dn.Catalog) -> None:
+    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
+    catalog.sql("CREATE TABLE shop.events (id int, n int) USING iceberg; "
+                "INSERT INTO shop.events VALUES (1, 7)")
+    with catalog.transaction() as txn:
+        for name in ("events", "stock"):
+            table = txn.table(f"shop.{name}")
+            with pytest.raises(errors.IllegalStateError, match=f"shop.{name} is part of a transaction"):
+                catalog.sql("BEGIN ATOMIC DELETE FROM table; END")
+            assert not table.operations and rows(catalog, name) == [(1, 7)]
+
+
 @pytest.mark.parametrize("sql, words", [
     ("BEGIN ATOMIC DELETE FROM t", "BEGIN ATOMIC has no end in this text: END .line 1, column 1"),
     ("BEGIN TRANSACTION; DELETE FROM t; END", "BEGIN TRANSACTION ends with COMMIT or ROLLBACK .line 1,"),
