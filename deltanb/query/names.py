@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from deltanb.errors import InvalidQuery, NamespaceNotFound, TableNotFound
 from deltanb.query.statements.text import Name
@@ -24,8 +24,11 @@ from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
 
-Named = Any
-"""A :class:`~deltanb.query.statements.text.Name`, or a query's reference: parts, text and moment."""
+if TYPE_CHECKING:
+    from deltanb.query.statement import Reference
+
+Named: TypeAlias = "Name | Reference"
+"""What a statement calls a table, or a query: parts, text, moment and changes."""
 
 
 @dataclass
@@ -72,12 +75,11 @@ def resolve(reference: Named, names: Scope | Mapping[str, Any], *, files: bool =
         VersionNotFound, InvalidArgument: as of ``table.as_of``.
     """
     source = _look_up(reference, Scope.of(names), files)
-    changes = getattr(reference, "changes", None)
-    if changes is not None:
+    if reference.changes is not None:
         if not isinstance(source, DeltaTable):
             raise InvalidQuery(f"{reference.text} is no Delta table, which alone has a change data feed",
                                name=reference.text)
-        return source.changes(*changes).to_arrow()
+        return source.changes(*reference.changes).to_arrow()
     if source is None or isinstance(source, DeltaTable):
         return source
     return _rows(reference.text, source)

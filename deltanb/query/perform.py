@@ -15,11 +15,12 @@ from typing import Any
 from deltanb.errors import DeltaError, InvalidQuery
 from deltanb.query.definitions import SPECIAL as SPECIAL_DEFINITIONS
 from deltanb.query.definitions import rename_table
-from deltanb.query.names import Scope, handle
+from deltanb.query.names import Named, Scope, handle
 from deltanb.query.run import Engine, run
 from deltanb.query.statement import Statement
 from deltanb.query.statements.command import Command, Rows
 from deltanb.query.statements.kinds import QUERY
+from deltanb.query.statements.text import Name, Sql
 from deltanb.query.values import Arguments
 from deltanb.table.table import DeltaTable
 
@@ -38,40 +39,42 @@ class Performer:
 
     def call(self, command: Command) -> Any:
         """Call the method of the statement's table."""
-        if self._reads_its_target(command):
-            return self._as_transaction(command)
-        table, arguments = self.called(command)
-        return method_of(table, command)(**arguments)
+        return self.work_on_table(command, command.arguments.get("data"), Performer._called)
 
-    def _reads_its_target(self, command: Command) -> bool:
-        """Whether the rows to write are those of a query over the very table, as it is now."""
-        rows = command.arguments.get("data")
-        if command.target is None or not isinstance(rows, Rows) or not (rows.query or rows.table):
-            return False
-        table = handle(command.target, self.scope)
-        if type(table) is not DeltaTable:  # others record what is read in the transaction that they are in
-            return False
-        names: Iterable[Any] = (rows.table,) if rows.query is None else (
-            Statement(rows.query.text, self.engine.dialect).references)
-        return any(name.moment is None and getattr(name, "changes", None) is None
-                   and _is_of(name, table, self.scope) for name in names if name is not None)
-
-    def _as_transaction(self, command: Command) -> Any:
-        """Perform a statement in a transaction of its table, so that what it reads counts for conflicts."""
+    def work_on_table(
+        self, command: Command, rows: Any, work: Callable[[Performer, Any, Command], Any]
+    ) -> Any:
+        """Do the work of a statement on its table; in a transaction of it where the rows are its own, so that
+        what is read for them counts for conflicts."""
         assert command.target is not None
         table, scope = handle(command.target, self.scope), self.scope
+        if not self._reads(table, rows):
+            return work(self, table, command)
         with table.transaction() as txn:
             within = replace(scope, staged=lambda one: txn if _is_same(one, table) else one)
-            result = replace(self, scope=within).perform(command)
+            result = work(replace(self, scope=within), txn, command)
         version = None if result.version is None else txn.committed
         return replace(result, version=version, is_staged=False)
 
-    def called(self, command: Command) -> tuple[Any, dict[str, Any]]:
-        """The table that a statement is about, and the arguments of its method."""
-        assert command.target is not None
-        table = handle(command.target, self.scope)
+    def _reads(self, table: Any, rows: Any) -> bool:
+        """Whether the rows to write are a table's newest ones; other tables record reads where they are."""
+        if not isinstance(table, DeltaTable) or table._reads_at != "newest":
+            return False
+        names: Iterable[Named] = ()
+        match rows:
+            case Name():
+                names = (rows,)
+            case Rows(table=Name() as name):
+                names = (name,)
+            case Rows(query=Sql(text)):
+                names = Statement(text, self.engine.dialect).references
+        return any(name.moment is None and name.changes is None and _is_of(name, table, self.scope)
+                   for name in names)
+
+    def _called(self, table: Any, command: Command) -> Any:
         arguments = self.arguments(table, command)
-        return table, {name: arguments.of(value) for name, value in command.arguments.items()}
+        return method_of(table, command)(
+            **{name: arguments.of(value) for name, value in command.arguments.items()})
 
     def arguments(self, table: Any, command: Command) -> Arguments:
         """What makes the arguments of a statement about a table."""
@@ -85,7 +88,7 @@ class Performer:
         return run(sql, self.scope, self.engine)
 
 
-def _is_of(name: Any, table: DeltaTable, scope: Scope) -> bool:
+def _is_of(name: Named, table: DeltaTable, scope: Scope) -> bool:
     try:
         named = handle(name, scope)
     except DeltaError:  # other rows, or nothing: the query says so
@@ -94,8 +97,8 @@ def _is_of(name: Any, table: DeltaTable, scope: Scope) -> bool:
 
 
 def _is_same(one: Any, table: DeltaTable) -> bool:
-    """Whether a handle is on the very table, at no version of its own."""
-    if type(one) is not DeltaTable or one._pinned is not None:
+    """Whether a handle is on the very table, and shows its newest rows."""
+    if not isinstance(one, DeltaTable) or one._reads_at != "newest":
         return False
     ours, theirs = one.log, table.log
     return ours is theirs or (
@@ -122,15 +125,16 @@ def _query(performer: Performer, command: Command) -> Any:
 
 
 def _merge(performer: Performer, command: Command) -> Any:
-    assert command.target is not None
-    table = handle(command.target, performer.scope)
-    arguments = Arguments(performer.scope, performer.ask, performer.engine.dialect == "duckdb", table)
+    return performer.work_on_table(command, command.arguments["source"], _merged)
+
+
+def _merged(performer: Performer, table: Any, command: Command) -> Any:
+    arguments = replace(performer.arguments(table, command), aliases=())  # its columns keep their alias
     settings = dict(command.arguments)
     source = arguments.source(settings.pop("source"))
     builder = method_of(table, command)(
         source, **{name: arguments.of(value) for name, value in settings.items()})
-    targets = Arguments(performer.scope, performer.ask, arguments.is_duckdb, table,
-                        (settings["target_alias"],))
+    targets = replace(arguments, aliases=(settings["target_alias"],))
     for clause in command.details["clauses"]:
         values = arguments.of(clause)
         for name in {"set", "values"} & values.keys():  # names of the table's columns, alone

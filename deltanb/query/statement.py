@@ -56,8 +56,8 @@ class Reference:
     """Where it stands in the text, time travel included; both are within."""
     moment: int | str | None = None
     """The version or time it is to be read at."""
-    changes: tuple[int | str, ...] | None = None
-    """The first and perhaps the last version, or time, whose changes are meant."""
+    changes: tuple[int | str, int | str | None] | None = None
+    """The first version, or time, whose changes are meant, and the last one; None for the newest."""
 
     @property
     def text(self) -> str:
@@ -220,7 +220,7 @@ class _Call:
     start: int
     end: int
     parts: tuple[str, ...]
-    moments: tuple[int | str, ...]
+    moments: tuple[int | str, int | str | None]
 
 
 def _calls(sql: str, tokens: Sequence[Token]) -> Iterator[_Call]:
@@ -244,7 +244,8 @@ def _calls(sql: str, tokens: Sequence[Token]) -> Iterator[_Call]:
             raise cursor.refused(
                 "table_changes takes a table, the first version and perhaps the last one", start)
         cursor.expect_sign(")")
-        yield _Call(start, cursor.words[cursor.at - 1].end - 1, parts, tuple(moments))
+        first, last = moments[0], moments[1] if moments[1:] else None
+        yield _Call(start, cursor.words[cursor.at - 1].end - 1, parts, (first, last))
 
 
 def _table_of(cursor: Cursor) -> tuple[str, ...]:

@@ -95,6 +95,8 @@ class Name:
     moment: int | str | None = None
     is_quoted: bool = False
     """Whether it is one text in quotes, as a path is."""
+    changes = None
+    """A query's reference may be to a table's changes instead of its rows; no statement's name is."""
 
     @property
     def text(self) -> str:

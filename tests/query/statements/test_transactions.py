@@ -136,6 +136,29 @@ def test_an_insert_that_reads_its_table_conflicts_with_who_changes_what_it_read(
     assert alone.version == before + 1
 
 
+@pytest.mark.parametrize("source", ["(SELECT max(id) + 1 AS id, sum(n) AS n FROM alone)", "alone"])
+def test_a_merge_that_reads_its_table_conflicts_with_who_changes_what_it_read(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = dn.create(MemoryStore(), {"id": [1], "n": [1]})
+    alone.append({"id": [2], "n": [2]})
+    sql = f"MERGE INTO alone t USING {source} s ON t.id = s.id + 50 WHEN NOT MATCHED THEN INSERT *"
+    done = dn.sql(sql)
+    assert (done.operation, done.version, done.is_staged) == ("MERGE", 2, False)
+    assert alone.history(1)[0].operation == "MERGE"
+    merge = dn.DeltaTable.merge
+
+    def overtaken(self: dn.DeltaTable, *args: object, **settings: object) -> object:
+        monkeypatch.setattr(dn.DeltaTable, "merge", merge)
+        alone.delete("id = 1")
+        return self.merge(*args, **settings)
+
+    monkeypatch.setattr(dn.DeltaTable, "merge", overtaken)
+    with pytest.raises(errors.DeltaConcurrentModificationException):
+        dn.sql(sql)
+    assert alone.version == 3
+
+
 def test_iceberg_tables_take_part(catalog: dn.Catalog) -> None:
     pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     catalog.sql("CREATE TABLE shop.events (id int) USING iceberg")
