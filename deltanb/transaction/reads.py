@@ -253,7 +253,7 @@ def scan_for(snapshot: Snapshot, predicates: Sequence[str | Predicate]) -> Scan:
     schema = snapshot.schema
     parsed = [parse(p, schema) for p in predicates]
     scan = scan_of(parsed, snapshot.partition_columns, schema)
-    if more := implied_predicates(snapshot, parsed):
+    if more := implied_predicates(snapshot.metadata, snapshot.protocol, parsed):
         scan = replace(scan, partition=(*scan.partition, *more))
     return scan
 

@@ -180,8 +180,9 @@ class _Walk:
     def run(self) -> tuple[list[Step], list[Condition], list[SparedFile]]:
         exact = [part for part in self.parts if prune.is_decided(part.expression, self.partitions)]
         rest = [part for part in self.parts if part not in exact]
+        metadata, protocol = self.snapshot.metadata, self.snapshot.protocol
         implied = [(part, derived) for part in self.parts
-                   for derived in implied_predicates(self.snapshot, [part])]
+                   for derived in implied_predicates(metadata, protocol, [part])]
         used = {path[0] for part in (*self.parts, *(derived for _, derived in implied))
                 for path in part.column_paths}
         left = prune.partition_table(self.snapshot, [n for n in self.partitions if n in used])

@@ -3,7 +3,7 @@
 What lives here: the supported functions (a cast to DATE, the parts of a time, DATE_TRUNC and TRUNC,
 DATE_FORMAT, a leading SUBSTRING, the column itself), and :func:`implied`, the conditions over partition
 columns that hold for every row that satisfies a condition.
-What it does not know: files; ``skipping`` evaluates these conditions.
+What it does not know: versions and files; ``skipping`` evaluates these conditions.
 
 No implied condition may exclude a file with a matching row, whoever wrote it. So bounds are never strict, a
 partition value of NULL is always accepted (an empty text is stored as one), and if a value depends on the
@@ -32,7 +32,7 @@ from deltanb.sql.expressions import Call, Column, Expression, Literal, boolean
 from deltanb.sql.literals import text_literal
 
 if TYPE_CHECKING:
-    from deltanb.log.snapshot import Snapshot
+    from deltanb.actions import Metadata, Protocol
     from deltanb.sql.predicates import Predicate
 
 MAX_ZONE_OFFSET = dt.timedelta(hours=18)
@@ -71,12 +71,13 @@ class _Function:
             return None
 
 
-def implied(snapshot: Snapshot, conditions: Sequence[Expression]) -> list[Expression]:
+def implied(
+    metadata: Metadata, protocol: Protocol, conditions: Sequence[Expression]
+) -> list[Expression]:
     """Conditions over partition columns that every row of all ``conditions`` satisfies."""
-    metadata = snapshot.metadata
     if not metadata.partition_columns or GENERATION not in (metadata.schema_string or ""):
         return []
-    if not supports(snapshot.protocol, "generatedColumns"):
+    if not supports(protocol, "generatedColumns"):
         return []
     functions = _functions(metadata.schema, metadata.partition_columns)
     if not functions:
@@ -86,13 +87,13 @@ def implied(snapshot: Snapshot, conditions: Sequence[Expression]) -> list[Expres
 
 
 def implied_predicates(
-    snapshot: Snapshot, predicates: Sequence[Predicate]
+    metadata: Metadata, protocol: Protocol, predicates: Sequence[Predicate]
 ) -> tuple[Predicate, ...]:
     """Like :func:`implied`, as predicates with SQL texts, which a scan also reads by."""
     from deltanb.sql import predicates as language
 
     conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
-    return tuple(language.Predicate(_sql(each), each) for each in implied(snapshot, conditions))
+    return tuple(language.Predicate(_sql(each), each) for each in implied(metadata, protocol, conditions))
 
 
 _SIGNS = {"eq": "=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -92,7 +92,7 @@ def matching_rows(snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.Arr
     conditions = [part for p in predicates for part in ex.conjuncts(p.expression)]
     if not conditions:
         return None
-    conditions += implied(snapshot, conditions)
+    conditions += implied(snapshot.metadata, snapshot.protocol, conditions)
     whole = boolean("and", *conditions)
     exact = [c for c in conditions if is_decided(c, names)]
     everything = snapshot.candidates.num_files
