@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
@@ -27,33 +28,42 @@ if TYPE_CHECKING:
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
-def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
+def shown_time(info: Mapping[str, Any], modified: int | None) -> int | None:
     """The time of one commit in epoch milliseconds, as every view shows it: the in-commit timestamp if it has
-    one, else when its file was written, else what its writer says; None where nothing is known.
+    one, else ``modified``, when its file was written, else what its writer says; None where nothing is known.
 
     ``info`` is its commitInfo, as the log has it.
+
+    >>> shown_time({"inCommitTimestamp": 3, "timestamp": 1}, 2), shown_time({"timestamp": 1}, 2)
+    (3, 2)
+    >>> shown_time({"timestamp": 1}, None), shown_time({}, None)
+    (1, None)
     """
-    time = in_commit(info, -1)
-    if time < 0:
-        try:
+    times = in_commit(info, -1), modified, whole_number(info.get("timestamp"))
+    return next((time for time in times if time is not None and time >= 0), None)
+
+
+def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
+    """As :func:`shown_time`, of a version; the store is asked when its file was written, if that counts."""
+    status = None
+    if in_commit(info, -1) < 0:
+        with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
             status = log.commits.status(version)
-        except (OSError, DeltaError):
-            status = None  # a view of a commit does not fail for want of its file's time
-        time = -1 if status is None else status.modification_time
-    return time if time >= 0 else whole_number(info.get("timestamp"))
+    return shown_time(info, None if status is None else status.modification_time)
 
 
 def known_time_of(snapshot: Snapshot) -> int | None:
-    """As :func:`time_of` of a snapshot's version, without asking the store; where the newest commit is known
-    by its tag alone, in a bucket, it is what its writer says."""
-    info = snapshot.last_commit_info or {}
-    modified = getattr(snapshot.commit_identity, "modification_time", -1)
-    time = in_commit(info, modified)
-    return time if time >= 0 else whole_number(info.get("timestamp"))
+    """As :func:`shown_time`, of a snapshot's version, without asking the store; where the newest commit is
+    known by its tag alone, in a bucket, it is what its writer says."""
+    modified = getattr(snapshot.commit_identity, "modification_time", None)
+    return shown_time(snapshot.last_commit_info or {}, modified)
 
 
 def timestamp_of(snapshot: Snapshot) -> int:
-    """The time of a snapshot's version in epoch milliseconds; -1 without a table."""
+    """The time of a snapshot's version in epoch milliseconds, as the protocol has it; -1 without a table.
+
+    In-commit timestamps count only where the table has them; the store is asked for what is not known.
+    """
     version = snapshot.version
     if version < 0:
         return -1

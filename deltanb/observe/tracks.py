@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.errors import InvalidArgument, VersionNotFound
+from deltanb.log.commit_times import shown_time
 from deltanb.log.lines import DAMAGED, decode_sizes, explain, whole_number
 from deltanb.text import formatting as units
 from deltanb.text.writer import LIBRARY
@@ -197,7 +198,7 @@ def commit(version: int, lines: Iterable[Any], modified: int | None = None) -> T
         writer=writer, user=user,
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
-        time=whole_number(info.get("inCommitTimestamp")) or modified or whole_number(info.get("timestamp")),
+        time=shown_time(info, modified),
         txn_id=info.get("txnId"), predicate=predicate_of(info.get("operationParameters")),
     )
 

@@ -525,6 +525,8 @@ def explain_conflict(
             continue
         verdict = check(current, winner)
         error, current = verdict.error, verdict.transaction
+        if verdict.conflict is not None:
+            error = verdict.conflict.dated(txn.log).error()
         rule = next((one.name for one in verdict.checks if one.state == "failed"), "")
         rows.append(Landed(*about, verdict.checks, rule))
     return Explanation(current.table, txn.read_version, newest, current.operation.name,

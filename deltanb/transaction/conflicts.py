@@ -8,16 +8,20 @@ conflict is drawn (``deltanb.notebook``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltanb.actions import Action, AddFile, CommitInfo, RemoveFile
 from deltanb.errors import DeltaConcurrentModificationException
+from deltanb.log.commit_times import time_of
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import safe
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import Winner
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
 
 MAX_RENAMED = 3  # columns whose new names a message says
 MAX_READ_FILES = 100  # paths a conflict keeps of what was read; more help nobody and cost memory
@@ -104,6 +108,10 @@ class Conflict(Displayable):
     def winner_operation(self) -> str:
         """The winner's operation, ``TRANSACTION`` where it does not say."""
         return str(self.winner.operation or "TRANSACTION")
+
+    def dated(self, log: LogReader) -> Conflict:
+        """The same with the winner's time, which the log knows: rules ask no store."""
+        return replace(self, committed_at=time_of(log, self.version, self.winner.to_value()))
 
     def error(self) -> DeltaConcurrentModificationException:
         """The exception that carries this conflict."""

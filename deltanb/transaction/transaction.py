@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,6 @@ from deltanb.errors import (
     InvalidTransaction,
     require,
 )
-from deltanb.log import commit_times
 from deltanb.options import options, writer_name
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.text import upper
@@ -448,14 +446,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self.status = "unknown" if self.may_have_landed else (
             "failed" if isinstance(error, DeltaError) else "abandoned")
         if isinstance(error, DeltaConcurrentModificationException):
-            self.conflict = error.conflict = self._dated(error.conflict)
-
-    def _dated(self, conflict: Conflict | None) -> Conflict | None:
-        """A conflict with the winner's time as the history has it: the rules know no files."""
-        if conflict is None:
-            return None
-        time = commit_times.time_of(self.log, conflict.version, conflict.winner.to_value())
-        return replace(conflict, committed_at=time)
+            conflict = error.conflict
+            self.conflict = error.conflict = None if conflict is None else conflict.dated(self.log)
 
     @property
     def may_have_landed(self) -> bool:

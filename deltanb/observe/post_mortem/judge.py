@@ -380,12 +380,13 @@ class _Judge:
             return
         if job.is_unchecked:
             if result.transaction is not None:
-                result.conflict = unchecked_conflict(result.transaction, winner)
+                result.conflict = unchecked_conflict(result.transaction, winner).dated(self.log)
             result.rule, result.is_certain = "version taken", is_named and job.is_certain("winner")
             return
         if verdict is None or verdict.error is None:
             verdict = self._asked(self._whole(), winner, self._named()) if job.rules else verdict
-        result.conflict = None if verdict is None else verdict.conflict
+        conflict = None if verdict is None else verdict.conflict
+        result.conflict = None if conflict is None else conflict.dated(self.log)
         failed = _failed(verdict)
         result.rule = failed or " or ".join(job.rules) or None
         if job.rules and not failed:
