@@ -330,8 +330,8 @@ def test_rows_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     rows = KeyedRows(table.snapshot, ["id"])
     for key in rows.iterate():
         assert len(rows.get(key)) == 1
-    assert len(rows._kept._rows) <= 20
-    assert len(rows._kept._reached) <= keyed_rows.MAX_READERS
+    assert len(rows._cache._rows) <= 20
+    assert len(rows._cache._reached) <= keyed_rows.MAX_READERS
 
 
 def test_more_rows_of_one_key_than_are_fetched_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ def test_wide_rows_are_fetched_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     rows = KeyedRows(table.snapshot, ["id"])
     for number in range(20):
         rows.get((number,))
-    assert len(rows._kept._rows) == 20
+    assert len(rows._cache._rows) == 20
 
 
 def test_threads_share_the_rows() -> None:
