@@ -26,12 +26,8 @@ from sqlglot.tokens import Token, TokenType
 from deltanb.errors import InvalidQuery
 from deltanb.query.statements.text import Cursor, is_parameter, words_of
 
-_TRAVEL = re.compile(r"(?:FOR )?(SYSTEM_VERSION|VERSION|SYSTEM_TIME|TIMESTAMP) AS OF")
-_AT_VERSION = re.compile(r"v\d{1,18}", re.IGNORECASE)
 _CHANGES = "__changes_"
 """Begins the names that stand for calls of ``table_changes`` while a query is parsed."""
-_WORDS = 4  # of the longest such clause
-_TYPED = ("TIMESTAMP", "DATE")
 
 
 class _DuckDB(DuckDB):
@@ -92,8 +88,9 @@ class Statement:
             raise InvalidQuery("the plan of a query is not shown; its card says which files it opens, and "
                                "table.explain(where) says it of a condition", query=self.sql)
         self.tokens = self._tokens(self.sql)
-        travels = list(_travels(self.tokens))
-        self._changes = list(_calls(self.sql, self.tokens))
+        self._words = list(words_of(self.sql, self.tokens))
+        travels = list(_travels(Cursor(self.sql, self._words)))
+        self._changes = list(_calls(Cursor(self.sql, self._words)))
         self.tree = self._tree(travels)
         self.references = tuple(self._references(travels))
 
@@ -166,7 +163,7 @@ class Statement:
         theirs, ours = (":", "$") if self.dialect == "duckdb" else ("$", ":")
         if theirs not in self.sql or self.tree.find(exp.Placeholder, exp.Parameter) is None:
             return []
-        words = [None, *words_of(self.sql, self.tokens)]
+        words = [None, *self._words]
         return [(sign.start, sign.start, ours) for before, sign, name in zip(
                     words, words[1:], words[2:], strict=False)
                 if sign is not None and name is not None and sign.text == theirs
@@ -201,16 +198,15 @@ class _Travel:
     moment: int | str
 
 
-def _travels(tokens: Sequence[Token]) -> Iterator[_Travel]:
-    """``VERSION AS OF 3`` and its like, wherever they stand; some versions of sqlglot cut them into words."""
-    at = 0
-    while at < len(tokens):
-        clause = _travel(tokens, at)
-        if clause is None:
-            at += 1
-            continue
-        at, travel = clause
-        yield travel
+def _travels(cursor: Cursor) -> Iterator[_Travel]:
+    """``VERSION AS OF 3`` and its like, wherever they are. Without a literal the words are none: an alias may
+    be ``of``."""
+    while not cursor.is_at_end:
+        start, moment = cursor.start, cursor.travel(or_fail=False)
+        if moment is None:
+            cursor.at += 1
+        else:
+            yield _Travel(start, cursor.words[cursor.at - 1].end - 1, moment)
 
 
 @dataclass(frozen=True)
@@ -223,11 +219,8 @@ class _Call:
     moments: tuple[int | str, int | str | None]
 
 
-def _calls(sql: str, tokens: Sequence[Token]) -> Iterator[_Call]:
+def _calls(cursor: Cursor) -> Iterator[_Call]:
     """The calls of ``table_changes``, wherever they stand."""
-    if "table_changes" not in sql.lower():
-        return
-    cursor = Cursor(sql, list(words_of(sql, tokens)))
     while not cursor.is_at_end:
         start = cursor.start
         if not (cursor.take("TABLE_CHANGES") and cursor.take_sign("(")):
@@ -256,40 +249,6 @@ def _table_of(cursor: Cursor) -> tuple[str, ...]:
 
 
 _NAMES = re.compile(r"[^\W\d]\w*(\.([^\W\d]\w*|`[^`]+`))*")
-
-
-def _travel(tokens: Sequence[Token], at: int) -> tuple[int, _Travel] | None:
-    if tokens[at].text == "@" and 0 < at < len(tokens) - 1:
-        name, sign, version = tokens[at - 1:at + 2]
-        is_one_word = name.end + 1 == sign.start and sign.end + 1 == version.start
-        if is_one_word and _AT_VERSION.fullmatch(version.text):
-            return at + 2, _Travel(sign.start, version.end, int(version.text[1:]))
-    words = ""
-    for last in range(at, min(at + _WORDS, len(tokens))):
-        if tokens[last].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            return None
-        words = f"{words} {tokens[last].text.upper()}".strip()
-        kind = _TRAVEL.fullmatch(words)
-        if kind is not None:
-            return _moment(tokens, at, last + 1, "VERSION" in kind[1])
-    return None
-
-
-def _moment(tokens: Sequence[Token], start: int, at: int, is_version: bool) -> tuple[int, _Travel] | None:
-    """The literal after the words; without one they are no time travel: an alias may be ``of``."""
-    if at < len(tokens) and not is_version and tokens[at].text.upper() in _TYPED:
-        at += 1
-    if at == len(tokens):
-        return None
-    token = tokens[at]
-    if token.token_type == TokenType.NUMBER or token.token_type == TokenType.STRING:
-        moment: int | str = token.text
-        if is_version and re.fullmatch(r"\d{1,18}", token.text):
-            moment = int(token.text)
-        elif is_version or token.token_type == TokenType.NUMBER:
-            return None
-        return at + 1, _Travel(tokens[start].start, token.end, moment)
-    return None
 
 
 def _check_kind(tree: exp.Expression, sql: str) -> None:

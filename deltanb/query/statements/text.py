@@ -326,41 +326,47 @@ class Cursor:
         parts = [self.name("the name of a table")]
         while self.take_sign("."):
             parts.append(self.name("the rest of the table's name"))
-        version = self._at_version()
-        return Name(tuple(parts), self.moment() if version is None else version)
+        return Name(tuple(parts), self.travel())
 
-    def _at_version(self) -> int | None:
+    def travel(self, or_fail: bool = True) -> int | str | None:
+        """The version or time at which what is before is meant: ``@v3``, or as of :meth:`moment`.
+
+        With ``or_fail=False`` nothing is taken of such words where no version or time is behind them.
+        """
+        version = self._at_version(or_fail)
+        return self.moment(or_fail) if version is None else version
+
+    def _at_version(self, or_fail: bool) -> int | None:
         """``@v3`` directly behind a name."""
         sign, version = (*self.words[self.at:self.at + 2], None, None)[:2]
         if sign is None or not sign.is_sign("@") or version is None or version.start != sign.end:
             return None
         if sign.start != self.words[self.at - 1].end or not re.fullmatch(r"[vV]\d{1,18}", version.text):
-            self.fail("@v and a version, such as @v3,")
+            return self.fail("@v and a version, such as @v3,") if or_fail else None
         self.at += 2
         return int(version.text[1:])
 
-    def moment(self) -> int | str | None:
+    def moment(self, or_fail: bool = True) -> int | str | None:
         """``VERSION AS OF 3`` or ``TIMESTAMP AS OF '2026-03-01'``, where it comes next."""
-        if self.sees("FOR") and self._sees_travel(1):
-            self.at += 1
-        if not self._sees_travel(0):
+        start = self.at
+        self.take("FOR")
+        kind = self.take_any("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
+        if not (kind and self.take("AS", "OF")):
+            self.at = start
             return None
-        is_version = bool(self.take_any("VERSION", "SYSTEM_VERSION"))
-        self.at += 2 if is_version else 3
-        if is_version:
-            word = self.word
-            if word is None or word.kind not in ("number", "text") or (
-                    not re.fullmatch(r"\d{1,18}", word.text)):
-                self.fail("the number of a version")
+        is_version = "VERSION" in kind
+        if not is_version:
+            self.take_any("TIMESTAMP", "DATE")
+        word = self.word
+        if word is not None and (word.kind == "text" or (is_version and word.kind == "number")) and (
+                not is_version or re.fullmatch(r"\d{1,18}", word.text)):
             self.at += 1
-            return int(word.text)
-        self.take_any("TIMESTAMP", "DATE")
-        return self.string("a time in quotes, such as '2026-03-01 12:00:00',")
-
-    def _sees_travel(self, ahead: int) -> bool:
-        words = self.words[self.at + ahead:self.at + ahead + 3]
-        return (len(words) == 3 and words[0].is_word("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
-                and words[1].is_word("AS") and words[2].is_word("OF"))
+            return int(word.text) if is_version else word.text
+        if or_fail:
+            self.fail("the number of a version" if is_version else
+                      "a time in quotes, such as '2026-03-01 12:00:00',")
+        self.at = start
+        return None
 
     def alias(self, *stops: str) -> str | None:
         """Another name for a table, with or without AS; the words of ``stops`` are none."""
