@@ -9,8 +9,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument, InvalidPredicate, InvalidSchema, TableNotFound, VersionNotFound
-from deltanb.query.duck import DUCKDB
-from deltanb.query.run import run
+from deltanb.query.sql import run_sql
 
 
 @pytest.fixture
@@ -70,8 +69,9 @@ def test_changes_without_a_feed_say_how_to_switch_it_on(flights: dn.DeltaTable) 
 
 def test_a_parameter_is_offered_variables_that_are_the_readers(flights: dn.DeltaTable) -> None:
     namespace = {"In": [], "Out": {}, "exit": exit, "dn": dn, "flights": flights, "least": 5}
-    with pytest.raises(dn.errors.InvalidQuery, match=r"the variables are flights, least$"):
-        run("SELECT * FROM flights WHERE delay > $zz", namespace, DUCKDB)
+    for sql in ("SELECT * FROM flights WHERE delay > $zz", "DELETE FROM flights WHERE delay > :zz"):
+        with pytest.raises(dn.errors.InvalidQuery, match=r"the variables are flights, least$"):
+            run_sql(sql, namespace)
 
 
 def test_a_conflict_with_a_change_says_why_weaker_isolation_would_not_help(flights: dn.DeltaTable) -> None:

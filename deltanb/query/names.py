@@ -2,7 +2,7 @@
 
 What lives here: :class:`Scope`, in which names mean something; :func:`handle`, the table of a name;
 :func:`resolve`, what a query reads by it; :func:`place_of`, where a new table of a name goes, and
-:func:`place_of_handle`, where a table is.
+:func:`place_of_handle`, where a table is; :func:`value_of`, what a parameter stands for.
 What it does not know: SQL, engines, rows.
 
 A catalog that is asked itself (``catalog.sql``) comes first, for names with a namespace. Otherwise, a
@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from deltanb.errors import InvalidQuery, NamespaceNotFound, TableNotFound
@@ -123,6 +124,25 @@ def place_of_handle(table: Any) -> Place:
     if log is None:  # an Iceberg table
         return Place(None, table.tables.owner, table.name)
     return Place(log.store) if log.catalog is None else Place(None, log.catalog, log.name)
+
+
+def value_of(parameter: str, variables: Mapping[str, Any], what: str, **data: Any) -> Any:
+    """The value of a parameter, which has the name of a variable.
+
+    Raises:
+        InvalidQuery: there is none of the name; ``what`` asks for it, and ``data`` is the error's.
+    """
+    if parameter in variables:
+        return variables[parameter]
+    hint, _ = did_you_mean(parameter, _offered(variables), "variables")
+    raise InvalidQuery(f"there is no variable {parameter}, which the {what} asks for; {hint}", **data)
+
+
+def _offered(variables: Mapping[str, Any]) -> list[str]:
+    """The variables that a parameter may mean: neither functions, nor what IPython keeps."""
+    return [name for name, value in variables.items()
+            if not name.startswith("_") and name not in ("In", "Out") and not callable(value)
+            and not isinstance(value, ModuleType)]
 
 
 def _look_up(reference: Named, scope: Scope, files: bool) -> Any:

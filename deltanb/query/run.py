@@ -12,19 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from deltanb.errors import InvalidQuery
 from deltanb.log.skipping.explain import Condition, ScanExplanation, explain
-from deltanb.query.names import Scope, resolve
+from deltanb.query.names import Scope, resolve, value_of
 from deltanb.query.pushed import Pushed, pushed
 from deltanb.query.result import QueryPlan, QueryResult, Read
 from deltanb.query.statement import Reference, Statement
 from deltanb.table.table import DeltaTable
-from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,16 +169,5 @@ def _values(statement: Statement, namespace: Mapping[str, Any]) -> dict[str, Any
         if not name.isidentifier():
             form = "$name" if statement.dialect == "duckdb" else ":name"
             raise InvalidQuery(f"a parameter has the name of a variable: write {form}", query=statement.sql)
-        if name not in namespace:
-            hint, _ = did_you_mean(name, _offered(namespace), "variables")
-            raise InvalidQuery(f"there is no variable {name}, which the query asks for; {hint}",
-                               query=statement.sql)
-        values[name] = namespace[name]
+        values[name] = value_of(name, namespace, "query", query=statement.sql)
     return values
-
-
-def _offered(namespace: Mapping[str, Any]) -> list[str]:
-    """The variables that a parameter may mean: neither functions, nor what IPython keeps."""
-    return [name for name, value in namespace.items()
-            if not name.startswith("_") and name not in ("In", "Out") and not callable(value)
-            and not isinstance(value, ModuleType)]

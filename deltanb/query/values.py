@@ -21,7 +21,7 @@ import sqlglot
 from sqlglot import exp
 
 from deltanb.errors import InvalidArgument, InvalidQuery, UnsupportedPredicate
-from deltanb.query.names import Scope, resolve
+from deltanb.query.names import Scope, resolve, value_of
 from deltanb.query.statements.command import DEFAULT, Assignments, Clause, PartitionCondition, Rows
 from deltanb.query.statements.text import Name, Sql
 from deltanb.schema.columns import DEFAULT as DEFAULT_OF
@@ -32,18 +32,6 @@ from deltanb.sql.values import assignable, does_not_fit
 from deltanb.text.formatting import count, did_you_mean
 
 _ONE_ROW = pa.table({"": pa.nulls(1)})
-
-
-def parameter(name: str, variables: Mapping[str, Any]) -> Any:
-    """The value of a parameter.
-
-    Raises:
-        InvalidQuery: there is none of the name.
-    """
-    if name in variables:
-        return variables[name]
-    hint, _ = did_you_mean(name, [known for known in variables if not known.startswith("_")], "variables")
-    raise InvalidQuery(f"there is no variable {name}, which the statement asks for; {hint}", name=name)
 
 
 def as_literal(value: Any, name: str = "") -> str:
@@ -109,7 +97,7 @@ class Arguments:
 
     def value(self, name: str) -> Any:
         """The value of a parameter."""
-        return parameter(name, self.scope.variables)
+        return value_of(name, self.scope.variables, "statement", name=name)
 
     def _literal(self, name: str) -> str:
         return as_literal(self.value(name), name)
