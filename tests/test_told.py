@@ -24,14 +24,15 @@ import deltanb as dn
 from deltanb.testing import MemoryStore
 
 def lose():
-    table = dn.create(MemoryStore(), {"id": [1, 2], "day": ["mon", "tue"]}, partition_by="day")
+    store = MemoryStore("memory:///ducks")
+    table = dn.create(store, {"id": [1, 2], "day": ["mon", "tue"]}, partition_by="day")
     return dn.race(table, {
         "ann": lambda t: t.append({"id": [3], "day": ["mon"]}),
         "ben": lambda t: t.delete("day = 'mon'")}).outcomes["ben"]
 '''
 TOLD = (
     "ConcurrentAppendException: Transaction conflict detected.",
-    "read files where day = 'mon', and version 1",
+    "your DELETE on ducks read files where day = 'mon', and version 1 by\n  ann added 1 file there. Nothing",
     "predicate     day = 'mon'",
     "WRITE by ann",
     ".parquet  day=mon ← matches your predicate",

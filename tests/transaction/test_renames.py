@@ -22,7 +22,7 @@ MAPPED = {"delta.columnMapping.mode": "name"}
 
 def lost(columns: str, work: Any, partition_by: Any = (), commit: Any = None) -> MetadataChangedException:
     """The error of an UPDATE, or another commit, which somebody's ALTER TABLE came before."""
-    table = dn.create(MemoryStore(), columns, partition_by=partition_by, properties=MAPPED)
+    table = dn.create(MemoryStore("memory:///flights"), columns, partition_by=partition_by, properties=MAPPED)
     txn = table.start_transaction()
     txn.read_whole_table()
     with set_options(user_name="ann"):
@@ -37,10 +37,12 @@ def test_message_text_and_picture_say_renamed() -> None:
     assert str(error).splitlines()[1] == (
         "Conflicting commit: version 1, RENAME COLUMN by ann: column carrier was renamed to airline")
     text = str(error.conflict)
-    assert "version 1 by ann renamed column carrier to airline, which your UPDATE" in text
+    assert ("version 1 by ann renamed column carrier to airline, which your UPDATE on flights builds on. "
+            "Nothing was written.") in " ".join(text.split())
     assert "Differences  column carrier: renamed to airline  ✕ cannot adopt it" in text
     words = re.sub(r"<[^>]+>", "", mimebundle(error.conflict)[HTML].rpartition("dnb-rich")[2])
-    assert "renamed column carrier to airline, which your UPDATE" in words
+    assert ("version 1 by ann renamed column carrier to airline, which your UPDATE on flights builds on. "
+            "Nothing was written.") in words
     assert "the metadata was changed (column carrier renamed)" in words and "renamed to airline" in words
     assert error.conflict.changes == (
         FieldChange("column carrier", "carrier", "airline", renamed=True),)
@@ -70,8 +72,8 @@ def test_who_renames_too_is_told_so() -> None:
 
     error = lost("id long, carrier string", lambda t: t.rename_column("carrier", "airline"), commit=rename)
     assert [change.field for change in error.conflict.changes] == ["column carrier"]  # not the description
-    assert "changes the table's metadata, and version 1 by ann renamed column carrier to airline." in (
-        " ".join(str(error.conflict).split()))
+    assert ("your CHANGE on flights changes the table's metadata, and version 1 by ann renamed column "
+            "carrier to airline.") in " ".join(str(error.conflict).split())
 
 
 def test_other_changes_beside_it_are_not_hidden() -> None:
