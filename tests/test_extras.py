@@ -62,15 +62,15 @@ find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name in names else find(name, *more)
 import deltanb as dn
 {before}
-told = {{}}
+answers = {{}}
 for code in {codes!r}:
     try:
         eval(code)
-        told[code] = ["nothing", "", 0]
+        answers[code] = ["nothing", "", 0]
     except BaseException as error:
         lines = "".join(traceback.format_exception(error))
-        told[code] = [type(error).__name__, str(error), lines.count("Traceback (most recent call last)")]
-print(json.dumps(told), flush=True)
+        answers[code] = [type(error).__name__, str(error), lines.count("Traceback (most recent call last)")]
+print(json.dumps(answers), flush=True)
 """
 
 
@@ -84,9 +84,9 @@ def test_what_is_missing_is_one_line_with_the_command_that_installs_it(names: st
         [sys.executable, "-c", CODE.format(names=names.split(), before=before, codes=codes)],
         cwd=tmp_path, capture_output=True, text=True, env=None)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    wrong = {code: answer for code, answer in told.items() if not _is_one_line(*answer)}
-    assert wrong == {} and len(told) == len(codes)
+    answers = json.loads(done.stdout.splitlines()[-1])
+    wrong = {code: answer for code, answer in answers.items() if not _is_one_line(*answer)}
+    assert wrong == {} and len(answers) == len(codes)
 
 
 def _is_one_line(kind: str, message: str, tracebacks: int) -> bool:
@@ -98,11 +98,11 @@ def requirements(*extras: str) -> set[str]:
     """The packages that extras require, with those of the extras that they name."""
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 has it")
     known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    found: set[str] = set()
+    packages: set[str] = set()
     for line in (line for extra in extras for line in known[extra]):
         name, more = re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", line).groups()  # type: ignore[union-attr]
-        found |= requirements(*more.split(",")) if name == "deltanb" else {name.lower()}
-    return found
+        packages |= requirements(*more.split(",")) if name == "deltanb" else {name.lower()}
+    return packages
 
 
 def test_every_requirement_of_an_extra_is_tried() -> None:

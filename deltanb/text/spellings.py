@@ -173,7 +173,7 @@ def refuse_call(name: str) -> WrongCall:
 
 
 def wrong_call(
-    name: str, signature: inspect.Signature, given: Collection[str]
+    name: str, signature: inspect.Signature, passed: Collection[str]
 ) -> WrongCall | None:
     """The error of a call with arguments that the method does not have; None if it has all of them.
 
@@ -186,7 +186,7 @@ def wrong_call(
         return None
     takes = [one.name for one in parameters
              if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and one.name not in ("self", "cls")]
-    wrong = [one for one in given if one not in takes]
+    wrong = [one for one in passed if one not in takes]
     if not wrong:
         return None
     first, *more = (f"{one!r}; {hint_of(name, one, takes)}" for one in wrong)
@@ -358,7 +358,7 @@ class Aliases(SpeltClass, place="table"):
 
 
 def _path_of(name: str, arguments: tuple[Any, ...], path: Any) -> Any:
-    given = arguments if path is None else (*arguments, path)
-    if len(given) not in (1, 2):
+    passed = arguments if path is None else (*arguments, path)
+    if len(passed) not in (1, 2):
         raise TypeError(f"{name} takes a path, or a Spark session and a path")
-    return given[-1]
+    return passed[-1]

@@ -81,7 +81,7 @@ def test_columns_may_be_added(tmp_path: Path) -> None:
     assert sorted(table.to_arrow().to_pylist(), key=str) == [{"id": 1, "w": None}, {"id": 2, "w": "new"}]
 
 
-@pytest.mark.parametrize(("arguments", "error", "said"), [
+@pytest.mark.parametrize(("arguments", "error", "message"), [
     ({"replace_using": "nix"}, InvalidArgument, "replace_using: the table has no column 'nix'"),
     ({"replace_using": "x"}, InvalidArgument, "the new rows have no column 'x'"),
     ({"replace_using": []}, InvalidArgument, "names of columns"),
@@ -93,11 +93,11 @@ def test_columns_may_be_added(tmp_path: Path) -> None:
         {"overwrite_schema": True}, {"data_change": False})),
 ])
 def test_what_makes_no_sense_is_refused_before_a_file_is_written(
-    arguments: dict[str, Any], error: type[DeltaError], said: str, tmp_path: Path
+    arguments: dict[str, Any], error: type[DeltaError], message: str, tmp_path: Path
 ) -> None:
     table = dn.create(tmp_path / "t", {"id": [1], "x": [1]})
     before = tree(tmp_path / "t")
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         table.overwrite({"id": [1]}, **arguments)
     assert tree(tmp_path / "t") == before
 
@@ -137,17 +137,17 @@ def test_files_of_a_write_that_changes_no_data_say_so(mode: str, tmp_path: Path)
     assert table.count() == (4 if mode == "append" else 2)
 
 
-@pytest.mark.parametrize(("rows", "arguments", "said"), [
+@pytest.mark.parametrize(("rows", "arguments", "message"), [
     ({"id": [1], "w": [1]}, {"merge_schema": True}, "merge_schema=True would add"),
     ({"id": [1]}, {"where": "id = 1"}, "whole partitions"),
     ({"id": [1]}, {"overwrite_schema": True}, "contradict"),
 ])
 def test_a_write_that_changes_no_data_changes_nothing_else(
-    rows: dict[str, Any], arguments: dict[str, Any], said: str, tmp_path: Path
+    rows: dict[str, Any], arguments: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     table = dn.create(tmp_path / "t", {"id": [1]})
     before = tree(tmp_path / "t")
     write = table.append if "merge_schema" in arguments else table.overwrite
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(InvalidArgument, match=message):
         write(rows, data_change=False, **arguments)
     assert tree(tmp_path / "t") == before

@@ -169,9 +169,9 @@ def test_what_is_implied_says_what_it_means() -> None:
     schema = snapshot.schema
     conditions = [predicates.parse(text, schema) for text in (
         "ts >= '2024-05-05'", "s = 'it\\'s \\\\'", "n IN (1, 2)", "d < '2024-05-05' OR d IS NULL")]
-    found = implied_predicates(snapshot.metadata, snapshot.protocol, conditions)
-    assert len(found) == 4
-    for predicate in found:
+    implied = implied_predicates(snapshot.metadata, snapshot.protocol, conditions)
+    assert len(implied) == 4
+    for predicate in implied:
         assert flat(predicates.parse(predicate.sql, schema).expression) == flat(predicate.expression)
 
 

@@ -34,19 +34,19 @@ LETTER, FOOT = 10, 3  # pixels of words above their foot and below it
 @st.composite
 def tracks(draw: st.DrawFn, most: int = 14) -> list[Track]:
     """Commits of up to four writers, each having read any earlier version, and failed transactions."""
-    found = []
+    made = []
     for version in range(draw(st.integers(2, most))):
         for is_committed in (True, *([False] if draw(st.integers(0, 3)) == 0 else [])):
             operation, kind = draw(st.sampled_from(OPERATIONS))
             read = draw(st.integers(max(0, version - 4), max(0, version - 1)))
-            found.append(Track(
+            made.append(Track(
                 version, read if version else None, operation, draw(st.sampled_from("abcd")), kind,
                 draw(st.integers(0, 12)), draw(st.integers(0, 3)),
                 outcome="committed" if is_committed else "failed", lost=() if is_committed else (version,),
                 reason=None if is_committed else "CONCURRENT_APPEND", txn_id=f"{version}{is_committed}",
                 predicate=draw(st.sampled_from(CONDITIONS)),
                 run=draw(st.sampled_from([None, None, WorkRun(1, version + 1), WorkRun(2, version + 1)]))))
-    return found
+    return made
 
 
 @st.composite

@@ -194,9 +194,9 @@ def test_cycle(update_golden: bool) -> None:
     assert_consistent(error.cycle)
     assert_golden(error.cycle, "locks_deadlock", update_golden)
     text = str(error.cycle)
-    for said in ("1:k0", "1:k1", "1:k2", "exclusive", "upgradable", "500 ms", "250 ms", "3.5 s", "mover #1",
+    for words in ("1:k0", "1:k1", "1:k2", "exclusive", "upgradable", "500 ms", "250 ms", "3.5 s", "mover #1",
                  "one order everywhere: 1:k0, 1:k1, 1:k2"):
-        assert said in text, text
+        assert words in text, text
 
 
 def test_other_circles() -> None:

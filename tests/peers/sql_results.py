@@ -83,21 +83,21 @@ def state(path: Path) -> dict[str, Any]:
     """What a table is; of none, nothing."""
     if not dn.DeltaTable.is_delta_table(path):
         return {}
-    found = dn.open(path)
-    protocol = found.protocol
+    table = dn.open(path)
+    protocol = table.protocol
     result = {
-        "version": found.version,
-        "rows": in_order(plain(found.to_arrow().to_pylist(), path.parent)),
-        "schema": [column(field) for field in without_names(found.schema.to_dict())["fields"]],
-        "partitioned by": list(found.partition_columns),
-        "clustered by": found.detail()["clusteringColumns"],
-        "properties": without_names(found.properties),
-        "description": found.metadata.description,
+        "version": table.version,
+        "rows": in_order(plain(table.to_arrow().to_pylist(), path.parent)),
+        "schema": [column(field) for field in without_names(table.schema.to_dict())["fields"]],
+        "partitioned by": list(table.partition_columns),
+        "clustered by": table.detail()["clusteringColumns"],
+        "properties": without_names(table.properties),
+        "description": table.metadata.description,
         "protocol": [protocol.min_reader_version, protocol.min_writer_version,
                      sorted(protocol.reader_features or ()), sorted(protocol.writer_features or ())],
     }
-    if found.properties.get("delta.enableChangeDataFeed") == "true":
-        feed = found.changes(found.version, found.version).to_pylist()
+    if table.properties.get("delta.enableChangeDataFeed") == "true":
+        feed = table.changes(table.version, table.version).to_pylist()
         result["changes"] = in_order(
             plain([{k: v for k, v in row.items() if k != "_commit_timestamp"} for row in feed], path.parent))
     return result

@@ -250,16 +250,16 @@ def state(path: Path, run: Callable[[], object], *, by_codec: bool) -> Any:
     entry, actions = table.commit(table.version), table.log.read_commit(table.version)
     files = [one for one in actions if isinstance(one, AddFile | RemoveFile)]
     changes = table.changes(table.version) if table.properties.get(*FEED) else None
-    said = {name: str(text).lower().replace(" ", "")
-            for name, text in dict(entry.operation_parameters).items()
-            if name not in ("partitionBy", "predicate", "queryId", "epochId", "queryName")}
+    parameters = {name: str(text).lower().replace(" ", "")
+                  for name, text in dict(entry.operation_parameters).items()
+                  if name not in ("partitionBy", "predicate", "queryId", "epochId", "queryName")}
     metrics = {name: entry.operation_metrics.get(name) for name in (
         "numDeletedRows", "numCopiedRows", "numOutputRows", "numFiles", "numRemovedFiles")}
     if before < 0:  # ours is CREATE TABLE AS SELECT
-        said, metrics = {}, {}
+        parameters, metrics = {}, {}
     codecs = {pq.read_metadata(path / decode_path(one.path)).row_group(0).column(0).compression
               for one in files if isinstance(one, AddFile) and one.path not in before_files}
-    return [*shown, said, metrics, sorted((type(one).__name__, one.data_change) for one in files),
+    return [*shown, parameters, metrics, sorted((type(one).__name__, one.data_change) for one in files),
             sorted(codecs) if by_codec else [], entry.user_metadata,
             None if changes is None else sorted(
                 (repr(row["id"]), row["v"], row["_change_type"]) for row in changes.to_arrow().to_pylist())]

@@ -83,5 +83,5 @@ def test_statements_ask_spark_for_the_rows_they_write(shell: Any, tmp_path: Path
     few = shell.user_ns["few"]
     assert sorted((row["month"], row["s"]["a"]) for row in few.to_arrow().to_pylist()) == [
         (1, "AA"), (1, "UA"), (1, "ZZ"), (2, "x")]
-    found = ask(shell, "EXPLAIN SELECT * FROM flights WHERE month = :m")
-    assert (found.opened, found.num_files) == (2, 4)
+    plan = ask(shell, "EXPLAIN SELECT * FROM flights WHERE month = :m")
+    assert (plan.opened, plan.num_files) == (2, 4)

@@ -38,13 +38,13 @@ def test_any_word_as_a_column_is_read_or_told_with_backquotes(template: str) -> 
         right = template.format(f"`{word}`")
         assert (word,) in parse(right, schema).column_paths
         try:
-            found = parse(sql, schema).column_paths
+            paths = parse(sql, schema).column_paths
         except DeltaError as error:
             if word not in VALUES:
                 assert f"use backquotes: {right}" in str(error), (word, str(error))
                 hints += 1
         else:
-            assert (word,) in found or word in VALUES, word
+            assert (word,) in paths or word in VALUES, word
     assert hints > 10
 
 

@@ -40,7 +40,7 @@ def table() -> dn.DeltaTable:
     return made
 
 
-def kept(rows: Any) -> list[int]:
+def ids_of(rows: Any) -> list[int]:
     return sorted(rows["id"].to_pylist() if hasattr(rows["id"], "to_pylist") else rows["id"].to_list())
 
 
@@ -61,7 +61,7 @@ def test_filters_keep_the_rows_that_pyarrow_keeps(table: dn.DeltaTable, filters:
     theirs = ROWS.filter(pq.filters_to_expression(
         filters if isinstance(filters[0], list) and isinstance(filters[0][0], tuple)
         else list(map(tuple, filters))))
-    assert kept(table.to_arrow(where=filters)) == kept(theirs)
+    assert ids_of(table.to_arrow(where=filters)) == ids_of(theirs)
 
 
 @pytest.mark.parametrize(("filters", "why"), [
@@ -142,8 +142,8 @@ def test_an_expression_keeps_the_rows_that_polars_keeps(table: dn.DeltaTable, na
     pl = pytest.importorskip("polars")
     expression = EXPRESSIONS[name](pl)
     for each in (expression, ~expression):
-        assert kept(table.to_arrow(where=each)) == kept(pl.from_arrow(ROWS).filter(each)), each
-    assert table.count(expression) == len(kept(pl.from_arrow(ROWS).filter(expression)))
+        assert ids_of(table.to_arrow(where=each)) == ids_of(pl.from_arrow(ROWS).filter(each)), each
+    assert table.count(expression) == len(ids_of(pl.from_arrow(ROWS).filter(expression)))
 
 
 NUMBERS = st.integers(-4, 130) | st.floats(-1, 4)
@@ -160,7 +160,7 @@ def test_random_expressions_keep_the_rows_that_polars_keeps(
     for (name, sign, value, negated), joins in zip(parts, ands, strict=False):
         part = eval(f"{'~' if negated else ''}(pl.col({name!r}) {sign} value)", {"pl": pl, "value": value})
         whole = part if whole is None else whole & part if joins else ~(whole | part)
-    assert kept(table.to_arrow(where=whole)) == kept(pl.from_arrow(ROWS).filter(whole))
+    assert ids_of(table.to_arrow(where=whole)) == ids_of(pl.from_arrow(ROWS).filter(whole))
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -235,8 +235,8 @@ CONDITIONED = [name for name in declared(dn.DeltaTable) if not name.startswith("
 def test_filters_are_where_by_the_name_that_pandas_has_for_it(name: str) -> None:
     table = table_of(ROWS, properties={"delta.enableChangeDataFeed": True})
     method = getattr(table, name)
-    given = {"data": ROWS, "assignments": {"s": "'a'"}, "column": "id"}
-    needed = {one.name: given[one.name] for one in inspect.signature(method).parameters.values()
+    arguments = {"data": ROWS, "assignments": {"s": "'a'"}, "column": "id"}
+    needed = {one.name: arguments[one.name] for one in inspect.signature(method).parameters.values()
               if one.default is one.empty}
     with pytest.raises(InvalidArgument, match="where or filters, not both"):
         method(**needed, where="id = 1", filters=[("id", "=", 1)])

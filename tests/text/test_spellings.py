@@ -105,11 +105,11 @@ def test_every_argument_of_a_table_elsewhere_is_ours_or_answered(library: str) -
         if target is None or not callable(getattr(function, "__func__", function)):
             continue
         try:
-            wanted = inspect.signature(getattr(function, "__func__", function)).parameters.values()
+            parameters = inspect.signature(getattr(function, "__func__", function)).parameters.values()
         except (TypeError, ValueError):  # one that is not written in Python
             continue
         takes = [one for one in inspect.signature(target).parameters if one not in ("self", "cls")]
-        for parameter in wanted:
+        for parameter in parameters:
             if parameter.name in ("self", "cls", *takes) or parameter.kind in (
                     parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
@@ -192,11 +192,11 @@ def test_what_is_named_is_there() -> None:
         words = call[1].split(".")
         if words[0] in ("catalog", "user_metadata", "compression", "the", "its"):
             continue
-        found: Any = places[row.at]
+        owner: Any = places[row.at]
         if words[0] in ("deltanb", "DeltaTable"):
-            found, words = {"deltanb": dn, "DeltaTable": dn.DeltaTable}[words[0]], words[1:]
+            owner, words = {"deltanb": dn, "DeltaTable": dn.DeltaTable}[words[0]], words[1:]
         for word in words:
-            found = getattr(found, word)
+            owner = getattr(owner, word)
 
 
 def test_no_row_repeats_another() -> None:
@@ -243,7 +243,7 @@ def test_to_df_has_its_spelling_of_delta_spark(tmp_path: Path, spark: Any) -> No
     assert dn.create(tmp_path / "ducks", {"id": [1, 2]}).toDF().count() == 2
 
 
-@pytest.mark.parametrize(("slip", "told"), [
+@pytest.mark.parametrize(("slip", "message"), [
     (lambda t: t.delete(predicate="id = 1"), r"^delete\(\) has no argument 'predicate'; here it is where=$"),
     (lambda t: t.update(updates={"id": "1"}, predicate="id = 1"),
      r"'updates'; here it is assignments=\. It has no 'predicate'; here it is where=$"),
@@ -267,16 +267,16 @@ def test_to_df_has_its_spelling_of_delta_spark(tmp_path: Path, spark: Any) -> No
     (lambda t: t.transaction().version(), "table.version"),
     (lambda t: t.history(1)[0]["userName"], r"such as entry\.user_name"),
 ])
-def test_a_wrong_call_says_what_to_write(slip: Callable[[Any], Any], told: str) -> None:
+def test_a_wrong_call_says_what_to_write(slip: Callable[[Any], Any], message: str) -> None:
     table = table_of({"id": [1], "v": ["a"]})
-    with pytest.raises(WrongCall, match=told) as caught:
+    with pytest.raises(WrongCall, match=message) as caught:
         slip(table)
     assert isinstance(caught.value, TypeError) and isinstance(caught.value, InvalidArgument)
     assert caught.value.__context__ is None, "one traceback"
     assert table.version == 0
 
 
-@pytest.mark.parametrize(("slip", "told"), [
+@pytest.mark.parametrize(("slip", "message"), [
     (lambda t: t.optimize.compact(), r"there is no optimize\.compact; here it is optimize\(where\)$"),
     (lambda t: t.optimize.z_order(["id"]), r"here it is optimize\(where, zorder_by=columns\)$"),
     (lambda t: t.optimize().executeCompaction(), "has run already, and this is its result"),
@@ -287,8 +287,8 @@ def test_a_wrong_call_says_what_to_write(slip: Callable[[Any], Any], told: str) 
     (lambda t: dn.read_delta("x"), r"here it is open\(path\)\.to_pandas\(\)"),
     (lambda t: dn.read_parquet("x"), r"pandas\.read_parquet\(…\); a folder .* convert\(path\)$"),
 ])
-def test_a_wrong_name_says_what_to_write(slip: Callable[[Any], Any], told: str) -> None:
-    with pytest.raises(AttributeError, match=told):
+def test_a_wrong_name_says_what_to_write(slip: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(AttributeError, match=message):
         slip(table_of({"id": [1]}))
 
 

@@ -129,10 +129,10 @@ def place(
     fences = tuple(_line(at) for at in sorted(set(barriers)))
     best: _State | None = None
     for tiers in range(1, max_tiers + 1):
-        found = _arranged(signs, width, fences, tiers)
-        cost = found.cost + TIER_COST * (tiers - 1)
+        arrangement = _arranged(signs, width, fences, tiers)
+        cost = arrangement.cost + TIER_COST * (tiers - 1)
         if best is None or cost < best.cost:
-            best = _State(cost, found.boxes, found.occupied)
+            best = _State(cost, arrangement.boxes, arrangement.occupied)
         if best.cost <= TIER_COST * tiers:
             break  # a further tier costs more than it can save
     assert best is not None

@@ -50,8 +50,8 @@ assert stream.awaitTermination({PATIENCE})
 
 @pytest.mark.parametrize("way", ["write_stream", "format"])
 def test_a_killed_stream_goes_on(way: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    wanted = request.config.getoption("--faults")
-    steps = list(STEPS) if wanted == "all" else Random(f"{wanted} {way}").sample(STEPS, 1)
+    faults = request.config.getoption("--faults")
+    steps = list(STEPS) if faults == "all" else Random(f"{faults} {way}").sample(STEPS, 1)
     table, source = dn.create(tmp_path / "table", "id bigint"), dn.create(tmp_path / "source", "id bigint")
     for n in range(len(steps) + 1):
         source.append({"id": [n]})

@@ -29,8 +29,8 @@ def ducks(schema: Any = None, **properties: Any) -> DeltaTable:
 
 
 def rows(table: DeltaTable, *columns: str) -> list[Any]:
-    found = table.to_arrow(list(columns) or None).to_pylist()
-    return sorted((tuple(row.values()) for row in found), key=str)
+    listed = table.to_arrow(list(columns) or None).to_pylist()
+    return sorted((tuple(row.values()) for row in listed), key=str)
 
 
 # -- INSERT --------------------------------------------------------------------------------------------------
@@ -225,9 +225,9 @@ def test_a_parameter_is_its_value_and_nothing_else(value: Any) -> None:
     dn.sql("UPDATE t SET w = :value WHERE v <=> :value", value=value)
     dn.sql("MERGE INTO t USING (SELECT 2 AS id) s ON t.id = s.id AND t.v <=> :value "
            "WHEN MATCHED THEN UPDATE SET id = 7", value=value)
-    found = t.to_arrow().sort_by("id").to_pydict()
-    assert found["id"] == [0, 1, 7]
-    assert all(same(one, value) for one in (*found["v"], *found["w"]))
+    columns = t.to_arrow().sort_by("id").to_pydict()
+    assert columns["id"] == [0, 1, 7]
+    assert all(same(one, value) for one in (*columns["v"], *columns["w"]))
     dn.sql("DELETE FROM t WHERE v <=> $value", value=value)
     assert t.count() == 0
 

@@ -126,15 +126,15 @@ def test_a_registered_name_reads_the_newest_version_with_each_query(tmp_path: An
         spark.catalog.dropTempView(name)
 
 
-@pytest.mark.parametrize(("name", "table", "said"), [
+@pytest.mark.parametrize(("name", "table", "message"), [
     ("a.b", "t", "no name of a view"), ("", "t", "no name of a view"), ("t", 7, "t=7 is no table"),
     ("t", {}, "is in this process alone")])
-def test_what_cannot_be_named_is_refused(name: str, table: Any, said: str, tmp_path: Any) -> None:
+def test_what_cannot_be_named_is_refused(name: str, table: Any, message: str, tmp_path: Any) -> None:
     if table == "t":
         table = dn.create(tmp_path / "t", {"id": [1]})
     elif table == {}:
         table = dn.create(MemoryStore(), {"id": [1]})
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(InvalidArgument, match=message):
         add_views(None, {name: table})  # type: ignore[arg-type]  # no session is asked
 
 

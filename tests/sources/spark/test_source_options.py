@@ -161,16 +161,16 @@ def test_the_code_reads_each_option_it_takes(use: str) -> None:
 
 @pytest.mark.parametrize("use", [WRITE, STREAM_WRITE])
 def test_properties_of_tables_are_spelled_as_delta_spells_them(use: str) -> None:
-    given = {"delta.appendonly": "true", "DELTA.COLUMNMAPPING.MODE": "name",
+    properties = {"delta.appendonly": "true", "DELTA.COLUMNMAPPING.MODE": "name",
              "delta.feature.rowtracking": "supported"}
-    taken = SparkOptions({"path": "t", **given}, use)
+    taken = SparkOptions({"path": "t", **properties}, use)
     assert taken.properties == {"delta.appendOnly": "true", "delta.columnMapping.mode": "name",
                                 "delta.feature.rowtracking": "supported"}
     with pytest.raises(InvalidArgument, match=r"'delta\.apendOnly'; did you mean delta\.appendOnly"):
         SparkOptions({"path": "t", "delta.apendOnly": "true"}, use)
     for reader in (READ, STREAM_READ):
         with pytest.raises(InvalidArgument, match="knows no option 'delta.appendonly'"):
-            SparkOptions({"path": "t", **given}, reader)
+            SparkOptions({"path": "t", **properties}, reader)
 
 
 @pytest.mark.parametrize("spelling", ["id", "ID", "s.x", "S.`x`", "`a b`", "`a.b`", '["`a.b`", "s.x"]'])
