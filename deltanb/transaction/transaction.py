@@ -370,7 +370,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         mark, previous = rebase.MISSING_HIGH_WATER_MARK, None
         if exists:
             mark = rebase.parse_high_water_mark(snapshot.domain_metadata.get(rebase.ROW_TRACKING_DOMAIN))
-            if rebase.in_commit_timestamps(snapshot.metadata) or rebase.in_commit_timestamps(self.metadata):
+            if rebase.in_commit_timestamps(self.metadata) or (
+                    self._new_metadata is not None and rebase.in_commit_timestamps(snapshot.metadata)):
                 previous = snapshot.timestamp
         return prepare(
             table=self.table, txn_id=self.txn_id, read_version=self.read_version,
