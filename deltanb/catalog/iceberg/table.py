@@ -273,7 +273,7 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 def _rows(how: str, data: Any) -> pa.Table:
     import pyarrow as arrow
 
-    from deltanb.engines.arrow import inputs
+    from deltanb.engines.arrow import enforce, inputs
 
     if inputs.is_spark(data):
         raise InvalidArgument(
@@ -281,20 +281,9 @@ def _rows(how: str, data: Any) -> pa.Table:
             "give Arrow or pandas, or write with Spark through the catalog's server")
     source = inputs.source(data)
     rows = arrow.Table.from_batches(source.batches(), source.schema)
-    return arrow.table([_decoded(column) for column in rows.columns], names=rows.column_names)
-
-
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values without dictionaries, runs and views, which not all of PyIceberg takes."""
-    import pyarrow as arrow
-    import pyarrow.types as t
-
-    kind = column.type
-    if t.is_dictionary(kind) or t.is_run_end_encoded(kind):
-        return _decoded(column.cast(kind.value_type))
-    if t.is_string_view(kind) or t.is_binary_view(kind):
-        return column.cast(arrow.string() if t.is_string_view(kind) else arrow.binary())
-    return column
+    columns = [arrow.chunked_array([enforce.decoded(chunk) for chunk in column.chunks or [
+        arrow.nulls(0, column.type)]]) for column in rows.columns]  # not all of PyIceberg takes other forms
+    return arrow.table(columns, names=rows.column_names)
 
 
 def _counted(snapshots: Sequence[Json]) -> dict[str, int]:

@@ -324,10 +324,8 @@ def _convert(array: Any, data_type: DataType, target: pa.DataType, path: str) ->
         return array
     if isinstance(array.type, pa.BaseExtensionType):
         return _convert(_of_extension(array, target), data_type, target, path)
-    if t.is_dictionary(array.type):
-        return _convert(_by_place(array.dictionary).take(array.indices), data_type, target, path)
-    if t.is_run_end_encoded(array.type):
-        return _convert(_by_place(array), data_type, target, path)
+    if t.is_dictionary(array.type) or t.is_run_end_encoded(array.type):
+        return _convert(decoded(array), data_type, target, path)
     if t.is_null(array.type):
         return filled(pa.nulls(len(array), target))
     if isinstance(data_type, StructType):
@@ -363,15 +361,21 @@ def _of_extension(array: Any, target: pa.DataType) -> pa.Array:
     return array.storage.cast(pa.bool_()) if t.is_boolean(target) else array.storage
 
 
-def _by_place(values: Any) -> pa.Array:
-    """The values of a dictionary, or of runs, as Arrow takes them by their positions: it takes no views."""
-    if t.is_run_end_encoded(values.type):
-        rows: Any = np.arange(values.offset, values.offset + len(values))
-        runs = np.searchsorted(numbers(values.run_ends), rows, side="right")
-        return _by_place(values.values).take(array_of(runs))
-    if t.is_string_view(values.type):
-        return values.cast(pa.string())
-    return values.cast(pa.binary()) if t.is_binary_view(values.type) else values
+def decoded(array: Any) -> pa.Array:
+    """The values without dictionaries, runs and views, which Arrow does not take by their positions.
+
+    >>> decoded(pa.array(["a", "b", "a"]).dictionary_encode()).type
+    DataType(string)
+    """
+    if t.is_dictionary(array.type):
+        return decoded(array.dictionary).take(array.indices)
+    if t.is_run_end_encoded(array.type):
+        rows: Any = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(numbers(array.run_ends), rows, side="right")
+        return decoded(array.values).take(array_of(runs))
+    if t.is_string_view(array.type):
+        return array.cast(pa.string())
+    return array.cast(pa.binary()) if t.is_binary_view(array.type) else array
 
 
 @lru_cache(maxsize=256)

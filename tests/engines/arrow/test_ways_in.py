@@ -25,6 +25,7 @@ from deltanb.catalog.iceberg.table import IcebergTable, PinnedIcebergTable
 from deltanb.errors import DeltaError
 from deltanb.table.contract import declared
 from deltanb.testing import MemoryStore
+from tests.engines.arrow.test_arrow_kinds import OF_USERS
 from tests.helpers import table_of, tree
 from tests.table import test_contract as contract
 
@@ -244,6 +245,18 @@ def test_what_has_a_type_is_stored_whole(kind: str, source: str) -> None:
     values, stored = WHOLE[kind]
     table = table_of(SOURCES[source]({"id": [1, 2], "c": values}))
     assert table.to_arrow()["c"].to_pylist() == stored
+
+
+def test_encoded_columns_are_written_to_iceberg_as_the_values_that_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
+    encodings = ("DICTIONARY", "RUN_END_ENCODED", "STRING_VIEW", "BINARY_VIEW")
+    rows = pa.table({"id": range(4), **{
+        kind: array for kind, array in OF_USERS.items() if kind.startswith(encodings)}})
+    with contract.catalog(tmp_path) as catalog:
+        table = catalog.create_table("shop.encoded", rows.slice(0, 3), format="iceberg")
+        table.append(rows.slice(0, 0))
+        table.upsert(rows.slice(2), on="id")
+        assert table.to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
 
 
 def test_a_series_of_pandas_among_columns_is_taken_as_pandas_means_it() -> None:
