@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -69,6 +71,13 @@ def test_matching_rows_make_room_for_all_new_ones(
             map(str, [(*old, "delete") for old in gone] + [(*new, "insert") for new in NEW]))
 
 
+@pytest.mark.parametrize("convert", [tuple, np.array, pd.Index, pd.Series])
+def test_the_columns_may_be_those_of_a_frame(convert: Any, tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "v": ["a", "b"]})
+    table.overwrite({"id": [2], "v": ["B"]}, replace_using=convert(["id"]))
+    assert table.to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "v": ["a", "B"]}
+
+
 def test_no_new_rows_replace_none(tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", rows(OLD, "old"))
     assert table.overwrite(rows([], "new"), replace_on="true").version is None
@@ -85,6 +94,8 @@ def test_columns_may_be_added(tmp_path: Path) -> None:
     ({"replace_using": "nix"}, InvalidArgument, "replace_using: the table has no column 'nix'"),
     ({"replace_using": "x"}, InvalidArgument, "the new rows have no column 'x'"),
     ({"replace_using": []}, InvalidArgument, "names of columns"),
+    ({"replace_using": 5}, InvalidArgument, "replace_using=5 must be names of columns"),
+    ({"replace_using": ["id", 5]}, InvalidArgument, "names of columns"),
     ({"replace_on": "id = 1"}, InvalidPredicate, "ambiguous: target.id and source.id"),
     ({"replace_on": "target.id = source.nix"}, InvalidPredicate, "no column 'source.nix' for replace_on"),
     ({"replace_on": 7}, InvalidArgument, "is SQL text"),
