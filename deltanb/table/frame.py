@@ -11,7 +11,7 @@ stay integers beside NULL, decimals and times keep their types.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from random import Random
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from deltanb.sql.conditions import Where
 
-SAMPLE_ROWS = 5
+HEAD_ROWS = SAMPLE_ROWS = 5
 
 
 class Frame:
@@ -49,7 +49,7 @@ class Frame:
 
         def count(self) -> int: ...
 
-        def to_arrow(self, columns: Any = None) -> pa.Table: ...
+        def to_arrow(self, columns: Any = None, where: Any = None, limit: Any = None) -> pa.Table: ...
 
         def to_batches(self, columns: Any = None, where: Any = None) -> pa.RecordBatchReader: ...
 
@@ -136,10 +136,53 @@ class Frame:
         raise self._not_iterable()
 
     def _not_iterable(self) -> NotIterable:
+        stream = "the table itself" if hasattr(type(self), "__arrow_c_stream__") else "to_arrow()"
         return NotIterable(
             f"the table {self.name} is not iterated over row by row; iterate over to_batches(), which are "
             "batches of Arrow's, or over to_arrow().to_pylist(), which are dicts. pandas gets to_pandas(), "
-            "NumPy to_pandas().to_numpy(); polars, DuckDB and pyarrow take the table itself")
+            f"NumPy to_pandas().to_numpy(); polars, DuckDB and pyarrow take {stream}")
+
+    @reads
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: Where | None = None,
+        limit: int | None = None, *, types_mapper: Callable[[Any], Any] | None = None,
+        dtype_backend: str | None = None,
+    ) -> pd.DataFrame:
+        """The rows as a pandas DataFrame.
+
+        Args:
+            columns, where, limit: as in :meth:`to_arrow`.
+            types_mapper: a function from an Arrow type to a pandas type, or to None for the default.
+            dtype_backend: ``"pyarrow"`` or ``"numpy_nullable"``, as in pandas' readers: integers stay
+                integers even if values are missing.
+
+        Raises:
+            InvalidArgument: another backend, or both a backend and ``types_mapper``.
+            MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> dn.create("framed", {"id": [1, None]}).to_pandas(dtype_backend="numpy_nullable")["id"].dtype
+        Int64Dtype()
+        """
+        from deltanb.engines.arrow.frames import to_pandas, types_for
+
+        mapper = types_for(types_mapper, dtype_backend)
+        return to_pandas(self.to_arrow(columns, where, limit), mapper)
+
+    @reads
+    def head(self, n: int = HEAD_ROWS, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """The first rows as a pandas DataFrame; no more is read than needed.
+
+        Args:
+            n: the number of rows.
+            columns: as in :meth:`to_arrow`.
+
+        >>> import deltanb as dn
+        >>> dn.create("seen", {"name": ["Donald", "Daisy"]}).head(1)
+             name
+        0  Donald
+        """
+        return self.to_pandas(columns, limit=n)
 
     @reads
     def sample(

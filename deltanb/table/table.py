@@ -47,7 +47,6 @@ from deltanb.transaction.delta_log import DeltaLog
 if TYPE_CHECKING:
     from random import Random
 
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
     from deltanb.table.staged import TableTransaction
     from deltanb.transaction.transaction import OptimisticTransaction
 
-HEAD_ROWS = 5
 
 MAX_DIFF_ROWS = 1_000_000
 """Rows that :meth:`DeltaTable.diff` reads at most: what a notebook compares in a few seconds."""
@@ -569,34 +567,6 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         return self._stream(snapshot, files, columns, predicate, limit)
 
     @reads
-    def to_pandas(
-        self, columns: Sequence[str] | None = None, where: Where | None = None,
-        limit: int | None = None, *, types_mapper: Callable[[Any], Any] | None = None,
-        dtype_backend: str | None = None,
-    ) -> pd.DataFrame:
-        """The rows as a pandas DataFrame.
-
-        Args:
-            columns, where, limit: as in :meth:`to_arrow`.
-            types_mapper: a function from an Arrow type to a pandas type, or to None for the default.
-            dtype_backend: ``"pyarrow"`` or ``"numpy_nullable"``, as in pandas' readers: integers stay
-            integers
-                even if values are missing.
-
-        Raises:
-            InvalidArgument: another backend, or both a backend and ``types_mapper``.
-            MissingDependency: pandas is not installed.
-
-        >>> import deltanb as dn
-        >>> dn.create("framed", {"id": [1, None]}).to_pandas(dtype_backend="numpy_nullable")["id"].dtype
-        Int64Dtype()
-        """
-        from deltanb.engines.arrow.frames import to_pandas, types_for
-
-        mapper = types_for(types_mapper, dtype_backend)
-        return to_pandas(self.to_arrow(columns, where, limit), mapper)
-
-    @reads
     def to_polars(
         self, columns: Sequence[str] | None = None, where: Where | None = None
     ) -> pl.LazyFrame:
@@ -694,21 +664,6 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         condition = parse_condition(where, self.snapshot.schema)
         at = active.read_elsewhere(self.log, self._pinned, condition) or self.snapshot
         return read_table(at, None, spark, columns=columns, where=condition)
-
-    @reads
-    def head(self, n: int = HEAD_ROWS, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """The first rows as a pandas DataFrame; no more is read than needed.
-
-        Args:
-            n: the number of rows.
-            columns: as in :meth:`to_arrow`.
-
-        >>> import deltanb as dn
-        >>> dn.create("seen", {"name": ["Donald", "Daisy"]}).head(1)
-             name
-        0  Donald
-        """
-        return self.to_pandas(columns, limit=n)
 
     @reads
     def count(self, where: Where | None = None) -> int:

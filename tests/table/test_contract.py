@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -387,6 +388,17 @@ def test_signatures_are_equal_wherever_the_name_is(kind: type[Any]) -> None:
         if mine is theirs:
             continue
         assert inspect.signature(getattr(kind, name)) == inspect.signature(getattr(DeltaTable, name)), name
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_a_refusal_names_as_the_way_out_is_there(home: Home) -> None:
+    for misuse in (list, lambda table: table[0], lambda table: table[:1], lambda table: table[None]):
+        with pytest.raises(errors.DeltaError) as caught:
+            misuse(home.table)
+        methods = re.findall(r"(?<![.\w])(\w+)\(", str(caught.value))
+        assert "to_arrow" in methods and not [name for name in methods if not hasattr(home.table, name)]
+        if "pyarrow take the table itself" in str(caught.value):
+            assert pa.table(home.table).num_rows == 2
 
 
 # -- what the declarations have mended ---------------------------------------------------------------------
