@@ -23,6 +23,7 @@ from deltanb.commands.merge.clauses import DELETE, MATCHED, Names, Resolved
 from deltanb.commands.merge.in_process import ArrowMerge
 from deltanb.commands.merge.on import On, analyze
 from deltanb.commands.merge.sides import is_true, sided
+from deltanb.commands.merge.source import Source
 from deltanb.commands.rows.find_and_change import FileChanges, find, remove_rows
 from deltanb.commands.rows.match import Match
 from deltanb.engines.arrow.enforce import nullable
@@ -104,7 +105,6 @@ class Matching:
             files = txn.filter_files(*self.on.target_only)
         chosen = choose_engine(txn, engine, files, reason, [self.on.sql])
         if chosen == "spark":
-            from deltanb.commands.merge.merge import Source
             from deltanb.commands.merge.on_spark import SparkMerge
 
             joining: MergeEngine = SparkMerge(
