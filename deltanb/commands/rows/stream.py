@@ -18,11 +18,10 @@ from deltanb.commands.merge.merge import SOURCE_ALIAS, TARGET_ALIAS, merge
 from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.write import Batch, write_batch
 from deltanb.engines.arrow import inputs
-from deltanb.errors import IllegalStateError, InvalidArgument, MultipleSourceRowsMatched
+from deltanb.errors import InvalidArgument, MultipleSourceRowsMatched
 from deltanb.log.file_options import FileOptions
 from deltanb.schema.protocol import check_writable
 from deltanb.schema.types import backticked
-from deltanb.store.base import is_remote
 from deltanb.text.formatting import did_you_mean
 from deltanb.transaction import active
 
@@ -242,22 +241,13 @@ def _check_place(log: DeltaLog, frame: Any) -> None:
 
     if not is_connect(frame.sparkSession):
         return
-    where = "on Spark Connect batches are written by a process of the server"
-    try:
-        log.__reduce__()
-    except IllegalStateError:
-        raise InvalidArgument(
-            f"{log.path} is committed to by a catalog, or a committer of its own, and {where}, which does "
-            "not have it. Stream from a session of this machine: deltanb.spark()", path=log.path) from None
-    if log.store.local_path("") is None and not is_remote(log.store):
-        raise InvalidArgument(f"{log.path} is in this process alone, and {where}; write to a table in a "
-                              "folder or a bucket", path=log.path)
-    access = getattr(log.store, "access", None)
-    if access is not None and access.token:
-        raise InvalidArgument(
-            f"{log.path} was opened with credentials, and {where}, which they are not sent to. Give them to "
-            "the server's environment and open the table without; or write by "
-            'frame.writeStream.format("deltanb").options(**storage_options), which sends them', path=log.path)
+    from deltanb.engines.spark.reachable import check_reachable
+
+    check_reachable(log, "on Spark Connect batches are written by a process of the server", {
+        "committer": "Stream from a session of this machine: deltanb.spark()",
+        "memory": "Write to a table in a folder or a bucket",
+        "credentials": "Give them to the server's environment and open the table without; or write by "
+                       'frame.writeStream.format("deltanb").options(**storage_options), which sends them'})
 
 
 # --- update -----------------------------------------------------------------------------------------

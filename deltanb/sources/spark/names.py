@@ -14,17 +14,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltanb.engines.spark.compiled import is_everywhere
+from deltanb.engines.spark.reachable import check_reachable
 from deltanb.errors import IllegalStateError, InvalidArgument, shown
 from deltanb.schema.types import backticked
-from deltanb.store.base import is_remote
 from deltanb.table.table import DeltaTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deltanb.transaction.delta_log import DeltaLog
-
-__all__ = ["CATALOG", "add_catalog", "add_views", "check_reachable"]
+__all__ = ["CATALOG", "add_catalog", "add_views"]
 
 CATALOG = "deltanb"
 CLASS = "TablesByPath"
@@ -72,24 +70,10 @@ def _place(name: Any, table: Any) -> str:
         table = DeltaTable.for_path(table)
     if not isinstance(table, DeltaTable):
         raise InvalidArgument(f"{name}={shown(table)} is no table; give a table, or its path")
-    check_reachable(table.log, "be named in Spark's SQL")
-    _, (_, pinned) = table.__reduce__()  # as other processes have it
-    version = "" if pinned is None else f" VERSION AS OF {table.version}"
+    check_reachable(table.log, "a name in Spark's SQL is read by processes of Spark", {
+        "committer": "Name a version by table.to_df(session).createOrReplaceTempView(name), or run "
+                     "deltanb.spark.sql(session, …), which reads the newest",
+        "memory": "Keep the table in a folder or a bucket",
+        "credentials": "Give them to the environment of those processes, and open the table without"})
+    version = "" if table._pinned is None else f" VERSION AS OF {table.version}"
     return f"{CATALOG}.{backticked(table.path)}{version}"
-
-
-def check_reachable(log: DeltaLog, what: str) -> None:
-    """Refuse a table that processes of Spark's cannot find by its path alone.
-
-    Raises:
-        InvalidArgument: naming the way out.
-    """
-    access: Any = getattr(log.store, "access", None)
-    if access is not None and access.token:
-        raise InvalidArgument(
-            f"{log.path} was opened with credentials, which stay in this process, and is to {what}. Give "
-            "them to the environment of Spark's processes, and open the table without", path=log.path)
-    if log.store.local_path("") is None and not is_remote(log.store):
-        raise InvalidArgument(
-            f"{log.path} is in this process alone, and Spark's processes cannot reach it; keep the table in "
-            "a folder or a bucket", path=log.path)

@@ -42,6 +42,7 @@ from deltanb.engines.arrow.data_file import Scan
 from deltanb.engines.spark.columns import spark_schema
 from deltanb.engines.spark.executors import Place, WritePlan, ended, new_name, parts, read_files
 from deltanb.engines.spark.permits import grant, open_permits
+from deltanb.engines.spark.reachable import check_reachable
 from deltanb.engines.spark.session import spark as start_session
 from deltanb.engines.spark.stream_checkpoint import Checkpoint
 from deltanb.engines.spark.stream_sink import check_batch, check_id
@@ -58,7 +59,6 @@ from deltanb.sources.spark.options import SparkOptions
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.sources.spark.tracked_columns import TrackedColumns
 from deltanb.sources.spark.write import Wrote, check_layout, files_of, in_words_of_spark
-from deltanb.store.base import is_remote
 from deltanb.store.uris import is_served
 from deltanb.text import upper
 from deltanb.transaction.delta_log import DeltaLog
@@ -95,21 +95,15 @@ def read_stream(
     Raises:
         InvalidArgument: options that contradict each other, or a table that executors cannot find.
     """
-    access: Any = getattr(log.store, "access", None)
-    if access is not None and access.token and not storage_options:
-        raise InvalidArgument(
-            f"{log.path} was opened with credentials, and a stream is read by processes of Spark, which have "
-            "only those that are sent with it or stand in their environment. Give them as "
-            "read_stream(storage_options=...), or to the environment, and open the table without",
-            path=log.path)
-    if storage_options and access is None:
+    if storage_options and getattr(log.store, "access", None) is None:
         raise InvalidArgument(
             f"storage_options say how to get to a bucket, and {log.path} is in none; leave them out",
             path=log.path)
-    if log.store.local_path("") is None and not is_remote(log.store):
-        raise InvalidArgument(
-            f"{log.path} is in this process alone, and Spark's executors cannot read it; stream from a "
-            "table in a folder or a bucket", path=log.path)
+    ways = {"memory": "Stream from a table in a folder or a bucket"}
+    if not storage_options:  # else these are sent
+        ways["credentials"] = ("Give them as read_stream(storage_options=...), or to the environment of "
+                               "those processes, and open the table without")
+    check_reachable(log, "a stream is read by processes of Spark", ways)
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value)
              for name, value in {**options, **(storage_options or {})}.items() if value is not None}
     _Read({**texts, "path": log.path})

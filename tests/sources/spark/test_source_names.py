@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +16,12 @@ pytest.importorskip("pyspark.sql.datasource")
 from pyspark.errors import PySparkException
 
 import deltanb as dn
+from deltanb.engines.spark.reachable import HIDDEN
 from deltanb.errors import InvalidArgument, TableNotFound
 from deltanb.sources.spark.names import add_views
 from deltanb.sources.spark.source import translate_errors
 from deltanb.testing import MemoryStore
+from deltanb.transaction.delta_log import DeltaLog
 
 pytestmark = pytest.mark.spark
 
@@ -136,6 +141,41 @@ def test_what_cannot_be_named_is_refused(name: str, table: Any, message: str, tm
         table = dn.create(MemoryStore(), {"id": [1]})
     with pytest.raises(InvalidArgument, match=message):
         add_views(None, {name: table})  # type: ignore[arg-type]  # no session is asked
+
+
+def of_a_catalog(folder: Path) -> Iterator[Any]:
+    with dn.Catalog(f"sqlite:///{folder}/catalog.db", warehouse=folder / "lake") as catalog:
+        catalog.create_namespace("ducks")
+        yield catalog.create_table("ducks.nephews", {"id": [1]})
+
+
+def of_a_transaction(folder: Path) -> Iterator[Any]:
+    with dn.create(folder / "t", {"id": [1]}).transaction() as txn:
+        txn.append({"id": [2]})
+        yield txn
+
+
+def of_memory(folder: Path) -> Iterator[Any]:
+    yield dn.create(MemoryStore(), {"id": [1]})
+
+
+def with_credentials(folder: Path) -> Iterator[Any]:
+    keys = {"aws_access_key_id": "mine", "aws_secret_access_key": "hush", "aws_region": "us-east-1"}
+    yield dn.DeltaTable(DeltaLog.for_table("s3://bucket/t", keys))  # nothing is asked of the bucket
+
+
+HIDDEN_TABLES = {"committer": [of_a_catalog, of_a_transaction], "memory": [of_memory],
+                 "credentials": [with_credentials]}
+
+
+@pytest.mark.parametrize("kind", HIDDEN)
+def test_a_table_that_its_path_does_not_give_is_not_named(kind: str, tmp_path: Path) -> None:
+    for number, hidden in enumerate(HIDDEN_TABLES[kind]):
+        (tmp_path / str(number)).mkdir()
+        with contextmanager(hidden)(tmp_path / str(number)) as table:
+            with pytest.raises(InvalidArgument, match=re.escape(HIDDEN[kind][0])) as caught:
+                add_views(None, {"t": table})  # type: ignore[arg-type]  # no session is asked
+            assert "hush" not in str(caught.value)
 
 
 def test_sql_runs_in_the_session_over_the_caller_s_tables(tmp_path: Any, spark: Any) -> None:
