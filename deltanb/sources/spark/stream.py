@@ -345,17 +345,17 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
 
     def _batch(self, log: DeltaLog, number: int, query: str | None) -> Batch:
         """A batch as it is counted, where it is this stream's turn; of a query without tasks nobody knows."""
-        offsets, reads = None, False
-        if self.checkpoint is not None:
-            offsets = self.checkpoint.offsets(number)
-            if log.update().version >= 0:
-                reads = self.checkpoint.reads(number, log.snapshot.metadata.id)
         if self.app_id is None:
             assert self.checkpoint is not None
-            named = check_batch(log, self.checkpoint, number)
-            return Batch(named, number, self.mode, reads, self.name, offsets)
-        check_id(log, self.app_id, query, number)
-        return Batch(self.app_id, number, self.mode, reads, self.name, offsets, also=query)
+            query_id, also = check_batch(log, self.checkpoint, number), None
+        else:
+            check_id(log, self.app_id, query, number)
+            query_id, also = self.app_id, query
+        offsets, reads, newest = None, False, log.snapshot  # as the check has seen it
+        if self.checkpoint is not None:
+            offsets = self.checkpoint.offsets(number)
+            reads = newest.version >= 0 and self.checkpoint.reads(number, newest.metadata.id)
+        return Batch(query_id, number, self.mode, reads, self.name, offsets, also=also)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Remove what the tasks of a batch wrote; on the driver."""
