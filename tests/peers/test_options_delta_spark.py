@@ -233,7 +233,7 @@ def write(path: Path, case: Written) -> None:
 
 def state(path: Path, run: Callable[[], object], *, by_codec: bool) -> Any:
     """What a write leaves: rows, columns, layout, properties, what the commit says and, where the case is
-    about it, the codec of the new files (unless told, each library has its own)."""
+    about it, the codec of the new files (by default, each library has its own)."""
     is_there = dn.DeltaTable.is_delta_table(path)
     before = dn.open(path).version if is_there else -1
     before_files = set(dn.open(path).snapshot.files["path"].to_pylist()) if is_there else set()

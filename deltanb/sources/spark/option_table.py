@@ -286,7 +286,7 @@ def as_markdown() -> str:
 def _row(option: Option) -> str:
     names = "<br>".join(f"`{name}`" for name in (option.name, *option.aliases))
     more = f"<br>*Unlike Delta Spark:* {option.differs}" if option.differs else ""
-    ours = "<br>*Of deltanb alone.*" if option.is_ours and option.name != "path" else ""
+    ours = "<br>*Of deltanb alone.*" if option.is_ours else ""
     return f"| {names} | {option.values} | {option.meaning}{more}{ours} |"
 
 

@@ -255,14 +255,23 @@ class WriteOptions:
             raise InvalidArgument(
                 'options "txnAppId" and "txnVersion" of format("deltanb") belong together; give both')
         made = cls(
-            taken.path, taken.storage_options, taken.text("replaceWhere"), taken.flag("mergeSchema"),
-            taken.flag("overwriteSchema"),
-            taken.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
-            taken.names("partitionBy"), None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
-            taken.text("userMetadata"), taken.file_options(),
-            taken.one_of("saveMode", _SAVE_MODES) or "append",
-            taken.names("replaceUsing"), taken.text("replaceOn"), taken.text("targetAlias"),
-            taken.flag("dataChange", True), taken.names("clusterBy") or (), taken.properties)
+            path=taken.path,
+            storage_options=taken.storage_options,
+            where=taken.text("replaceWhere"),
+            merge_schema=taken.flag("mergeSchema"),
+            overwrite_schema=taken.flag("overwriteSchema"),
+            partition_overwrite=taken.one_of("partitionOverwriteMode", ("static", "dynamic")) or "static",
+            partition_by=taken.names("partitionBy"),
+            txn=None if txn[0] is None or txn[1] is None else (txn[0], txn[1]),
+            user_metadata=taken.text("userMetadata"),
+            file_options=taken.file_options(),
+            save_mode=taken.one_of("saveMode", _SAVE_MODES) or "append",
+            replace_using=taken.names("replaceUsing"),
+            replace_on=taken.text("replaceOn"),
+            target_alias=taken.text("targetAlias"),
+            data_change=taken.flag("dataChange", True),
+            cluster_by=taken.names("clusterBy") or (),
+            properties=taken.properties)
         taken.contradict((["replaceWhere"], ["replaceOn", "replaceUsing"]), (["replaceOn"], ["replaceUsing"]))
         for name, is_set in (("replaceWhere", made.where is not None),
                                ("replaceOn", made.replace_on is not None),

@@ -131,10 +131,16 @@ class _Read:
         start = taken.text("startingVersion")
         latest = start is not None and start.strip().lower() == "latest"
         self.options = StreamOptions(
-            "latest" if latest else taken.number("startingVersion"), taken.text("startingTimestamp"),
-            MAX_FILES if max_files is None and max_bytes is None else max_files, max_bytes,
-            taken.flag("ignoreDeletes"), taken.flag("skipChangeCommits"), taken.flag("readChangeFeed"),
-            taken.flag("ignoreChanges"), taken.flag("failOnDataLoss", True), taken.text("excludeRegex"))
+            start="latest" if latest else taken.number("startingVersion"),
+            timestamp=taken.text("startingTimestamp"),
+            max_files=MAX_FILES if max_files is None and max_bytes is None else max_files,
+            max_bytes=max_bytes,
+            ignore_deletes=taken.flag("ignoreDeletes"),
+            skip_change_commits=taken.flag("skipChangeCommits"),
+            changes=taken.flag("readChangeFeed"),
+            ignore_changes=taken.flag("ignoreChanges"),
+            fail_on_data_loss=taken.flag("failOnDataLoss", True),
+            exclude=taken.text("excludeRegex"))
         self.place = Place.at(taken.path, taken.storage_options)
         self.log = DeltaLog.for_table(self.place.store)
         self.shown: Snapshot = self.log.update()

@@ -159,13 +159,13 @@ def _planned(
     if match is not None and match.on is not None:
         names = [*columns.names, *(log.snapshot.schema.names if exists else ())]
         match = _with_source_alias(match, match.on, names)
+    write_options = Options(
+        "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, where,
+        options.partition_overwrite, (options.partition_by or ()) if options.overwrite_schema else None,
+        options.txn, options.user_metadata, options.file_options, match=match,
+        data_change=options.data_change)
     made = planned(
-        log, columns, Options(
-            "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, where,
-            options.partition_overwrite, (options.partition_by or ()) if options.overwrite_schema else None,
-            options.txn, options.user_metadata, options.file_options, match=match,
-            data_change=options.data_change),
-        options.partition_by or (), options.properties, options.cluster_by)
+        log, columns, write_options, options.partition_by or (), options.properties, options.cluster_by)
     return DeltaWriter(made, None if made.target is None else begun(place, made.target))
 
 

@@ -162,7 +162,7 @@ def test_the_code_reads_each_option_it_takes(use: str) -> None:
 @pytest.mark.parametrize("use", [WRITE, STREAM_WRITE])
 def test_properties_of_tables_are_spelled_as_delta_spells_them(use: str) -> None:
     properties = {"delta.appendonly": "true", "DELTA.COLUMNMAPPING.MODE": "name",
-             "delta.feature.rowtracking": "supported"}
+                  "delta.feature.rowtracking": "supported"}
     taken = SparkOptions({"path": "t", **properties}, use)
     assert taken.properties == {"delta.appendOnly": "true", "delta.columnMapping.mode": "name",
                                 "delta.feature.rowtracking": "supported"}
