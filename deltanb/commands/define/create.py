@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, SetTransaction
+from deltanb.actions import Action, AddFile, DomainMetadata, Metadata, RemoveFile, SetTransaction
 from deltanb.commands.begin import refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.define.place import begun, check_place
@@ -166,27 +166,26 @@ def _create(
     batch: Batch | None = None,
 ) -> int:
     replaces = txn.read_version >= 0
-    removed: list[Action] = []
+    removed: list[RemoveFile] = []
+    domains: dict[str, DomainMetadata] = {}
     if replaces:
         refuse_append_only(txn, "an overwrite")
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
-        removed = [file.remove() for file in txn.filter_files()] + _domains_removed(txn)
+        removed, domains = [file.remove() for file in txn.filter_files()], _domains_removed(txn)
     txn.update_metadata_for_new_table(metadata, replaces=replaces)
-    domains: list[Action] = []
     clustering: Sequence[tuple[str, ...]] = ()
     if cluster_by:
         from deltanb.commands.define.alter_clustering import clustering_of
 
         domain, clustering = clustering_of(txn, cluster_by)
-        removed = [one for one in removed if getattr(one, "domain", None) != domain.domain]
-        domains.append(domain)
+        domains[domain.domain] = domain
     metadata = txn.metadata
     check_writable(txn.protocol, metadata, txn.table, writes_data=data is not None)
     added: list[AddFile] = []
     if data is not None:
         added = txn.write_files(data, file_options)
     if batch is not None:
-        return txn.commit([*transactions(batch), *domains, *added],
+        return txn.commit([*transactions(batch), *domains.values(), *added],
                           streaming_update(batch, added, removed, user_metadata))
     metrics = metrics_of(added) if data is not None else {}
     if data is not None and replaces:
@@ -204,13 +203,13 @@ def _create(
         metrics=metrics,
         user_metadata=user_metadata,
     )
-    actions: list[Action] = [*removed, *domains, *added]
+    actions: list[Action] = [*removed, *domains.values(), *added]
     if application is not None:
         actions.insert(0, SetTransaction(*application, last_updated=options.clock()))
     return txn.commit(actions, operation)
 
 
-def _domains_removed(txn: OptimisticTransaction) -> list[Action]:
-    """Remove the replaced table's domains, except the row id high-water mark."""
-    return [DomainMetadata(name, domain.configuration, removed=True)
-            for name, domain in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"]
+def _domains_removed(txn: OptimisticTransaction) -> dict[str, DomainMetadata]:
+    """By name, the removal of each domain of the replaced table, except the row id high-water mark."""
+    return {name: DomainMetadata(name, domain.configuration, removed=True)
+            for name, domain in txn.snapshot.domain_metadata.items() if name != "delta.rowTracking"}
