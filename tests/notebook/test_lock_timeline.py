@@ -13,7 +13,7 @@ from deltanb.errors import DeadlockError, LockTimeoutError
 from deltanb.locks import LockManager
 from deltanb.locks.core.keys import partition_key
 from deltanb.locks.core.modes import EXCLUSIVE, IX, SHARED
-from deltanb.locks.core.record import VAIN, LockTimeline
+from deltanb.locks.core.record import OUTCOMES, VAIN, LockTimeline
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing.lock_lanes import ALL_BANDS, ENDS, MAX_LANES, WAITS, Band, Lane, laned
 from deltanb.notebook.drawing.lock_lanes_svg import LEFT
@@ -63,7 +63,7 @@ def test_bands_of_a_story() -> None:
     assert [(scope.level, scope.start, scope.end, [mark.what for mark in scope.ends]) for scope in one.scopes
             ] == [(0, 0, 5 * S, ["committed"]), (1, 1 * S, 5 * S, ["committed"])]
     assert (one.waited, one.ended, one.vain) == (1 * S, "committed", ())
-    assert (two.vain, two.ended) == (("deadlock on 2:prices",), "deadlock victim")
+    assert (two.vain, two.ended) == ((("deadlock", "2:prices"),), "deadlock victim")
     assert [(line.title, line.bands, [mark.what for mark in line.marks]) for line in three.lines] == [
         ("1:stock", [Band(3 * S, 5 * S, WAITS)], ["timed out"])]
     scene = timeline.scene
@@ -250,3 +250,17 @@ def test_lanes_say_what_became_of_transactions(how: str) -> None:
     lane = next(lane for lane in timeline.scene.lanes if lane.transaction == 2)
     assert timeline.outcomes[2] == lane.ended == how
     assert ENDS[how] in str(timeline) and ENDS[how] in timeline.svg
+
+
+def test_every_outcome_has_words() -> None:
+    assert set(ENDS) == {"", *OUTCOMES.values(), *VAIN.values()}
+
+
+def test_a_lane_names_the_lock_by_which_it_ended() -> None:
+    """Also where the same wait was in vain before, and where another one was refused as illegal since."""
+    rows = [event for at, (what, key) in enumerate(
+                [("timed out", b"a"), ("timed out", b"b"), ("timed out", b"a"), ("illegal", b"c")])
+            for event in ((2 * at, 1, "waits", (1, key), 1, 0, 0), (2 * at + 1, 1, what, (1, key), 1, 0, 0))]
+    timeline = LockTimeline([*rows, (9, 1, "exited", None, 0, 0, 0)])
+    words = re.sub(r"<[^>]+>", "", timeline._repr_mimebundle_()["text/html"])
+    assert "✕ timed out on 1:a; timed out on 1:b, illegal on 1:c" in words

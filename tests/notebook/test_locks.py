@@ -352,6 +352,31 @@ def test_a_failing_cell_shows_the_circle(monkeypatch: pytest.MonkeyPatch) -> Non
         "transaction 2 waits for 1:k2 shared")
 
 
+def test_what_is_attached_is_behind_the_name_of_its_transaction() -> None:
+    with Clockwork() as clockwork:
+        ann, other = clockwork.manager.new_transaction("ann"), clockwork.manager.new_transaction("")
+        ann.attach("planner")
+        other.attach(("job", 7))
+        ann.lock_exclusive(1, b"a")
+        other.lock_exclusive(1, b"b")
+        clockwork.start(ann, lambda: ann.lock_shared(1, b"b", -1))
+        with pytest.raises(DeadlockError) as caught:
+            other.lock_shared(1, b"a")
+        view = lock_graph.cycle(caught.value.cycle)
+    assert lock_graph.sentence(view) == (
+        "Deadlock: transaction 2 ('job', 7) waits for 1:a shared, ann #1 'planner' waits for 1:b shared")
+    assert [row[0] for row in view.sections[1].table.rows] == ["2 ('job', 7)", "ann #1 'planner'"]
+
+
+def test_long_names_of_a_function_are_told_apart_by_their_numbers() -> None:
+    with Clockwork() as clockwork:
+        for _ in range(2):
+            clockwork.manager.new_transaction("load_flights_of_a_month").lock_shared(1, b"k")
+        graph = clockwork.manager.graph()
+    names = [box.title for box in lock_graph.net_of(graph).boxes if box.key[0] == "txn"]
+    assert names == ["load_flights_of_… #1", "load_flights_of_… #2"]
+
+
 def test_a_timeout_has_no_picture() -> None:
     error = errors.LockTimeoutError("late", timeout=1)
     assert getattr(error, "cycle", None) is None

@@ -43,13 +43,20 @@ class TransactionId(int):
     __repr__ = int.__repr__
 
 
-def called(transaction: int) -> str:
-    """A transaction in a sentence.
+def own_name(transaction: int) -> str:
+    """The name that an id has; empty for one without, and for a number."""
+    return str(getattr(transaction, "name", ""))
 
-    >>> called(TransactionId.named(3, "ann")), called(4)
-    ('ann #3', 'transaction 4')
+
+def called(transaction: int, most: int | None = None) -> str:
+    """A transaction in a sentence, or in so many characters of a picture if it has a name.
+
+    >>> called(TransactionId.named(3, "ann")), called(4), called(TransactionId.named(12, "nightly load"), 12)
+    ('ann #3', 'transaction 4', 'nightly… #12')
     """
-    return str(transaction) if getattr(transaction, "name", "") else f"transaction {transaction}"
+    if not own_name(transaction):
+        return f"transaction {transaction}"
+    return str(transaction) if most is None else fitted(transaction, most)
 
 
 def fitted(transaction: int, most: int) -> str:
@@ -58,17 +65,17 @@ def fitted(transaction: int, most: int) -> str:
     >>> fitted(TransactionId.named(12, "nightly load"), 12), fitted(4, 12)
     ('nightly… #12', '4')
     """
-    name = getattr(transaction, "name", "")
+    name = own_name(transaction)
     if not name:
         return str(transaction)
     room = most - len(f" #{int(transaction)}")
     return str(TransactionId.named(transaction, name if len(name) <= room else f"{name[:room - 1]}…"))
 
 
-def name_of(name: Any) -> str:
-    """The name of a transaction: what was given, else the function or the thread that calls this library.
+def chosen_name(name: Any) -> str:
+    """The name of a new transaction: the argument, or for None the function or thread that calls this one.
 
-    >>> name_of("ann"), name_of("")
+    >>> chosen_name("ann"), chosen_name("")
     ('ann', '')
 
     Raises:

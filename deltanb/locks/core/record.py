@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter
 from deltanb.locks.core.modes import MODE_NAMES, NONE, DurabilityMode, LockResult, Name, UpgradeRule, label
+from deltanb.locks.core.names import own_name
 from deltanb.locks.core.transaction import NO_CAUSE, Transaction
 from deltanb.text import upper
 from deltanb.text.display import Displayable, views
@@ -71,7 +72,7 @@ class LockEvent:
     @property
     def name(self) -> str:
         """What the transaction is called; empty if it has no name."""
-        return str(getattr(self.transaction, "name", ""))
+        return own_name(self.transaction)
 
     @property
     def lock(self) -> str:

@@ -36,7 +36,7 @@ from deltanb.locks.core.modes import (
     named,
     word,
 )
-from deltanb.locks.core.names import called, name_of, short
+from deltanb.locks.core.names import called, chosen_name, short
 from deltanb.locks.core.refusals import Timeout, attached_text, seconds
 from deltanb.locks.core.scopes import Scope, ScopeState, Waiting
 from deltanb.text import upper
@@ -85,9 +85,9 @@ class Transaction(Displayable):
 
     def __init__(self, manager: LockManager, name: str | None = None) -> None:
         self._manager = manager
-        self._is_named, called_so = name is not None, name_of(name)
+        self._is_named, chosen = name is not None, chosen_name(name)
         with manager._mutex:
-            self._locker = manager.new_locker(name=called_so)
+            self._locker = manager.new_locker(name=chosen)
         self._lock_mode = LockMode.UPGRADABLE_READ
         self._lock_timeout = manager.lock_timeout
         self._durability = DurabilityMode.SYNC

@@ -25,7 +25,7 @@ WAITS = -1  # the mode of a band in which a transaction waits
 Event = tuple[float, Row]
 """A place on the axis, and what happened there."""
 
-IN_VAIN = ("timed out", "deadlock", "interrupted", "illegal")
+IN_VAIN = (*VAIN, "illegal")
 ENDS = {"committed": "✓ committed", "put off": "… put off", "rolled back": "↩ rolled back",
         "failed": "✕ failed", "": "open", **{outcome: f"✕ {outcome}" for outcome in VAIN.values()}}
 """What became of transactions, with signs."""
@@ -93,8 +93,8 @@ class Lane:
     """For how long it waited in all, in units of the axis."""
     ended: str = ""
     """What became of it; empty while it is open."""
-    vain: tuple[str, ...] = ()
-    """What it waited for in vain, in words."""
+    vain: tuple[tuple[str, str], ...] = ()
+    """What it waited for in vain: how a wait ended, and for which lock."""
 
     @property
     def depth(self) -> int:
@@ -196,18 +196,19 @@ def _lane(transaction: int, own: Sequence[Event], first: float, last: float, mos
     return lane
 
 
-def _waits(own: Iterable[Event], last: float) -> tuple[float, tuple[str, ...]]:
+def _waits(own: Iterable[Event], last: float) -> tuple[float, tuple[tuple[str, str], ...]]:
     """How long a transaction waited, and for what in vain; it waits for one lock at a time."""
     total = 0.0
     since: float | None = None
-    vain: dict[str, None] = {}
+    vain: dict[tuple[str, str], None] = {}
     for place, (_, _, what, name, *_) in own:
         if since is not None and name is not None:
             total, since = total + place - since, None
         if what == "waits":
             since = place
         elif what in IN_VAIN and name is not None:
-            vain[f"{what} on {label(name)}"] = None
+            vain.pop((what, label(name)), None)  # the last one is at the end, also where it is the same again
+            vain[what, label(name)] = None
     return total + (0 if since is None else last - since), tuple(vain)
 
 

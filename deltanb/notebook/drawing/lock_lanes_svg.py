@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, base_of, intention_of
-from deltanb.locks.core.names import fitted
+from deltanb.locks.core.names import called
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element, label, line, picture
 from deltanb.notebook.drawing.colors import NEUTRAL, color
@@ -58,8 +58,7 @@ def _height(lane: Lane) -> float:
 
 
 def _lane(lane: Lane, x: Place, top: float) -> Iterator[str]:
-    name = fitted(lane.transaction, MAX_NAME)
-    yield label(f"transaction {name}" if name.isdigit() else name, 14, top + 10, font_weight=600)
+    yield label(called(lane.transaction, MAX_NAME), 14, top + 10, font_weight=600)
     for level in range(1, lane.depth):
         yield _row_name(f"scope {level}", top + level * SCOPE)
     for scope in lane.scopes:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deltanb.locks.core.modes import MODE_NAMES, label
-from deltanb.locks.core.names import called
+from deltanb.locks.core.names import called, own_name
 from deltanb.locks.core.refusals import advice, attached
 from deltanb.notebook.drawing import html, lock_svg
 from deltanb.notebook.drawing.lock_net import Arrow, Box, Net
-from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, plain, warn
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -190,10 +190,8 @@ def _wish(wait: Any) -> str:
 
 
 def _txn(txn: int, attachment: Any, note: str, is_hot: bool = False, is_victim: bool = False) -> Box:
-    name = units.fit(units.clean(called(txn)), MAX_CALLED)
-    if attachment is not None and attachment != getattr(txn, "name", ""):
-        name = f"{name} {units.fit(units.clean(attached(attachment)), MAX_ATTACHED)}"
-    return Box(("txn", txn), name, note, is_hot, is_victim)
+    more = units.fit(units.clean(_attached(txn, attachment)), MAX_ATTACHED)
+    return Box(("txn", txn), f"{called(txn, MAX_CALLED)} {more}".rstrip(), note, is_hot, is_victim)
 
 
 # -- a deadlock --------------------------------------------------------------------------------
@@ -220,17 +218,19 @@ def cycle(deadlock: Any) -> NetView:
         Section("Way out", advice(deadlock)),
     )
     view = NetView("Deadlock", "", (refused,), tuple(lines), sections)
-    return replace(view, net=circle_of(deadlock), sentence=sentence(view))
+    return replace(view, net=circle_of(deadlock), sentence=_sentence(deadlock))
 
 
 def sentence(view: View) -> str:
     """The circle in words, without times: the text beside its picture."""
-    table = view.sections[1].table
-    assert table is not None
-    who = [plain(row[0]) for row in table.rows[:MAX_BOXES]]
-    waits = [f"{f'transaction {txn}' if txn.isdigit() else txn} waits for {plain(row[1])}"
-             for txn, row in zip(who, table.rows, strict=False)]
-    return f"Deadlock: {', '.join(waits)}"
+    assert isinstance(view, NetView)
+    return view.sentence
+
+
+def _sentence(deadlock: Any) -> str:
+    waits = [f"{called(wait.transaction)} {_attached(wait.transaction, wait.attachment)}".rstrip()
+             + f" waits for {wait.lock} {wait.mode}" for wait in deadlock.waits[:MAX_BOXES]]
+    return units.clean(f"Deadlock: {', '.join(waits)}")
 
 
 def _steps(deadlock: Any) -> list[str]:
@@ -275,10 +275,12 @@ def _mode_of(wait: Any, name: tuple[int, bytes]) -> str:
 
 
 def _who(txn: int, attachment: Any) -> Inline:
-    words = [units.clean(str(txn))]
-    if attachment is not None and attachment != getattr(txn, "name", ""):
-        words.append(" " + attached(attachment))
-    return words
+    return units.clean(f"{txn} {_attached(txn, attachment)}".rstrip())
+
+
+def _attached(txn: int, attachment: Any) -> str:
+    """What is attached to a transaction, in words; empty where that is its name, or nothing."""
+    return "" if attachment is None or attachment == own_name(txn) else attached(attachment)
 
 
 def _all_held(wait: Any) -> Inline:

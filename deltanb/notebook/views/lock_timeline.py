@@ -78,15 +78,12 @@ def _ended(lane: Lane) -> Inline:
     """What became of it, and for what it waited in vain."""
     end = ENDS[lane.ended]
     shown: Inline = ok(end) if lane.ended == "committed" else warn(end) if end.startswith("✕") else end
-    if not lane.vain:
-        return shown
-    if lane.ended in VAIN.values():
-        *before, last = lane.vain
-        shown = warn(f"{end} on {last.partition(' on ')[2]}")
-    else:
-        before = list(lane.vain)
-    more = len(before) - MAX_VAIN
-    waits = ", ".join([*before[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
+    decisive = [wait for wait in lane.vain if VAIN.get(wait[0]) == lane.ended][-1:]
+    if decisive:
+        shown = warn(f"{end} on {decisive[0][1]}")
+    others = [f"{what} on {lock}" for what, lock in lane.vain if (what, lock) not in decisive]
+    more = len(others) - MAX_VAIN
+    waits = ", ".join([*others[:MAX_VAIN], *([f"{more} more"] if more > 0 else [])])
     return [shown, f"; {waits}"] if waits else shown
 
 
