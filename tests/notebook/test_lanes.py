@@ -136,7 +136,8 @@ def levels(lanes: Lanes, stretch: float) -> list[Rectangle]:
     """The lines of transactions."""
     made = []
     for line, row in zip(lanes.lines, lanes.rows.rows, strict=True):
-        start, end = lanes._start(line) * lanes.width * stretch, line.end * lanes.width * stretch
+        start = lanes.share(lanes.scene.begin(line.track)) * lanes.width * stretch
+        end = line.end * lanes.width * stretch
         made.append(Rectangle("line", start, end, lanes.places[row] - 1, lanes.places[row] + 1))
     return made
 

@@ -287,8 +287,8 @@ def test_a_wait_is_a_band_up_to_the_version_that_was_read() -> None:
     assert race.marks[2].since == 0
     lanes = Lanes(race.scene, race.scene.shown, *race.scene.window, 600)
     ann, ben = sorted(lanes.lines, key=lambda line: line.track.version)
-    assert (lanes._waited(ann), lanes._waited(ben)) == (None, lanes.share(0))
-    assert ben.start == lanes.share(1)
+    begun = [lanes.share(race.scene.begin(line.track)) for line in (ann, ben)]
+    assert begun == [ann.start, lanes.share(0)] and ben.start == lanes.share(1)
     assert race.svg.count('opacity="0.3"') == 1
     assert "a pale band is a wait for a lock" in race.svg
     short = dn.race(ducks(), {"ann": under(manager, b"k"), "ben": under(manager, b"k")}, "serial")

@@ -88,17 +88,15 @@ class Lanes:
         self.scene, self.low, self.high, self.width = scene, low, high, width
         self.rows = scene.pack(tracks)
         lines = [Line(track, self.share(track.start), self.share(track.version)) for track in tracks]
+        self._row_of = {id(track): row for track, row in zip(tracks, self.rows.rows, strict=True)}
+        self._again = [(one, other) for one, other in scene.again
+                       if id(one) in self._row_of and id(other) in self._row_of]
         most = max(MAX_LABELLED, MANY_ROWS * len(self.rows.lanes))
         self.is_labelled = scene.is_small and self.rows.height <= most
         self.has_words = sum(bool(self._notes(track)) for track in tracks) <= MAX_LABELLED
-        self.ties = [*self._ties(lines), *self._links(lines)]
+        self.ties = [*self._ties(), *self._links()]
         self.lines = self._with_words(lines, max_tiers)
-        tiers = [0] * self.rows.height
-        for line, row in zip(self.lines, self.rows.rows, strict=True):
-            if line.above is not None:
-                tiers[row] = max(tiers[row], line.above.tier + 1)
-            elif self.is_labelled:
-                tiers[row] = max(tiers[row], 1)
+        tiers = [max(self._tiers(line) for line in its) for its in self._by_row(self.lines)]
         self.bands, self.places = self._heights(tiers)
         self.height = sum(band.height for band in self.bands)
 
@@ -121,48 +119,53 @@ class Lanes:
                        for row in range(lane.first, lane.first + lane.height)]
         return bands, places
 
-    def _ties(self, lines: Sequence[Line]) -> Iterator[Tie]:
+    def _tiers(self, line: Line) -> int:
+        """How many tiers of words a line has above it, or room for."""
+        return int(self.is_labelled) if line.above is None else line.above.tier + 1
+
+    def _by_row(self, lines: Sequence[Line]) -> list[list[Line]]:
+        """The lines of each row, by their ends."""
+        rows: list[list[Line]] = [[] for _ in range(self.rows.height)]
+        for line in sorted(lines, key=lambda line: line.end):
+            rows[self._row_of[id(line.track)]].append(line)
+        return rows
+
+    def _ties(self) -> Iterator[Tie]:
         """A line between the rows of transactions that are one."""
-        places = {id(line.track): (line.end * self.width, row)
-                  for line, row in zip(lines, self.rows.rows, strict=True)}
         for tied in self.scene.ties:
-            at = [places[id(track)] for track in tied if id(track) in places]
-            if len(at) > 1:
-                rows = [row for _, row in at]
-                is_whole = tied[0].is_committed
-                yield Tie(at[0][0] + (0 if is_whole else TIE), (min(rows), max(rows)),
+            rows = [self._row_of[id(track)] for track in tied if id(track) in self._row_of]
+            if len(rows) > 1:
+                at, is_whole = self.share(tied[0].version) * self.width, tied[0].is_committed
+                yield Tie(at + (0 if is_whole else TIE), (min(rows), max(rows)),
                           "lost" if is_whole else "failed")
 
-    def _links(self, lines: Sequence[Line]) -> Iterator[Tie]:
+    def _links(self) -> Iterator[Tie]:
         """A line from the end of each attempt to the row of the next one at the same work."""
-        places = {id(line.track): (line.end * self.width, row)
-                  for line, row in zip(lines, self.rows.rows, strict=True)}
-        for one, other in self.scene.again:
-            if id(one) in places and id(other) in places:
-                (at, row), (_, to) = places[id(one)], places[id(other)]
-                if row != to:
-                    yield Tie(at, (min(row, to), max(row, to)), "again")
+        for one, other in self._again:
+            row, to = self._row_of[id(one)], self._row_of[id(other)]
+            if row != to:
+                yield Tie(self.share(one.version) * self.width, (min(row, to), max(row, to)), "again")
 
     # -- words -----------------------------------------------------------------------------------
 
     def _with_words(self, lines: Sequence[Line], max_tiers: int) -> list[Line]:
-        placed: dict[int, Line] = {}
-        for row in range(self.rows.height):
-            its = sorted((at for at, its_row in enumerate(self.rows.rows) if its_row == row),
-                         key=lambda at: lines[at].end)
-            placed |= zip(its, self._row([lines[at] for at in its], row, max_tiers), strict=True)
-        return [placed[at] for at in range(len(lines))]
+        placed = {id(line.track): line for row, its in enumerate(self._by_row(lines))
+                  for line in self._row(its, row, max_tiers)}
+        return [placed[id(line.track)] for line in lines]
 
     def _row(self, lines: Sequence[Line], row: int, max_tiers: int) -> list[Line]:
         """The lines of a row with words: notes beside their signs where there is room, else with the others
         above."""
         fences = [tie.at for tie in self.ties if tie.rows[0] < row <= tie.rows[1]]
-        taken = [(self._start(line) * self.width - REACH, line.end * self.width + REACH) for line in lines]
+        starts = [self.share(self.scene.begin(line.track)) * self.width for line in lines]
+        taken = [(start - REACH, line.end * self.width + REACH)
+                 for start, line in zip(starts, lines, strict=True)]
         taken += [(tie.at - labels.LEADER, tie.at + labels.LEADER) for tie in self.ties
                   if tie.rows[0] <= row <= tie.rows[1]]
-        taken += self._linked(lines)
+        taken += [(self.share(one.version) * self.width, self.share(other.start) * self.width)
+                  for one, other in self._again if self._row_of[id(other)] == row]
         signs, beside, seen = [], [], frozenset[str]()
-        for line in lines:
+        for line, start in zip(lines, starts, strict=True):
             track, at = line.track, line.end * self.width
             notes = self._notes(track) if self.has_words or not track.is_committed else []
             box = labels.place_beside(Sign(at, notes, BESIDE), self.width, taken, seen)
@@ -170,16 +173,9 @@ class Lanes:
             pieces = [*(self._pieces(track) if self.is_labelled else []), *(notes if box is None else [])]
             beside.append(box)
             right = labels.CLEAR if track.is_committed else labels.CLEAR + TIE
-            signs.append(Sign(at, pieces, right, self._start(line) * self.width))
+            signs.append(Sign(at, pieces, right, start))
         above = labels.place(signs, self.width, fences, max_tiers)
         return [replace(line, above=up, beside=by) for line, up, by in zip(lines, above, beside, strict=True)]
-
-    def _linked(self, lines: Sequence[Line]) -> Iterator[tuple[float, float]]:
-        """What the thin lines to the attempts on a row take of it."""
-        places = {id(line.track): line for line in lines}
-        for one, other in self.scene.again:
-            if id(other) in places:
-                yield self.share(one.version) * self.width, places[id(other)].start * self.width
 
     def _pieces(self, track: Track) -> list[Piece]:
         """What could be written above a transaction."""
@@ -210,18 +206,6 @@ class Lanes:
                                 short="" if mark.is_open else mark.sign))
         return notes
 
-    def _start(self, line: Line) -> float:
-        """Where a transaction began: with its wait, or where it read."""
-        waited = self._waited(line)
-        return line.start if waited is None else waited
-
-    def _waited(self, line: Line) -> float | None:
-        """Where a transaction began to wait before it read; None if it waited briefly or not at all."""
-        mark = self.scene.mark(line.track)
-        if mark is None or mark.since is None or self.share(mark.since) >= line.start:
-            return None
-        return self.share(mark.since)
-
     # -- marks -----------------------------------------------------------------------------------
 
     def draw(self, pen: Pen) -> Iterator[str]:
@@ -231,11 +215,9 @@ class Lanes:
             x = pen.x(self.share(at))
             yield element("line", x1=x, x2=x, y1=0, y2=self.height + 4, cls="l", stroke=LINE)
         yield from self._tied(pen)
-        yield from self._again(pen)
-        for row in range(self.rows.height):
+        yield from self._linked(pen)
+        for row, lines in enumerate(self._by_row(self.lines)):
             # The latest first: where one begins at the sign of another, the sign is on top and has the mouse.
-            lines = sorted((line for line, its in zip(self.lines, self.rows.rows, strict=True) if its == row),
-                           key=lambda line: line.end)
             drawn = [self._track(pen, line) for line in reversed(lines)]
             drawn += [_drawn(line.above, line.end, pen, -ABOVE) + _drawn(line.beside, line.end, pen, 4)
                       for line in lines]
@@ -257,18 +239,16 @@ class Lanes:
                                            stroke_dasharray="6 4" if tie.look == "failed" else None),
                               **pen.look(tie.look))
 
-    def _again(self, pen: Pen) -> Iterator[str]:
+    def _linked(self, pen: Pen) -> Iterator[str]:
         """Lines from the end of each attempt to the beginning of the next one at the same work: along the row
         of the next one, and up or down to it at the end of the first."""
-        places = {id(line.track): (line, self.places[row])
-                  for line, row in zip(self.lines, self.rows.rows, strict=True)}
         drawn = []
-        for one, other in self.scene.again:
-            if id(one) in places and id(other) in places:
-                (start, y), (end, to) = places[id(one)], places[id(other)]
-                if y != to:
-                    drawn.append(element("line", x1=pen.x(start.end), x2=pen.x(start.end), y1=y, y2=to))
-                drawn.append(element("line", x1=pen.x(start.end), x2=pen.x(end.start), y1=to, y2=to))
+        for one, other in self._again:
+            y, to = (self.places[self._row_of[id(track)]] for track in (one, other))
+            x, end = pen.x(self.share(one.version)), pen.x(self.share(other.start))
+            if y != to:
+                drawn.append(element("line", x1=x, x2=x, y1=y, y2=to))
+            drawn.append(element("line", x1=x, x2=end, y1=to, y2=to))
         if drawn:
             yield element("g", "".join(drawn), **pen.look("again"))
 
@@ -287,8 +267,8 @@ class Lanes:
     def _path(self, pen: Pen, line: Line) -> Iterator[str]:
         """The line from the version read to its end, through the races it lost."""
         track = line.track
-        waited = self._waited(line)
-        if waited is not None:
+        waited = self.share(self.scene.begin(track))
+        if waited < line.start:
             yield element("line", x1=pen.x(waited), x2=pen.x(line.start), stroke_width=WAIT, opacity=0.3)
         on_the_way = [at for at in self.scene.crosses(track) if track.is_committed or at != track.version]
         lost = [self.share(at) for at in on_the_way if at >= self.low]

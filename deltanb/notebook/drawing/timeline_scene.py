@@ -379,15 +379,16 @@ class Scene:
     def pack(self, tracks: Sequence[Track]) -> layout.Lanes:
         """A row for each transaction: those of one writer that overlap, from the version read (or the wait
         before it) to the version committed, have rows of their own."""
-        spans = []
-        for track in tracks:
-            mark = self.mark(track)
-            waited = track.start if mark is None or mark.since is None else min(mark.since, track.start)
-            spans.append(layout.Span(track.writer, waited, track.version))
+        spans = [layout.Span(track.writer, self.begin(track), track.version) for track in tracks]
         index = {id(track): at for at, track in enumerate(tracks)}
         after = {index[id(other)]: index[id(one)] for one, other in self.again
                  if id(one) in index and id(other) in index}
         return layout.lanes(spans, owners=self.order, after=after)
+
+    def begin(self, track: Track) -> int:
+        """The version at which a transaction began: with its wait for a lock, or where it read."""
+        mark = self.mark(track)
+        return track.start if mark is None or mark.since is None else min(mark.since, track.start)
 
     @property
     def ties(self) -> list[list[Track]]:
