@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from deltanb import errors
 from deltanb.catalog.iceberg.table import IcebergTable, PinnedIcebergTable, StagedIcebergTable
 from deltanb.catalog.transaction import CatalogTable
 from deltanb.commands.result import CommandResult
-from deltanb.locks import LockManager, LockMode
+from deltanb.locks import LockMode
 from deltanb.locks.tables.table import LockedTable
 from deltanb.query.duck import DUCKDB
 from deltanb.query.run import run as query
@@ -29,6 +27,7 @@ from deltanb.table.frame import Frame
 from deltanb.table.staged import StagedTable, TableTransaction
 from deltanb.table.table import DeltaTable
 from tests.helpers import tree
+from tests.table_kinds import MAKERS, Home, created
 
 ROWS = {"id": [1, 2], "v": ["a", "b"]}
 MORE = {"id": [3], "v": ["c"]}
@@ -41,87 +40,9 @@ NEEDED = {Does.READS_VERSIONS: {"delta.enableChangeDataFeed": True},
 # -- the kinds -------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Home:
-    """A table of a kind, and where what is done to it comes to be committed."""
-
-    table: Any
-    itself: Any
-    """The table as others see it."""
-    end: Callable[[], object] = lambda: None
-    """Commits what was staged."""
-    more: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def version(self) -> Any:
-        return self.itself.version if isinstance(self.itself, DeltaTable) else self.itself.snapshot_id
-
-
-def created(path: Path, does: Does = Does.READS) -> DeltaTable:
-    return dn.create(path / "table", ROWS, properties={**PROPERTIES, **NEEDED.get(does, {})})
-
-
-@contextmanager
-def plain(path: Path, does: Does) -> Iterator[Home]:
-    table = created(path, does)
-    yield Home(table, table)
-
-
-@contextmanager
-def in_transaction(path: Path, does: Does) -> Iterator[Home]:
-    table = created(path, does)
-    txn = table.transaction()
-    yield Home(txn, table, txn.commit)
-
-
-@contextmanager
-def under_locks(path: Path, does: Does) -> Iterator[Home]:
-    table = created(path, does)
-    with LockManager(lock_timeout=0).new_transaction() as txn:
-        yield Home(txn.table(table), table, txn.commit, {"txn": txn})
-
-
-@contextmanager
-def catalog(path: Path, does: Does | None = None) -> Iterator[dn.Catalog]:
-    with dn.Catalog(f"sqlite:///{path}/catalog.db", path / "warehouse") as made:
-        made.create_namespace("shop")
-        if does is None:
-            made.create_table("shop.events", ROWS, format="iceberg")
-        else:
-            made.create_table("shop.rows", ROWS, properties={**PROPERTIES, **NEEDED.get(does, {})})
-        yield made
-
-
-@contextmanager
-def of_catalog(path: Path, does: Does) -> Iterator[Home]:
-    with catalog(path, does) as made:
-        txn = made.transaction()
-        yield Home(txn.table("shop.rows"), made.table("shop.rows"), txn.commit)
-
-
-@contextmanager
-def iceberg(path: Path, does: Does) -> Iterator[Home]:
-    with catalog(path) as made:
-        yield Home(made.table("shop.events"), made.table("shop.events"))
-
-
-@contextmanager
-def iceberg_in_transaction(path: Path, does: Does) -> Iterator[Home]:
-    with catalog(path) as made:
-        txn = made.transaction()
-        yield Home(txn.table("shop.events"), made.table("shop.events"), txn.commit)
-
-
-@contextmanager
-def iceberg_past(path: Path, does: Does) -> Iterator[Home]:
-    with catalog(path) as made:
-        yield Home(made.snapshot(["shop.events"])["shop.events"], made.table("shop.events"))
-
-
-MAKERS: dict[type[Askable], Any] = {
-    DeltaTable: plain, TableTransaction: in_transaction, LockedTable: under_locks, CatalogTable: of_catalog,
-    IcebergTable: iceberg, StagedIcebergTable: iceberg_in_transaction, PinnedIcebergTable: iceberg_past,
-}
+def properties_for(does: Does) -> dict[str, Any]:
+    """Those with which a method has something to do."""
+    return {**PROPERTIES, **NEEDED.get(does, {})}
 
 
 def kinds(base: type[Any] = Askable) -> Iterator[type[Any]]:
@@ -148,11 +69,9 @@ def names(kind: type[Any], *those: Does) -> list[str]:
 
 @pytest.fixture
 def home(kind: type[Any], tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
-    if issubclass(kind, IcebergTable):
-        pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     name = request.node.callspec.params.get("name")
     does = declared(kind)[name].does if name else Does.READS
-    with MAKERS[kind](tmp_path, does) as made:
+    with MAKERS[kind](tmp_path, ROWS, properties=properties_for(does)) as made:
         assert type(made.table) is kind
         yield made
 
@@ -314,7 +233,8 @@ REFUSED = {
 @pytest.mark.parametrize(
     "name", names(DeltaTable, *set(Does) - {Does.READS_LOG, Does.READS_VERSIONS}))
 def test_a_past_version_is_read_and_copied_only(name: str, tmp_path: Path) -> None:
-    table, does = created(tmp_path), declared(DeltaTable)[name].does
+    does = declared(DeltaTable)[name].does
+    table = created(tmp_path, ROWS, properties=properties_for(Does.READS))
     past = table.as_of(0)
     table.append(MORE)
     before = tree(tmp_path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import deltanb as dn
 from deltanb import errors
 from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import VacuumResult
-from deltanb.locks import LockManager
 from deltanb.log.history import History
 from deltanb.log.skipping.explain import ScanExplanation
 from deltanb.query.result import QueryResult
@@ -25,6 +21,7 @@ from deltanb.query.statements.kinds import KINDS, Kind, commands_of
 from deltanb.schema.types import from_arrow
 from deltanb.table.table import DeltaTable
 from tests.examples import every
+from tests.table_kinds import HANDLES, Home, Maker
 
 FLIGHTS = {"month": [1, 1, 2], "delay": [5, None, 9], "carrier": ["AA", "UA", "AA"]}
 LATE = {"month": [1, 4], "delay": [100, 50], "carrier": ["AA", "ZZ"]}
@@ -67,80 +64,6 @@ def described(table: Any) -> list[dict[str, Any]]:
     if isinstance(table, DeltaTable):
         rows += [("# Partition Information", "", None), ("# col_name", "data_type", "comment"), rows[0]]
     return [dict(zip(("col_name", "data_type", "comment"), row, strict=True)) for row in rows]
-
-
-@dataclass
-class Home:
-    """A table of a kind, and the end of what it is in."""
-
-    table: Any
-    itself: Any
-    end: Callable[[], object] = lambda: None
-    more: dict[str, Any] = field(default_factory=dict)
-
-
-def flights(path: Path) -> DeltaTable:
-    return dn.create(path / "flights", FLIGHTS, partition_by="month")
-
-
-@contextmanager
-def plain(path: Path) -> Iterator[Home]:
-    table = flights(path)
-    yield Home(table, table)
-
-
-@contextmanager
-def past(path: Path) -> Iterator[Home]:
-    table = flights(path)
-    table.append(LATE)
-    yield Home(table.as_of(0), table)
-
-
-@contextmanager
-def staged(path: Path) -> Iterator[Home]:
-    table = flights(path)
-    txn = table.transaction()
-    yield Home(txn, table, txn.commit)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[Home]:
-    table = flights(path)
-    with LockManager(lock_timeout=0).new_transaction() as txn:
-        yield Home(txn.table(table), table, txn.commit)
-
-
-@contextmanager
-def catalog(path: Path, format: str = "delta") -> Iterator[dn.Catalog]:
-    with dn.Catalog(f"sqlite:///{path}/catalog.db", path / "warehouse") as made:
-        made.create_namespace("shop")
-        made.create_table("shop.flights", FLIGHTS, partition_by="month", format=format)
-        yield made
-
-
-@contextmanager
-def of_catalog(path: Path) -> Iterator[Home]:
-    with catalog(path) as made:
-        table = made.table("shop.flights")
-        yield Home(table, table)
-
-
-@contextmanager
-def in_catalog_transaction(path: Path) -> Iterator[Home]:
-    with catalog(path) as made:
-        txn = made.transaction()
-        yield Home(txn.table("shop.flights"), made.table("shop.flights"), txn.commit)
-
-
-@contextmanager
-def iceberg(path: Path) -> Iterator[Home]:
-    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
-    with catalog(path, "iceberg") as made:
-        table = made.table("shop.flights")
-        yield Home(table, table)
-
-
-KINDS_OF_TABLE = (plain, past, staged, locked, of_catalog, in_catalog_transaction, iceberg)
 
 
 def of_flights(kind: Kind) -> bool:
@@ -199,13 +122,13 @@ def seen(home: Home, work: Callable[[], Any], path: Path) -> tuple[Any, ...]:
     return came, rows, commits, sorted(map(str, home.itself.to_arrow().to_pylist()))
 
 
-EACH = every(4, [(kind, make) for kind in KINDS if of_flights(kind) for make in KINDS_OF_TABLE])
-"""Each fourth of them: of each statement one or two kinds, of each kind a fourth of the statements."""
+EACH = every(5, [(kind, make) for kind in KINDS if of_flights(kind) for make in HANDLES])
+"""Each fifth of them: of each statement one or two kinds, of each kind a fifth of the statements."""
 
 
 @pytest.mark.parametrize(("kind", "make"), EACH, ids=lambda one: getattr(one, "name", "") or one.__name__)
 def test_a_statement_is_a_call_of_its_method(
-    kind: Kind, make: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Kind, make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = []
     for name in ("sql", "call"):
@@ -213,7 +136,7 @@ def test_a_statement_is_a_call_of_its_method(
         path.mkdir()
         monkeypatch.chdir(path)
         late = pa.table(LATE)
-        with make(path) as home:
+        with make(path, FLIGHTS, partition_by="month") as home:
             by_sql = partial(run_sql, kind.example, {"flights": home.table, "late": late})
             by_call = partial(DIRECT[kind.name], home.table, late)
             outcomes.append(seen(home, by_sql if name == "sql" else by_call, path))
