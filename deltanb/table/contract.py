@@ -266,11 +266,17 @@ def _is_same(value: Any, default: Any) -> bool:
 
 def declared(kind: type) -> dict[str, Asked]:
     """The declared methods of a kind of table, and its declared properties, by name."""
-    methods = {name: getattr(method_of(kind, name), "asked", None) for name in dir(kind)}
-    return {name: asked for name, asked in methods.items() if isinstance(asked, Asked)}
+    each = {name: declaration_of(kind, name) for name in dir(kind)}
+    return {name: asked for name, asked in each.items() if asked is not None}
+
+
+def declaration_of(kind: type, name: str) -> Asked | None:
+    """The declaration of a method or a property; None where there is none of this name."""
+    asked = getattr(method_of(kind, name), "asked", None)
+    return asked if isinstance(asked, Asked) else None
 
 
 def method_of(kind: type, name: str) -> Any:
-    """A method as it is defined; of a property the one that reads it."""
-    method = inspect.getattr_static(kind, name)
+    """A method as it is defined; of a property the one that reads it; None where there is none."""
+    method = inspect.getattr_static(kind, name, None)
     return method.fget if isinstance(method, property) else method

@@ -10,6 +10,8 @@ Names that are the same words in camel case need no row: ``addColumns`` has none
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 RS, SPARK, PYSPARK, PANDAS, POLARS = "deltalake", "delta-spark", "pyspark", "pandas", "polars"
@@ -387,11 +389,8 @@ SPELLINGS: tuple[Name | Keyword, ...] = (
 """Their names and arguments, and ours."""
 
 
-def _names() -> tuple[Name, ...]:
-    return tuple(row for row in SPELLINGS if isinstance(row, Name))
-
-
-def names_at(place: str) -> dict[str, str]:
+@cache
+def names_at(place: str) -> Mapping[str, str]:
     """The names that are asked for at a place, and what they are called here.
 
     >>> names_at(TABLE)["restoreToVersion"]
@@ -400,8 +399,8 @@ def names_at(place: str) -> dict[str, str]:
     ('to_pandas().groupby or to_df().groupby', 'to_pandas()')
     """
     answers: dict[str, list[str]] = {}
-    for row in _names():
-        if row.at == place:
+    for row in SPELLINGS:
+        if isinstance(row, Name) and row.at == place:
             for word in row.words.split():
                 answers.setdefault(word, []).append(row.ours.replace("{name}", word))
     shown = {}

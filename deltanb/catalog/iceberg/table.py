@@ -23,7 +23,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.options import options, writer_name
 from deltanb.sql.conditions import Where, text_of
-from deltanb.table.contract import Askable, Asked, Call, declared, like
+from deltanb.table.contract import Askable, Asked, Call, declaration_of, like
 from deltanb.table.frame import Frame
 from deltanb.table.table import DeltaTable
 from deltanb.text.display import Displayable
@@ -58,7 +58,7 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name in declared(DeltaTable):
+            if declaration_of(DeltaTable, name) is not None:
                 raise AttributeError(
                     f"{type(self).__name__} has no {name}, which Delta tables have; pyiceberg() is the table "
                     "as PyIceberg's, with methods of its own", name=name, obj=self)
