@@ -16,6 +16,7 @@ from deltanb.errors import DeltaConcurrentModificationException
 from deltanb.log.commit_times import time_of
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import safe
+from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.steps import Winner
@@ -68,6 +69,7 @@ class Finding:
     advice: tuple[str, ...] = ()
 
 
+@answer_wrong_arguments()
 @dataclass(frozen=True, repr=False)
 class Conflict(Displayable):
     """Why a commit could not go on: everything a person needs to see who caused it.
