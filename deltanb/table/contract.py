@@ -37,7 +37,7 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 from deltanb.errors import InvalidArgument
-from deltanb.text.spellings import wrong_call
+from deltanb.text.spellings import answering, wrong_call
 
 M = TypeVar("M")
 P = ParamSpec("P")
@@ -127,16 +127,10 @@ class _ClassMethod(classmethod):  # type: ignore[type-arg]
 
         @wraps(bound)
         def call(*args: Any, **settings: Any) -> Any:
-            try:
-                return instance._perform(Call(
-                    self.asked, lambda table, *a, **s: self.__func__(type(table), *a, **s), args, settings))
-            except TypeError:
-                error = wrong_call(self.asked.name, inspect.signature(bound), settings)
-                if error is None:
-                    raise
-            raise error
+            return instance._perform(Call(
+                self.asked, lambda table, *a, **s: self.__func__(type(table), *a, **s), args, settings))
 
-        return call
+        return answering(call, self.asked.name)
 
 
 def _declaration(does: Does) -> Callable[[M], M]:
@@ -195,16 +189,10 @@ def describes(method: M) -> M:
                 Call(asked, execute, (description.source,), {"merge_schema": description.evolves}))
 
         self._admit(asked)
-        try:
-            return replace(begin(self, *args, **settings), within=within)
-        except TypeError:
-            error = wrong_call(asked.name, inspect.signature(begin), settings)
-            if error is None:
-                raise
-        raise error
+        return replace(begin(self, *args, **settings), within=within)
 
     call.asked = asked  # type: ignore[attr-defined]
-    return cast(M, call)
+    return cast(M, answering(call, asked.name))
 
 
 def like(

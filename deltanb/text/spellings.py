@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 __all__ = ["Aliases", "Elsewhere", "Number", "Spelt", "SpeltClass", "SpeltRow", "answer_wrong_arguments",
-           "of_module", "refuse_call", "words_of", "wrong_call"]
+           "answering", "of_module", "refuse_call", "words_of", "wrong_call"]
 
 F = TypeVar("F")
 
 
 def _here(hint: str) -> str:
-    """How a counterpart is told; there may be none, and then only what to do.
+    """A counterpart as a clause; where there is none, only what to do.
 
     >>> _here("as_of(version)"), _here("nothing: leave it out")
     ('here it is as_of(version)', 'leave it out')
@@ -248,7 +248,7 @@ def answer_wrong_arguments(
 
     def declare(what: Any) -> Any:
         if not isinstance(what, type):
-            return _answering(what, what.__name__)
+            return answering(what, what.__name__)
         for name, method in list(vars(what).items()):
             is_meant = not name.startswith("_") if only is None else name in only
             if not is_meant and name not in also:
@@ -258,14 +258,16 @@ def answer_wrong_arguments(
             if not inspect.isfunction(function) or hasattr(method, "asked"):  # a declared one answers itself
                 continue
             if len(inspect.signature(function).parameters) > (kind is not staticmethod):
-                made = _answering(function, what.__name__ if name == "__init__" else name)
+                made = answering(function, what.__name__ if name == "__init__" else name)
                 setattr(what, name, made if kind is None else kind(made))
         return what
 
     return declare
 
 
-def _answering(function: Any, name: str) -> Any:
+def answering(function: Any, name: str) -> Any:
+    """A function that answers arguments which it does not have, under this name."""
+
     @wraps(function)
     def call(*args: Any, **settings: Any) -> Any:
         try:
