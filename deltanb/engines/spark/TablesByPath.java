@@ -62,6 +62,10 @@ public final class TablesByPath implements TableCatalog {
   }
 
   private Table load(Identifier path, String option, String value) {
+    if (path.namespace().length > 0) {
+      throw new IllegalArgumentException("Spark's catalog " + FORMAT + " names a table by one path in "
+          + "backquotes, as " + FORMAT + ".`lake/flights`, found " + FORMAT + "." + path);
+    }
     Map options = new HashMap();
     options.put("path", path.name());
     if (option != null) {

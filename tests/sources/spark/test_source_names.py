@@ -108,6 +108,10 @@ def test_a_path_is_a_table_of_spark_s_sql(tmp_path: Any, spark: Any) -> None:
             spark.sql(statement)
     with pytest.raises(TableNotFound), translate_errors():
         spark.sql("SELECT * FROM deltanb.`/nowhere/at/all`")
+    for place in (f"deltanb.lake.`{table.path.replace('`', '``')}`", f"deltanb.`/`.{name.partition('.')[2]}"):
+        for statement in (f"SELECT * FROM {place}", f"INSERT INTO {place} VALUES (8, 'y')"):
+            with pytest.raises(PySparkException, match=r"by one path in backquotes"):
+                spark.sql(statement)
     assert table.version == 3
 
 
