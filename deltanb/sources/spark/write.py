@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -191,14 +192,16 @@ def without_alias(sql: str, alias: str, schema: StructType) -> str:
     >>> from deltanb.schema.ddl import parse_schema
     >>> without_alias("t.id = 1 AND p > 't.id'", "T", parse_schema("id int, p string"))
     "id = 1 AND p > 't.id'"
+    >>> without_alias("`t.x`.id = 1", "t.x", parse_schema("id int"))
+    'id = 1'
     """
     if schema.get(alias) is not None:
         return sql
-    places = [place for column in syntax.columns(sql)
-              if len(column.parts) > 1 and column.parts[0].name.lower() == alias.lower()
-              and (place := syntax.place_of(column)) is not None]
-    for place in sorted(places, reverse=True):
-        sql = sql[:place] + sql[sql.index(".", place) + 1:]
+    names = [column.parts[0].meta for column in syntax.columns(sql)
+             if len(column.parts) > 1 and column.parts[0].name.lower() == alias.lower()
+             and syntax.place_of(column) is not None]
+    for name in sorted(names, key=itemgetter("start"), reverse=True):
+        sql = sql[:name["start"]] + sql[sql.index(".", name["end"] + 1) + 1:]
     return sql
 
 
