@@ -123,7 +123,7 @@ def _creating(
             "the condition out, and the table is created", path=log.path)
     if not options.data_change:
         raise TableNotFound(
-            f"there is no Delta table at {log.path} whose rows data_change=False could only lay elsewhere; "
+            f"there is no Delta table at {log.path} whose rows data_change=False could only lie elsewhere; "
             "leave it out, and the table is created", path=log.path)
     check_place(log.store, partition_by)
     txn = log.start_transaction()

@@ -27,7 +27,7 @@ from deltanb.commands.rows.match import Match, match_of
 from deltanb.commands.rows.two_phase_write import PlannedWrite, commit_planned, planned
 from deltanb.commands.rows.write import WriteOptions as Options
 from deltanb.engines.spark.executors import Place, WritePlan, begun, ended, write_files
-from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists
+from deltanb.errors import InvalidArgument, SchemaMismatch, TableAlreadyExists, TableNotFound
 from deltanb.schema.paths import parse_path, quoted
 from deltanb.schema.types import StructType
 from deltanb.sql import syntax
@@ -48,6 +48,8 @@ _WORDS = {
     "overwrite(..., overwrite_schema=True, partition_by=[...])":
         '.mode("overwrite").option("overwriteSchema", "true").option("partitionBy", "[...]")',
     "overwrite(..., overwrite_schema=True)": '.mode("overwrite").option("overwriteSchema", "true")',
+    "overwrite_schema=True, partition_by=[]":
+        '.option("overwriteSchema", "true").option("partitionBy", "[]")',
     "merge_schema=True": '.option("mergeSchema", "true")',
     "overwrite_schema=True": '.option("overwriteSchema", "true")',
     "pass partition_by=[...] with columns that are":
@@ -250,7 +252,7 @@ def in_words_of_spark(overwriting: str = OVERWRITE) -> Iterator[None]:
     """
     try:
         yield
-    except (SchemaMismatch, InvalidArgument) as error:
+    except (SchemaMismatch, InvalidArgument, TableNotFound) as error:
         text = error.message
         for ours, theirs in _WORDS.items():
             text = text.replace(ours, theirs)

@@ -76,6 +76,19 @@ def test_the_advice_of_an_overwrite_does_not_contradict_it(
     table.overwrite({"id": [1], "x": [1]}, overwrite_schema=True, partition_by=["x"])
 
 
+@pytest.mark.parametrize(("options", "match"), [
+    ({"dataChange": "false"}, r'rows \.option\("dataChange", "false"\) could only lie elsewhere'),
+    ({"partitionBy": "p", "clusterBy": "id"},
+     r'not both.*\.option\("overwriteSchema", "true"\)\.option\("partitionBy", "\[\]"\)')])
+def test_refusals_of_a_new_table_are_in_the_words_of_spark_s_writers(
+    options: dict[str, str], match: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DeltaError, match=match):
+        DeltaDataSource({"path": str(tmp_path / "t"), **options}).writer(
+            spark_schema(parse_schema("id bigint, p string")), False)
+    assert not (tmp_path / "t").exists()
+
+
 @pytest.mark.parametrize(("columns", "options", "complete", "match"), [
     ("id bigint, p string, x bigint", {}, False,
      r'\.option\("mergeSchema", "true"\) adds .* '
