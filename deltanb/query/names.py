@@ -147,14 +147,12 @@ def _offered(variables: Mapping[str, Any]) -> list[str]:
 
 def _look_up(reference: Named, scope: Scope, files: bool) -> Any:
     source = _at_any_version(reference, scope, files)
+    if reference.moment is None:
+        return scope.staged(source) if isinstance(source, Askable) else source
     if isinstance(source, DeltaTable):
-        if reference.moment is None:
-            return scope.staged(source)
         return source.as_of(reference.moment)
-    if reference.moment is not None:
-        raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the "
-                           "words AS OF", name=reference.text)
-    return scope.staged(source) if isinstance(source, Askable) else source
+    raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the words "
+                       "AS OF", name=reference.text)
 
 
 def _at_any_version(reference: Named, scope: Scope, files: bool) -> Any:
