@@ -11,6 +11,7 @@ not run there is left to the engine.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,7 @@ from deltanb.schema.types import StructField, StructType, arrow_field, from_arro
 from deltanb.sql.literals import literal, text_literal
 from deltanb.sql.names import split_name
 from deltanb.sql.values import assignable, does_not_fit
+from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import count, did_you_mean
 
 _ONE_ROW = pa.table({"": pa.nulls(1)})
@@ -67,10 +69,9 @@ class Arguments:
     @cached_property
     def schema(self) -> StructType:
         """The table's columns."""
-        if hasattr(self.table, "schema"):
-            schema: StructType = self.table.schema
-            return schema
-        return from_arrow(self.table.to_arrow(limit=0).schema)
+        if isinstance(self.table, DeltaTable):
+            return self.table.schema
+        return from_arrow(self.table._arrow_schema())
 
     def of(self, value: Any) -> Any:
         """An argument as the method takes it."""
@@ -150,8 +151,9 @@ class Arguments:
         if not rows.by_name:
             made = made.rename_columns(self._names(rows, fixed, made.num_columns))
         for name, value in fixed.items():
-            column = self._evaluated([value], self._field(name))
-            made = made.append_column(column.schema.field(0), pa.repeat(column.column(0)[0], made.num_rows))
+            field = self._field(name)
+            made = made.append_column(
+                field.name, pa.repeat(self._evaluated([value], field)[0], made.num_rows))
         return made
 
     def _query(self, rows: Rows) -> str:
@@ -174,8 +176,9 @@ class Arguments:
             raise InvalidQuery(
                 f"{what} ({', '.join(names)}), and the rows have {count(num_columns, 'value')}; "
                 "name the columns: INSERT INTO table (a, b) …, or insert BY NAME", columns=names)
-        twice = next((one for one in names if [name.lower() for name in names].count(one.lower()) > 1), None)
-        if twice is not None:
+        times = Counter(name.lower() for name in names)
+        if len(times) < len(names):
+            twice = next(name for name in names if times[name.lower()] > 1)
             raise InvalidQuery(f"column {twice} is named twice; name it once", name=twice)
         return names
 
@@ -190,18 +193,16 @@ class Arguments:
         names = self._names(rows, fixed, len(rows.values[0]))
         columns = {name: [row[place] for row in rows.values] for place, name in enumerate(names)}
         columns.update({name: [value] * len(rows.values) for name, value in fixed.items()})
-        made = []
+        made = {}
         for name, values in columns.items():
             field = self._field(name)
-            if all(value.text.upper() == DEFAULT for value in values):
-                continue
-            made.append(self._evaluated(values, field))
+            if not all(value.text.upper() == DEFAULT for value in values):
+                made[field.name] = self._evaluated(values, field)
         if not made:  # DEFAULT alone: as many rows
-            return pa.table({self.schema.names[0]: pa.nulls(len(rows.values))})
-        return pa.Table.from_batches([pa.RecordBatch.from_arrays(
-            [one.column(0) for one in made], schema=pa.schema([one.schema.field(0) for one in made]))])
+            made[self.schema.names[0]] = pa.nulls(len(rows.values))
+        return pa.table(made)
 
-    def _evaluated(self, values: Sequence[Sql], field: StructField) -> pa.RecordBatch:
+    def _evaluated(self, values: Sequence[Sql], field: StructField) -> pa.Array:
         """Values of one column, as Spark stores them."""
         from deltanb.engines.arrow.assignments import perhaps_text
         from deltanb.errors import InvalidPredicate
@@ -219,8 +220,7 @@ class Arguments:
                 raise perhaps_text(error, text, field.name, field.type) from None
             except UnsupportedPredicate as reason:
                 arrays.append(self._asked(text, field, reason))
-        column = pa.concat_arrays(arrays)
-        return pa.RecordBatch.from_arrays([column], [field.name])
+        return pa.concat_arrays(arrays)
 
     def _value_text(self, value: Sql, field: StructField) -> str | pa.Array:
         """The SQL of a value; for a parameter that has none, such as a list, the value itself."""
