@@ -91,9 +91,10 @@ def _aggregated(rows: pa.RecordBatchReader) -> tuple[_Numbers, bool]:
 
     names = [str(place) for place in range(len(rows.schema))]
     schema = pa.schema([field.with_name(name) for name, field in zip(names, rows.schema, strict=True)])
-    doubles = {field.name: _double(field) for field in schema if _has_mean(field.type)}
+    doubles = {field.name: _as_double(pc.field(field.name), field.type)
+               for field in schema if _has_mean(field.type)}
     aggregates = [each for field in schema for each in _aggregates(field)]
-    held = _Held(doubles)
+    held = _Held(field.name for field in schema if _has_quartiles(field.type))
     batches = (held.also(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in rows)
     if not aggregates:
         return {}, True
@@ -118,7 +119,7 @@ def _aggregates(field: pa.Field) -> list[tuple[str, str, Any, str]]:
         made += [(name, "min", None, f"min {name}"), (name, "max", None, f"max {name}")]
     if _has_mean(kind):
         made.append((double, "mean", None, f"mean {name}"))
-    if _has_mean(kind) and not t.is_boolean(kind):
+    if _has_quartiles(kind):
         made += [(double, "tdigest", pc.TDigestOptions(q), f"{label} {name}")
                  for label, q in QUARTILES.items()]
     if _is_number(kind):
@@ -141,17 +142,18 @@ class _Held:
     def also(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, of which the values are held."""
         self.rows += batch.num_rows
-        self.batches = [*self.batches, batch.select(self.columns)] if self.is_whole else []
+        if self.is_whole:
+            self.batches.append(batch.select(self.columns))
+        else:
+            self.batches.clear()
         return batch
 
     def quartiles(self) -> _Numbers:
         """The exact ones, where all values are held."""
         numbers: _Numbers = {}
         for name in self.columns if self.is_whole and self.rows else ():
-            kind = self.batches[0].column(name).type
-            if t.is_boolean(kind):
-                continue
-            values = pa.chunked_array([_as_double(batch.column(name)) for batch in self.batches])
+            columns = [batch.column(name) for batch in self.batches]
+            values = pa.chunked_array([_as_double(column, column.type) for column in columns])
             each = pc.quantile(values, list(QUARTILES.values()), skip_nulls=True).to_pylist()
             numbers |= {f"{label} {name}": number for label, number in zip(QUARTILES, each, strict=True)}
         return numbers
@@ -166,6 +168,10 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _has_mean(kind: pa.DataType) -> bool:
     return _is_number(kind) or t.is_boolean(kind) or t.is_date(kind) or t.is_timestamp(kind)
+
+
+def _has_quartiles(kind: pa.DataType) -> bool:
+    return _has_mean(kind) and not t.is_boolean(kind)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -183,14 +189,8 @@ def _steps(kind: pa.DataType) -> list[pa.DataType]:
         [pa.int8(), pa.float64()] if t.is_boolean(kind) else [pa.float64()]
 
 
-def _double(field: pa.Field) -> pc.Expression:
-    made = pc.field(field.name)
-    for kind in _steps(field.type):
-        made = made.cast(kind, safe=False)
-    return made
-
-
-def _as_double(array: pa.Array) -> pa.Array:
-    for kind in _steps(array.type):
-        array = array.cast(kind, safe=False)
-    return array
+def _as_double(values: Any, kind: pa.DataType) -> Any:
+    """Values of a type, or an expression of them, as doubles."""
+    for step in _steps(kind):
+        values = values.cast(step, safe=False)
+    return values
