@@ -17,10 +17,13 @@ from deltanb.errors import InvalidArgument, shown
 from deltanb.options import options
 from deltanb.schema.types import INTEGERS, DataType, PrimitiveType
 
-__all__ = ["TAKEN", "literal", "text_literal"]
+__all__ = ["CUT_OFF", "NANOSECONDS_LOST", "TAKEN", "literal", "text_literal"]
 
 TAKEN = "int, float, bool, None, date, datetime, Decimal or bytes"
 """The Python values that have a literal, in words; a text is SQL already."""
+NANOSECONDS_LOST = "its nanoseconds would be lost: a table keeps microseconds"
+CUT_OFF = 'let them be cut off with deltanb.set_options(nanoseconds="truncate")'
+"""Why a time is refused, here and in data, and the way out that both have."""
 _TYPES = f"a value is {TAKEN}, or a text, which is SQL"
 
 
@@ -100,8 +103,7 @@ def _check_whole(value: Any, target: PrimitiveType) -> None:
 
 def _check_nanoseconds(value: Any, has_some: bool) -> None:
     if has_some and options.nanoseconds == "refuse":
-        _refuse(value, "its nanoseconds would be lost: a table keeps microseconds; round it, or let them be "
-                       'cut off with deltanb.set_options(nanoseconds="truncate")')
+        _refuse(value, f"{NANOSECONDS_LOST}; round it, or {CUT_OFF}")
 
 
 def _float(value: float) -> str:

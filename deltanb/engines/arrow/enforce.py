@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.engines.arrow import intervals
-from deltanb.engines.arrow.python_values import NANOSECONDS, lost_nanoseconds
+from deltanb.engines.arrow.python_values import ROUNDED, lost_nanoseconds
 from deltanb.engines.arrow.variants import filled
 from deltanb.errors import InvalidSchema, SchemaMismatch
 from deltanb.log.arrays import array_of, numbers
@@ -38,6 +38,7 @@ from deltanb.schema.extensions import equivalent
 from deltanb.schema.intervals import DAY_TO_SECOND, YEAR_TO_MONTH
 from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
 from deltanb.sql.kernels import decimal_text
+from deltanb.sql.literals import NANOSECONDS_LOST
 from deltanb.text.formatting import did_you_mean
 
 _NUMBERS = INTEGERS.keys() | {"float", "double"}
@@ -428,7 +429,7 @@ def _convert_values(
         why = str(error).splitlines()[0]
         counts = counts_nanoseconds(array.type, target) and ("lose data" in why or "microsecond " in why)
         raise _Unfit(path, low, _shown(array[low]), data_type, _why(array.type, data_type, why, counts),
-                     f"To write it, {NANOSECONDS}" if counts else "") from None
+                     ROUNDED if counts else "") from None
 
 
 def _shown(scalar: pa.Scalar) -> Any:
@@ -441,7 +442,7 @@ def _shown(scalar: pa.Scalar) -> Any:
 
 def _why(arrow_type: pa.DataType, data_type: PrimitiveType, arrow_says: str, counts: bool) -> str:
     if counts:
-        return "its nanoseconds would be lost: a table keeps microseconds"
+        return NANOSECONDS_LOST
     if t.is_date(arrow_type) or t.is_timestamp(arrow_type):
         return "a part of the time would be lost"
     if data_type.name in INTEGERS:

@@ -26,12 +26,12 @@ import pyarrow as pa
 
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.options import options
+from deltanb.sql.literals import CUT_OFF, NANOSECONDS_LOST
 from deltanb.text.safe_text import shown
 
-__all__ = ["NANOSECONDS", "array_of", "check", "lost_nanoseconds", "refusal"]
+__all__ = ["ROUNDED", "array_of", "check", "lost_nanoseconds", "refusal"]
 
-NANOSECONDS = ('round them, as with series.dt.floor("us"), or let them be cut off with '
-               'deltanb.set_options(nanoseconds="truncate")')
+ROUNDED = f'To write it, round them, as with series.dt.floor("us"), or {CUT_OFF}'
 """The ways out where a table would keep microseconds of a time alone."""
 
 Convert = Callable[[Sequence[Any]], pa.Array]
@@ -172,11 +172,10 @@ def _has_nanoseconds(values: Sequence[Any]) -> bool:
 def lost_nanoseconds(column: str, value: Any, row: int | None) -> SchemaMismatch:
     """The refusal of a time of which a table would keep microseconds alone."""
     where = "" if row is None else f" in row {row}"
-    why = "its nanoseconds would be lost: a table keeps microseconds"
     return SchemaMismatch(
         f"the data does not fit the table: column {column!r} has the value {shown(value)}{where}, and "
-        f"{why}; nothing was written. To write it, {NANOSECONDS}",
-        differences=[f"~ {column}: value {shown(value)}{where} does not fit ({why})"],
+        f"{NANOSECONDS_LOST}; nothing was written. {ROUNDED}",
+        differences=[f"~ {column}: value {shown(value)}{where} does not fit ({NANOSECONDS_LOST})"],
         column=column, value=value, row=row)
 
 
