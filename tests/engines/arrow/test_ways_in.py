@@ -28,6 +28,7 @@ from deltanb.testing import MemoryStore
 from tests.engines.arrow.test_arrow_kinds import OF_USERS
 from tests.helpers import table_of, tree
 from tests.table import test_contract as contract
+from tests.table_kinds import MAKERS, Home
 
 pd = pytest.importorskip("pandas")
 
@@ -152,7 +153,7 @@ def takes_data(kind: type, name: str) -> bool:
         {"data", "source"} & inspect.signature(getattr(kind, name)).parameters.keys())
 
 
-METHODS = [pytest.param(kind, name, id=f"{kind.__name__}-{name}") for kind in contract.MAKERS
+METHODS = [pytest.param(kind, name, id=f"{kind.__name__}-{name}") for kind in MAKERS
            for name in declared(kind) if kind is not PinnedIcebergTable and takes_data(kind, name)]
 
 
@@ -169,17 +170,14 @@ def hand_in(table: Any, name: str, data: Any) -> Any:
 
 
 @pytest.fixture
-def home(kind: type[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[contract.Home]:
-    if issubclass(kind, IcebergTable):
-        pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
-    monkeypatch.setattr(contract, "ROWS", ROWS)
-    with contract.MAKERS[kind](tmp_path, contract.Does.READS) as made:
+def home(kind: type[Any], tmp_path: Path) -> Iterator[Home]:
+    with MAKERS[kind](tmp_path, ROWS, properties=contract.PROPERTIES) as made:
         yield made
 
 
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 def test_what_would_be_lost_is_refused_by_name_and_nothing_is_written(
-    kind: type[Any], name: str, home: contract.Home, tmp_path: Path
+    kind: type[Any], name: str, home: Home, tmp_path: Path
 ) -> None:
     before = home.version, contract.operations(home), tree(tmp_path)
     for case, make, odd in odd_data():
@@ -192,7 +190,7 @@ def test_what_would_be_lost_is_refused_by_name_and_nothing_is_written(
 
 @pytest.mark.parametrize(("kind", "name"), METHODS)
 def test_the_option_cuts_nanoseconds_off_and_says_it_nowhere_else(
-    kind: type[Any], name: str, home: contract.Home
+    kind: type[Any], name: str, home: Home
 ) -> None:
     rows = nanoseconds(pa.array([1999, 2000], pa.timestamp("ns"))).set_column(0, "id", pa.array([3, 4]))
     with dn.set_options(nanoseconds="truncate"):
@@ -248,12 +246,11 @@ def test_what_has_a_type_is_stored_whole(kind: str, source: str) -> None:
 
 
 def test_encoded_columns_are_written_to_iceberg_as_the_values_that_they_are(tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     encodings = ("DICTIONARY", "RUN_END_ENCODED", "STRING_VIEW", "BINARY_VIEW")
     rows = pa.table({"id": range(4), **{
         kind: array for kind, array in OF_USERS.items() if kind.startswith(encodings)}})
-    with contract.catalog(tmp_path) as catalog:
-        table = catalog.create_table("shop.encoded", rows.slice(0, 3), format="iceberg")
+    with MAKERS[IcebergTable](tmp_path, rows.slice(0, 3)) as home:
+        table = home.table
         table.append(rows.slice(0, 0))
         table.upsert(rows.slice(2), on="id")
         assert table.to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
