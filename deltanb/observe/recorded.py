@@ -36,7 +36,7 @@ from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction.current import SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.journal import Attempt
-from deltanb.transaction.operations import MANUAL_UPDATE, REPLACE_TABLE, Operation
+from deltanb.transaction.operations import MANUAL_UPDATE, MATCHED, REPLACE_TABLE, Operation
 from deltanb.transaction.prepare import is_blind_append, isolation_of
 from deltanb.transaction.reads import Reads, Scan, find_files, partition_key, scan_for
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
@@ -369,6 +369,8 @@ def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, 
         if parameters.get("isDynamicPartitionOverwrite") is True:
             keys = frozenset(partition_key(a.partition_values) for a in commit.adds)
             return [Scan(partitions=keys)], "the partitions it replaces", False
+        if any(parameters.get(matched) for matched in MATCHED):
+            return [Scan()], "everything (which rows it replaces is not recorded)", True
         return [Scan()], "everything: it overwrites the table", False
     return None, "", True
 

@@ -32,6 +32,8 @@ REPLACE_TABLE = frozenset({
     "REPLACE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE AS SELECT",
     "CREATE OR REPLACE TABLE AS SELECT",
 })
+REPLACE_USING, REPLACE_ON = MATCHED = ("replaceUsingCols", "replaceOnCond")
+"""In the parameters of an overwrite: by what its rows replaced rows of the table, as Delta Spark names it."""
 OFFSETS = "offsetsDigest"
 """The parameter of a stream's batch that tells it from another one of its number."""
 DROP_FEATURE = "DROP FEATURE"

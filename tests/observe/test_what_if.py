@@ -373,6 +373,9 @@ def test_what_is_not_told_is_taken_as_the_whole_table_and_said() -> None:
     assert (row.verdicts[0].rule, row.reads, row.is_assumed) == ("append", WHOLE, True)
     row = elsewhere("MERGE", GONE, predicate='["(t.id = s.id)"]')
     assert row.verdicts[0].rule == "append" and row.is_assumed and "MERGE condition" in row.reads
+    for matched in ({"replaceUsingCols": "(id)"}, {"replaceOnCond": "t.id = s.id"}):
+        row = elsewhere("WRITE", GONE, add("part=1/new", {"part": "1"}), mode="Overwrite", **matched)
+        assert row.verdicts[0].rule == "append" and row.is_assumed and "not recorded" in row.reads
     row = elsewhere("DELETE", GONE, predicate='["nonsense(((("]')
     assert row.verdicts[0].rule == "append" and row.is_assumed and "not understood" in row.reads
 

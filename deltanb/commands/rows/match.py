@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from deltanb.errors import InvalidArgument
 from deltanb.schema.types import backticked
 from deltanb.text.safe_text import shown
+from deltanb.transaction.operations import REPLACE_ON, REPLACE_USING
 
 __all__ = ["Match", "match_of"]
 
@@ -41,8 +42,8 @@ class Match:
     def parameters(self) -> dict[str, str]:
         """It in a commit, under Delta's names."""
         if self.using is not None:
-            return {"replaceUsingCols": f"({', '.join(self.using)})"}
-        return {"replaceOnCond": self.sql}
+            return {REPLACE_USING: f"({', '.join(self.using)})"}
+        return {REPLACE_ON: self.sql}
 
 
 def match_of(

@@ -23,7 +23,7 @@ from deltanb.observe.verify.state import Commit, Live
 from deltanb.text import formatting as units
 from deltanb.transaction.conflict_rules import check
 from deltanb.transaction.current import SERIALIZABLE, CurrentTransaction
-from deltanb.transaction.operations import REPLACE_TABLE
+from deltanb.transaction.operations import MATCHED, REPLACE_TABLE
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class Window:
         return cls(
             commit.version, whole_number(commit.info.read_version), commit.operation,
             str(known.get("mode", "")),
-            bool(known.get("predicate")) or known.get("partitionOverwriteMode") == "dynamic"
+            any(known.get(name) for name in ("predicate", *MATCHED))
+            or known.get("partitionOverwriteMode") == "dynamic"
             or str(known.get("isDynamicPartitionOverwrite", "")).lower() == "true",
             frozenset(commit.removed_keys), frozenset(commit.added_keys),
             any(file.data_change is not False for file in files))

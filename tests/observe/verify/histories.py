@@ -78,6 +78,12 @@ class Ours:
     def replace_where(self) -> object:
         return self.table.overwrite({**self.rows(2), "p": ["a", "a"]}, where="p = 'a'")
 
+    def replace_using(self) -> object:
+        return self.table.overwrite(self.rows(), replace_using=self.draw.choice(["id", "p"]))
+
+    def replace_on(self) -> object:
+        return self.table.overwrite(self.rows(), replace_on="target.id = source.id AND target.v < 5")
+
     def replace_partitions(self) -> object:
         return self.table.overwrite(self.rows(), partition_overwrite="dynamic")
 
@@ -174,7 +180,8 @@ class Ours:
             "replace_partitions", "delete", "delete", "delete_all", "update", "update", "move", "merge",
             "merge", "optimize", "purge", "restore", "vacuum", "analyze", "add_column", "rename_column",
             "drop_column", "set_property", "set_and_unset", "add_constraint", "drop_feature", "cluster",
-            "sync_identity", "checkpoint", "replace_table", "transaction", "raced", "raced", "raced")
+            "sync_identity", "checkpoint", "replace_table", "transaction", "raced", "raced", "raced",
+            "replace_using", "replace_on")
         for number in range(length):
             name = "append" if number < 2 else self.draw.choice(words)
             try:

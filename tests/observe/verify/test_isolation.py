@@ -63,6 +63,17 @@ def test_an_overwrite_of_deltalake_keeps_an_append(tmp_path: Path) -> None:
     assert (1, 2) in [spot.versions for spot in report.blind_spots if spot.kind == "read-version"]
 
 
+@pytest.mark.parametrize("match", [
+    {"replace_using": "n"}, {"replace_on": "target.n = source.n"}, {"where": "n = 1"},
+    {"partition_overwrite": "dynamic"}], ids=str)
+def test_an_overwrite_of_some_rows_keeps_the_others_by_right(match: dict[str, Any], tmp_path: Path) -> None:
+    table = dn.create(tmp_path, {"n": [1, 2], "p": ["a", "a"]}, "p")
+    table.append({"n": [3], "p": ["b"]})
+    table.overwrite({"n": [1], "p": ["a"]}, **match)
+    assert "b" in table.to_arrow()["p"].to_pylist()
+    assert blames(dn.verify(tmp_path)) == []
+
+
 # -- anomalies of our own transactions, whose rules are switched off ------------------------------------
 
 
