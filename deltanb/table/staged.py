@@ -201,8 +201,7 @@ class TableTransaction(StagedTable):
 
         Raises:
             DeltaConcurrentModificationException: another writer's commit conflicts with what was read or
-            changed
-                here; see ``.conflict``. Nothing was committed, and the files are deleted.
+                changed here; see ``.conflict``. Nothing was committed, and the files are deleted.
             IllegalStateError: it has ended already.
         """
         self.check_open("commit")

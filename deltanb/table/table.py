@@ -746,15 +746,13 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         Args:
             data: another table; Arrow, pandas or polars (including LazyFrames), a DuckDB relation, a stream
-            of
-                batches, anything with ``__arrow_c_stream__``; a dict of columns, a list of dicts, or a Spark
-                DataFrame.
+                of batches, anything with ``__arrow_c_stream__``; a dict of columns, a list of dicts, or a
+                Spark DataFrame.
             merge_schema: add columns that the data has and the table does not.
             txn: (application id, version): skip the write if the table has that version already.
             user_metadata: a text to record in the commit.
             target_file_size, max_records_per_file, compression: the size of a data file in bytes, the most
-            rows
-                it may have, and its codec (``"zstd"``).
+                rows it may have, and its codec (``"zstd"``).
             data_change: False declares that no rows are new, so that streams leave the commit out.
         Details and errors: :func:`deltanb.commands.rows.write.append`.
 

@@ -118,8 +118,7 @@ def overwrite(
 
     Args:
         where: replace only the rows for which this condition (SQL) is true. Every row of the data must
-        satisfy
-            it. Files whose partitions satisfy it are removed; others lose such rows as by DELETE.
+            satisfy it. Files whose partitions satisfy it are removed; others lose such rows as by DELETE.
         replace_using: replace only the rows whose values in these columns a row of the data has, too; NULL
             equals nothing. All rows of the data are added, also those that replace none or several.
         replace_on: the same by a condition (SQL) over a row of the table and one of the data.
@@ -128,9 +127,8 @@ def overwrite(
             leaves the others alone; ``"static"`` replaces everything.
         overwrite_schema: give the table the schema of the data.
         partition_by: with ``overwrite_schema``, the new partition columns.
-        data, merge_schema, txn, user_metadata, target_file_size, max_records_per_file, compression,
-        data_change:
-            as in :func:`append`.
+        data, merge_schema, txn, user_metadata, target_file_size, max_records_per_file: as in :func:`append`.
+        compression, data_change: as in :func:`append`.
 
     Returns:
         As for :func:`append`; nothing is committed if no rows are added and no files removed.
