@@ -136,6 +136,11 @@ def test_tools_that_hold_a_table_as_a_value_do_so(ducks: dn.DeltaTable) -> None:
     assert unittest.mock.call(ducks) == unittest.mock.call(ducks) and {ducks: 1}[ducks] == 1
 
 
+def test_a_table_is_no_column_of_another(ducks: dn.DeltaTable) -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"column 'id' is <DeltaTable ducks, .*, not a list of"):
+        ducks.append({"id": ducks})
+
+
 def test_tools_that_take_arrow_streams_still_take_the_table(ducks: dn.DeltaTable) -> None:
     assert pa.table(ducks).equals(ducks.to_arrow())
     polars = pytest.importorskip("polars")

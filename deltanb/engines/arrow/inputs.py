@@ -77,7 +77,7 @@ def _source_of(data: Any) -> Source:
     library = type(data).__module__.partition(".")[0]
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
-    elif isinstance(data, Displayable) and hasattr(data, "to_batches"):  # a table; its errors stay
+    elif _is_table(data):  # its errors stay
         data = data.to_batches()
     elif isinstance(data, Mapping):
         names = _named(data, "the data")
@@ -154,6 +154,11 @@ def _check_texts(array: Any, path: str, start: int | None) -> None:
                     column=path) from None
 
 
+def _is_table(data: Any) -> bool:
+    """Whether it is a table of this library, whose rows come in batches and not one by one."""
+    return isinstance(data, Displayable) and hasattr(data, "to_batches")
+
+
 def _is_batches(data: Any) -> bool:
     """Whether it gives Arrow's batches: a stream, or a single one."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
@@ -213,7 +218,7 @@ def _part(part: Any, number: int) -> Source:
 def _table_of_columns(columns: Mapping[str, Any]) -> pa.Table:
     arrays = {}
     for name, values in columns.items():
-        if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        if isinstance(values, str | bytes) or not hasattr(values, "__iter__") or _is_table(values):
             raise InvalidArgument(
                 f"column {name!r} is {values!r:.60}, not a list of values", column=name)
         known = isinstance(values, pa.Array | pa.ChunkedArray)
