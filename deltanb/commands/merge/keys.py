@@ -54,8 +54,7 @@ def condition_of(on: Any, target_alias: str, source_alias: str) -> tuple[str, tu
 
 
 def _names(on: Any) -> tuple[str, ...]:
-    listed = getattr(on, "tolist", tuple)  # pandas and NumPy have it
-    names = on if isinstance(on, Sequence) else () if isinstance(on, Mapping) else listed()
+    names = on if isinstance(on, Sequence) else getattr(on, "tolist", tuple)()  # pandas and NumPy have it
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidArgument(
             "the condition of a merge is SQL text, such as 'target.id = source.id', or columns that both "
