@@ -10,7 +10,6 @@ import datetime as dt
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -352,8 +351,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
     def _must_be_free(self, name: TableName) -> None:
         """Refuse a taken name before files are written; the database would refuse it afterwards."""
         self.store.namespaces.properties(name.namespace)
-        with suppress(TableNotFound):
-            self.store.tables.load(name)
+        if self._row_or_none(name) is not None:
             raise taken(name)
 
     def table(self, name: Any) -> Any:

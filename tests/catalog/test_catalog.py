@@ -74,6 +74,28 @@ def test_each_commit_is_staged_ratified_and_published_with_the_same_content(cata
     assert row.delta.last_ict == table.snapshot.timestamp
 
 
+def test_a_name_that_is_taken_is_refused_left_or_replaced(catalog: dn.Catalog, other: dn.Catalog) -> None:
+    for number, mode in enumerate(("error", "ignore", "overwrite")):
+        assert catalog.create_table(f"shop.new{number}", {"id": [1]}, mode=mode).version == 0
+    table = catalog.create_table("shop.orders", {"id": [1]}, cluster_by="id", properties={"owner": "ann"})
+    assert table.detail()["clusteringColumns"] == ["id"]
+    with pytest.raises(errors.TableAlreadyExists, match=r"shop\.orders"):
+        catalog.create_table("shop.orders", {"nr": [2]})
+    assert rows(other.create_table("shop.orders", {"nr": [2]}, mode="ignore")) == [{"id": 1}]
+    with pytest.raises(errors.InvalidArgument, match="a table that is replaced takes no location"):
+        catalog.create_table("shop.orders", {"nr": [2]}, mode="overwrite", location=table.path + "2")
+    with pytest.raises(errors.InvalidArgument, match="mode='replace' is none of error, ignore, overwrite"):
+        catalog.create_table("shop.orders", {"nr": [2]}, mode="replace")
+    assert other.table("shop.orders").version == 0
+    replaced = other.create_table(
+        "shop.orders", {"nr": [2], "day": ["mon"]}, partition_by="day", mode="overwrite")
+    assert (replaced.version, replaced.path, replaced.partition_columns) == (1, table.path, ("day",))
+    assert rows(catalog.table("shop.orders")) == [{"nr": 2, "day": "mon"}]
+    assert rows(table.as_of(0)) == [{"id": 1}]
+    assert "catalogManaged" in replaced.protocol.features and "owner" not in replaced.properties
+    assert replaced.append({"nr": [3], "day": ["tue"]}) == 2
+
+
 def test_a_table_is_refused_by_path(catalog: dn.Catalog) -> None:
     table = catalog.create_table("shop.orders", {"id": [1]})
     for opened in (lambda: dn.open(table.path), lambda: dn.DeltaLog.for_table(table.path).snapshot,
