@@ -124,22 +124,22 @@ def version_as_of(log: LogReader, when: int | str | dt.datetime) -> int:
     older = [v for v in versions if switched_on is None or v < switched_on[0]]
     newer = versions[len(older) :]
 
-    def time_of(version: int) -> int:
+    def exact(version: int) -> int:
         if version not in newer_set:
             return times[version]
         return in_commit(_read_info(log, version), times[version])
 
     newer_set = frozenset(newer)
-    if switched_on is not None and newer and moment >= (switched_on[1] or time_of(newer[0])):
+    if switched_on is not None and newer and moment >= (switched_on[1] or exact(newer[0])):
         candidates = newer
     else:
         candidates = older
-    if versions and candidates and time_of(candidates[0]) <= moment:
-        chosen = candidates[bisect_right(candidates, moment, key=time_of) - 1]
-        if chosen != versions[-1] or moment == time_of(chosen):
+    if versions and candidates and exact(candidates[0]) <= moment:
+        chosen = candidates[bisect_right(candidates, moment, key=exact) - 1]
+        if chosen != versions[-1] or moment == exact(chosen):
             return chosen
     earliest, latest = (versions[0], versions[-1]) if versions else (first, snapshot.version)
-    bounds = [(v, time_of(v)) for v in (earliest, latest) if v in times]
+    bounds = [(v, exact(v)) for v in (earliest, latest) if v in times]
     raise VersionNotFound(
         f"{log.path} has no version for {_iso(moment)}: "
         + "; ".join(

@@ -236,10 +236,17 @@ def writer_of(user: Any, engine: Any) -> str:
     >>> writer_of(None, "delta-rs:py-1.1.4"), writer_of(None, None)
     ('delta-rs', 'unknown writer')
     """
-    if user:
-        return units.fit_writer(units.clean(user), MAX_NAME)
+    return units.fit_writer(units.clean(user), MAX_NAME) if user else engine_of(engine) or UNKNOWN_WRITER
+
+
+def engine_of(engine: Any) -> str:
+    """The engine without its version, where it stands for who wrote; empty for none, and for this library.
+
+    >>> engine_of("Apache-Spark/4.0.0 Delta-Lake/4.0.0"), engine_of("deltanb/1"), engine_of(None)
+    ('Apache-Spark', '', '')
+    """
     match = _ENGINE.match(str(engine or ""))
-    return match[0] if match and match[0] != LIBRARY else UNKNOWN_WRITER
+    return match[0] if match and match[0] != LIBRARY else ""
 
 
 def stream_of(parameters: Any) -> str | None:

@@ -29,8 +29,6 @@ GAP = "\u2002 "  # two spaces set things apart in text; HTML would make them one
 NUMBER = re.compile(r"[+−-]?\d[\d\u00a0\u202f ]*(?:\.\d+)?(?: (?:B|[kMGT]B|ms|s|min|h|%))?")
 """A count, a size or a duration, as views write them."""
 MAX_SOURCE = 8_000  # characters of raw JSON: statistics of some 200 columns
-
-
 BLOCKS = frozenset({"td", "th", "li", "p", "dt", "dd", "caption", "summary", "div"})
 """Elements that end a line of the page's source: where a host strips all tags, their words stay apart."""
 
@@ -207,14 +205,14 @@ def shown_of(shown: int, total: int, noun: str) -> str:
 def table(table: Table, name: str, share: float) -> Markup:
     """A table with its name in the caption: assistive names must be text, the rest is stripped."""
     rows = table.rows[: limit_of(share, table.limit)]
-    all_said = len(rows) == table.total  # by the section's own line; assistive names need no number
-    caption = name if all_said else f"{name}: {shown_of(len(rows), table.total, table.noun)}"
+    is_whole = len(rows) == table.total  # by the section's own line; assistive names need no number
+    caption = name if is_whole else f"{name}: {shown_of(len(rows), table.total, table.noun)}"
     aligned = [at for at in range(len(table.columns)) if _is_of_numbers(row[at] for row in rows)]
     return tag(
         "div",
         tag(
             "table",
-            tag("caption", caption, cls="dnb-unseen" if all_said else ""),
+            tag("caption", caption, cls="dnb-unseen" if is_whole else ""),
             tag("thead", tag("tr", [tag("th", clean(name), scope="col", cls=_side(at in aligned))
                                     for at, name in enumerate(table.columns)])),
             tag("tbody", [_row(row, at in table.marked, table.unfolded[at : at + 1],

@@ -17,7 +17,7 @@ from typing import Any
 from deltanb.notebook.drawing.text import MAX_LINES
 from deltanb.notebook.views import actions
 from deltanb.notebook.views.model import Inline, Span, View, code, muted, ok, plain, spans, warn
-from deltanb.observe.tracks import UNKNOWN_WRITER, stated_condition, writer_of
+from deltanb.observe.tracks import engine_of, stated_condition
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -236,7 +236,7 @@ def _theirs(conflict: Any) -> Side:
     read = getattr(winner, "read_version", None)
     user, engine = getattr(winner, "user_name", None), getattr(winner, "engine_info", None)
     operation: list[str | Span] = [str(getattr(winner, "operation", None) or "not recorded")]
-    if user or writer_of(None, engine) != UNKNOWN_WRITER:
+    if user or engine_of(engine):
         operation += [" by " if user else " with ", code(user or engine)]
     moment = conflict.committed_at or winner.in_commit_timestamp or winner.timestamp
     return Side(

@@ -12,7 +12,7 @@ from typing import Any
 
 from deltanb.notebook.views.metrics import in_words
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, muted, plain
-from deltanb.observe.tracks import UNKNOWN_WRITER, writer_of
+from deltanb.observe.tracks import engine_of
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -73,8 +73,7 @@ def _who(commit: Any) -> Inline:
     """The user, or the engine if the writer names no user."""
     if commit.user_name:
         return units.fit_writer(units.clean(commit.user_name), MAX_WHO)
-    engine = writer_of(None, commit.engine_info)
-    return muted("–" if engine == UNKNOWN_WRITER else units.fit(engine, MAX_WHO))
+    return muted(units.fit(engine_of(commit.engine_info), MAX_WHO) or "–")
 
 
 def _operation(value: Any) -> Inline:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, warn
+from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, present, warn
 from deltanb.notebook.views.tables import newest_known
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, shown
@@ -23,13 +23,17 @@ def view(merge: Any) -> View:
         lines.append("WITH SCHEMA EVOLUTION")
     if not merge.clauses:
         lines.append(warn(NO_CLAUSE))
-        return View("MERGE", _name(merge.log), (_state(merge),), tuple(lines))
-    rows = tuple((_words(clause), code(clause.condition) if clause.condition else muted("–"), _action(clause))
-                 for clause in merge.clauses)
+    return View("MERGE", _name(merge.log), (_state(merge),), tuple(lines), present(_clauses(merge)))
+
+
+def _clauses(merge: Any) -> Section | None:
+    if not merge.clauses:
+        return None
+    rows = tuple((f"WHEN {clause.kind.upper()}", code(clause.condition) if clause.condition else muted("–"),
+                  _action(clause)) for clause in merge.clauses)
     summary = muted("of each row, the first of its kind whose condition is true")
     table = Table(("rows", "condition", "what is done"), rows, len(rows), "clause")
-    clauses = Section("Clauses", summary, table, is_open=True, text_rows=True)
-    return View("MERGE", _name(merge.log), (_state(merge),), tuple(lines), (clauses,))
+    return Section("Clauses", summary, table, is_open=True, text_rows=True)
 
 
 def _state(merge: Any) -> Inline:
@@ -50,10 +54,6 @@ def _source(source: Any) -> Inline:
     kind = "columns" if isinstance(source, dict) else "rows" if isinstance(source, list) else (
         f"{type(source).__module__.split('.')[0]} {type(source).__name__}")
     return code(_name(log)) if log is not None else kind
-
-
-def _words(clause: Any) -> str:
-    return f"WHEN {clause.kind.upper()}"
 
 
 def _action(clause: Any) -> Inline:

@@ -15,8 +15,8 @@ from deltanb.observe.availability import spans
 from deltanb.text import formatting as units
 
 MAX_GAPS = 2  # told on the line; the table has all of them
-FATES = {"changes": Span("~ changed", "rewrite"), "goes": Span("− deleted", "delete")}
-"""What the next version does to a row."""
+FATES = {"changes": ("~", "changed", "rewrite"), "goes": ("−", "deleted", "delete")}
+"""What the next version does to a row: its sign, the word, the tone."""
 
 
 def travel(travel: Any) -> View:
@@ -109,7 +109,10 @@ def _first_columns(frame: Any) -> list[str]:
 
 
 def _fate(fate: str) -> Inline:
-    return FATES.get(fate, "")
+    if fate not in FATES:
+        return ""
+    sign, word, tone = FATES[fate]
+    return Span(f"{sign} {word}", tone)
 
 
 def _becomes(step: Any) -> Iterator[Inline]:
@@ -122,6 +125,6 @@ def _becomes(step: Any) -> Iterator[Inline]:
     elif not step.num_marked:
         yield muted(f"; none of them changes in {name}")
     else:
-        words = [f"{units.number(n)} {'is' if n == 1 else 'are'} {word}" for fate, word in
-                 (("changes", "changed"), ("goes", "deleted")) if (n := step.fates.count(fate))]
+        words = [f"{units.number(n)} {'is' if n == 1 else 'are'} {word}"
+                 for fate, (_, word, _) in FATES.items() if (n := step.fates.count(fate))]
         yield Span(f"; {', '.join(words)} in {name}", "rewrite")

@@ -19,7 +19,7 @@ from deltanb.observe.post_mortem.report import WinnerReport
 from deltanb.observe.post_mortem.same_table import NEEDED, as_question, contradiction, other_name
 from deltanb.observe.post_mortem.texts import DELTA_RS
 from deltanb.observe.recorded import Recorder
-from deltanb.observe.tracks import UNKNOWN_WRITER, writer_of
+from deltanb.observe.tracks import engine_of
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part
 from deltanb.transaction.conflict_rules import RULES, Rule, Verdict, check
@@ -507,7 +507,7 @@ def _writer(info: Any) -> str | None:
     user, engine = info.user_name, info.engine_info
     if isinstance(user, str) and user:
         return user
-    return engine if isinstance(engine, str) and writer_of(None, engine) != UNKNOWN_WRITER else None
+    return engine if isinstance(engine, str) and engine_of(engine) else None
 
 
 def _line(error: BaseException) -> str:
