@@ -146,7 +146,7 @@ def test_a_thin_line_leads_from_each_attempt_to_the_next(table: dn.DeltaTable) -
     one, two, three = (track for track in timeline.tracks if track.run)
     assert [(a.outcome, b.version) for a, b in timeline.scene.again] == [("failed", 2), ("failed", 3)]
     lanes = Lanes(timeline.scene, timeline.tracks, 0, 3, 300)
-    (group,) = lanes._again(Fixed(300))
+    (group,) = lanes._linked(Fixed(300))
     drawn = ElementTree.fromstring(group)
     assert drawn.get("stroke-width") == "1" and drawn.get("class") == "k-again"
     assert [(line.get("x1"), line.get("x2")) for line in drawn] == [
