@@ -82,6 +82,18 @@ def test_ipython_offers_the_columns_after_a_bracket(ducks: dn.DeltaTable) -> Non
     assert ducks._ipython_key_completions_() == ducks.columns
 
 
+@pytest.mark.parametrize(("columns", "way"), [
+    (5, r'columns=5 is not a list of names; write columns=\["name"\]'), ("id", r"write columns=\['id'\]"),
+    ([5], "names of columns"), (["id", "ID"], "asked for twice"), (["idd"], "did you mean id")])
+def test_columns_that_are_no_list_of_names_are_refused_by_every_read(
+    ducks: dn.DeltaTable, columns: Any, way: str
+) -> None:
+    for read in (ducks.to_arrow, ducks.to_batches, ducks.to_pandas, lambda columns: ducks.head(1, columns),
+                 lambda columns: ducks.sample(columns=columns), ducks.describe):
+        with pytest.raises(errors.InvalidArgument, match=way):
+            read(columns)
+
+
 # -- what tools try ------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ columns, filter, the columns that the filter did without, projection.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
@@ -43,6 +43,7 @@ from deltanb.sql.coercion import arrow_scalar
 from deltanb.store.paths import place_of
 from deltanb.text.damage import reading
 from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -423,6 +424,8 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
         return schema.fields
     if isinstance(columns, str):
         raise InvalidArgument(f"columns={columns!r} is one text; write columns=[{columns!r}]")
+    if not isinstance(columns, Iterable):
+        raise InvalidArgument(f"columns={shown(columns)} is not a list of names; write columns=[\"name\"]")
     chosen: dict[str, StructField] = {}
     for name in columns:
         require(name, str, "columns", "names of columns (texts)")
