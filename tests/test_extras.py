@@ -82,7 +82,7 @@ def test_what_is_missing_is_one_line_with_the_command_that_installs_it(names: st
             pytest.importorskip(package, reason=f"{package} is not installed anyway")
     done = subprocess.run(
         [sys.executable, "-c", CODE.format(names=names.split(), before=before, codes=codes)],
-        cwd=tmp_path, capture_output=True, text=True, env=None)
+        cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout.splitlines()[-1])
     wrong = {code: answer for code, answer in answers.items() if not _is_one_line(*answer)}
@@ -90,8 +90,8 @@ def test_what_is_missing_is_one_line_with_the_command_that_installs_it(names: st
 
 
 def _is_one_line(kind: str, message: str, tracebacks: int) -> bool:
-    is_told = "\n" not in message and re.search(r"pip install ['\"]?[a-z]", message) is not None
-    return kind == "MissingDependency" and tracebacks == 1 and is_told
+    names_command = "\n" not in message and re.search(r"pip install ['\"]?[a-z]", message) is not None
+    return kind == "MissingDependency" and tracebacks == 1 and names_command
 
 
 def requirements(*extras: str) -> set[str]:
