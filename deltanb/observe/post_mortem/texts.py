@@ -189,6 +189,7 @@ _by_name()
 
 # -- the job ------------------------------------------------------------------------------------------------
 
+_ON_TABLE = r"(?: on .{1,40}?)?"  # in our sentences; names of tables may have blanks, and are cut
 _RS_FRAME = r"deltalake\S{0,80}\.py\", line \d{1,9}, in"
 _OUR_FRAME = r"deltanb/table/table\.py\", line \d{1,9}, in"
 FRAMES: tuple[tuple[str, str], ...] = (
@@ -207,7 +208,8 @@ FRAMES: tuple[tuple[str, str], ...] = (
 )
 """The operation of a job by the frames of its stack trace; the first one that is there."""
 WRITERS: tuple[tuple[str, str], ...] = (
-    (OURS, r"deltanb\.errors\.|your [A-Z ]+ read files where|/deltanb/transaction/"),
+    (OURS, rf"deltanb\.errors\.|your [A-Z][A-Z ]{{2,60}}?{_ON_TABLE} read files (?:where|for) |"
+           r"/deltanb/transaction/"),
     (DATABRICKS, r"com\.databricks\.sql\.transaction\.tahoe|docs\.databricks\.com|Databricks-Runtime"),
     (SPARK, r"io\.delta\.exceptions\.|org\.apache\.spark\.sql\.delta\.|docs\.delta\.io"),
     (DELTA_RS, r"CommitFailedError|Failed to commit transaction: |Commit failed: |deltalake"),
@@ -220,8 +222,9 @@ DETAILS: tuple[tuple[str, str], ...] = (
     ("winner_operation", r"Conflicting commit: \{.{0,900}?\"operation\":\"(?P<value>[^\"]{1,400})\""),
     ("winner_writer", r"Conflicting commit: \{.{0,900}?\"userName\":\"(?P<value>[^\"]{1,400})\""),
     ("version", r"Conflicting commit: version (?P<value>\d+)"),
-    ("operation", r"your (?P<value>[A-Z][A-Z ]{2,60}?) (?:read|removes|writes|changes|must|depends)\b"),
-    ("predicate", r"\bread files where (?P<value>.{1,2000}?), and version \d+"),
+    ("operation", rf"your (?P<value>[A-Z][A-Z ]{{2,60}}?){_ON_TABLE} "
+                  r"(?:read|removes|writes|changes|must|depends)\b"),
+    ("predicate", r"\bread files (?:where|for) (?P<value>.{1,2000}?), and version \d+"),
     ("predicate", r"^predicate {2,}(?P<value>\S.*?)(?<! ) {2,}\S"),
     ("read_version", r"\bread version (?P<value>\d+) → wanted \d+"),
 )

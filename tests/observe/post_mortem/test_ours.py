@@ -13,6 +13,8 @@ import deltanb as dn
 from deltanb.observe.post_mortem.error_text import parse_error
 from deltanb.observe.post_mortem.remedies import CHANGES
 from deltanb.observe.post_mortem.report import PostMortem
+from deltanb.observe.post_mortem.texts import OURS
+from deltanb.observe.tracks import stated_condition
 from deltanb.testing import MemoryStore
 from deltanb.transaction.conflict_rules import RULES
 from deltanb.transaction.journal import journal_of
@@ -101,6 +103,17 @@ def test_a_text_is_understood_however_it_was_pasted(failed: tuple[Failure, Any, 
     known = {fact.name: fact.value for fact in pm.facts}
     if form != "in a log":  # a column that begins a line is behind the log's own words there
         assert known == {fact.name: fact.value for fact in expected.facts}
+
+
+@pytest.mark.parametrize("form", [printed, lambda error: str(error.conflict)], ids=["traceback", "card"])
+def test_our_sentence_names_the_operation(failed: tuple[Failure, Any, Any], form: Callable[..., str]) -> None:
+    """Behind it is the name of the table; nothing else of a card does."""
+    failure, _, error = failed
+    facts = parse_error(form(error)).facts
+    assert facts["operation"] == error.conflict.operation.name
+    assert facts.get("predicate") == (stated_condition(error.conflict.operation) or failure.predicate)
+    if failure.rule == "append" and failure.predicate is not None:
+        assert facts["engine"] == OURS
 
 
 def test_what_a_tracker_keeps_of_a_message_is_enough(failed: tuple[Failure, Any, Any]) -> None:
