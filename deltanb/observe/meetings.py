@@ -364,8 +364,7 @@ def writer_of_entry(entry: HistoryEntry) -> str:
 
 def writer_of_attempt(attempt: Attempt) -> str:
     """Who tried to commit, by the same name."""
-    return name_writer({
-        "userName": attempt.writer, "engineInfo": "deltanb", "operationParameters": attempt.stream})
+    return name_writer({"userName": attempt.writer, "operationParameters": attempt.stream})
 
 
 def _hour(time: Any, zone: dt.tzinfo) -> int | None:

@@ -379,7 +379,7 @@ def _failed(attempt: Attempt, lost: tuple[int, ...]) -> Track:
     return Track(
         version=attempt.version,
         read_version=attempt.read_version if attempt.read_version >= 0 else None,
-        operation=attempt.operation, writer=stream or writer_of(attempt.writer, "deltanb"),
+        operation=attempt.operation, writer=stream or writer_of(attempt.writer, None),
         kind=kind_of(attempt.operation, None, len(added), len(removed)),
         added=len(added), removed=len(removed),
         written=sum(a.size or 0 for a in added), gone=sum(a.size or 0 for a in removed),
