@@ -19,7 +19,7 @@ from deltanb.errors import (
     NamespaceNotFound,
     TableNotFound,
 )
-from deltanb.query.names import Place, Scope, handle, place_of, place_of_handle
+from deltanb.query.names import Place, Scope, catalog_of, handle, place_of, place_of_handle
 from deltanb.query.result import QueryResult
 from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
@@ -50,14 +50,12 @@ def _place(name: Name, scope: Scope) -> Place:
 def _catalog_of(name: Name | None, scope: Scope, statement: str) -> tuple[Any, str | None]:
     """The catalog that a namespace is of, and the namespace; None for all of them."""
     parts = () if name is None else name.parts
-    first = place_of(Name((*parts, "t")), scope).catalog if parts else scope.catalog
-    if first is None:
+    catalog, namespace = catalog_of(parts, scope, 1) if parts else (scope.catalog, "")
+    if catalog is None:
         raise InvalidQuery(
             f"{statement} is about a catalog: run it by catalog.sql(…), or begin the name with a variable "
             "that holds one", name=None if name is None else name.text)
-    if parts and first is not scope.catalog:
-        parts = parts[1:]
-    return first, ".".join(parts) or None
+    return catalog, namespace or None
 
 
 def _in_catalog(name: Name, scope: Scope, statement: str) -> Place:

@@ -2,7 +2,8 @@
 
 What lives here: :class:`Scope`, in which names mean something; :func:`handle`, the table of a name;
 :func:`resolve`, what a query reads by it; :func:`place_of`, where a new table of a name goes, and
-:func:`place_of_handle`, where a table is; :func:`value_of`, what a parameter stands for.
+:func:`place_of_handle`, where a table is; :func:`catalog_of`, the catalog that a name with a namespace is in;
+:func:`value_of`, what a parameter stands for.
 What it does not know: SQL, engines, rows.
 
 A catalog that is asked itself (``catalog.sql``) comes first, for names with a namespace. Otherwise, a
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Named: TypeAlias = "Name | Reference"
 """What a statement calls a table, or a query: parts, text, moment and changes."""
+_OF_TABLE = 2  # parts of a table's name in a catalog: a namespace and its own
 
 
 @dataclass
@@ -106,16 +108,39 @@ def place_of(name: Name, scope: Scope) -> Place:
     if name.path is not None:
         return Place(name.path)
     if len(name.parts) > 1:
-        kind = _catalogs()
-        first = scope.variables.get(name.parts[0])
-        if kind is not None and isinstance(first, kind):
-            return Place(None, first, ".".join(name.parts[1:]))
-        if scope.catalog is not None:
-            return Place(None, scope.catalog, name.text)
+        catalog, name_there = catalog_of(name.parts, scope, _OF_TABLE)
+        if catalog is not None:
+            return Place(None, catalog, name_there)
         raise InvalidQuery(
             f"{name.text} would be a table of a catalog, and {name.parts[0]} is no variable that holds one; "
             "run the statement by catalog.sql(…), or name a path: delta.`lake/flights`", name=name.text)
     return Place(name.text) if "/" in name.text else Place(None, None, name.text)
+
+
+def catalog_of(parts: Sequence[str], scope: Scope, least: int) -> tuple[Any, str]:
+    """The catalog that a name is in, or None, and the name in it.
+
+    The catalog that is asked itself comes before one in a variable that the first part names; not where it
+    lacks the namespace that the name would be in there, and the other parts are a name.
+
+    Args:
+        least: how many parts a name in a catalog has.
+    """
+    catalogs = sys.modules.get("deltanb.catalog.catalog")  # a caller with a catalog has loaded it
+    variable = scope.variables.get(parts[0])
+    if catalogs is not None and isinstance(variable, catalogs.Catalog) and (
+            scope.catalog is None
+            or (len(parts) > least and not _has_namespace(scope.catalog, ".".join(parts[:-1])))):
+        return variable, ".".join(parts[1:])
+    return scope.catalog, ".".join(parts)
+
+
+def _has_namespace(catalog: Any, name: str) -> bool:
+    try:
+        catalog.namespace_properties(name)
+    except NamespaceNotFound:
+        return False
+    return True
 
 
 def place_of_handle(table: Any) -> Place:
@@ -180,16 +205,10 @@ def _of_catalog(reference: Named, scope: Scope) -> Any:
             return scope.catalog.table(reference.text)
         except (TableNotFound, NamespaceNotFound) as error:
             missing = error
-    kind = _catalogs()
-    first = scope.variables.get(reference.parts[0])
-    if kind is not None and isinstance(first, kind):
-        return first.table(".".join(reference.parts[1:]))
+    catalog, name = catalog_of(reference.parts, scope, _OF_TABLE)
+    if name != reference.text:
+        return catalog.table(name)
     raise missing or _not_found(reference.text, scope.variables)
-
-
-def _catalogs() -> Any:
-    """The class of catalogs, if one was ever opened."""
-    return getattr(sys.modules.get("deltanb.catalog.catalog"), "Catalog", None)
 
 
 def _rows(name: str, value: Any) -> Any:

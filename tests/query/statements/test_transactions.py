@@ -39,6 +39,22 @@ def test_a_catalog_names_its_tables_and_those_of_the_caller(catalog: dn.Catalog)
         catalog.sql("SELECT * FROM shop.stok")
 
 
+def test_a_variable_may_be_called_as_a_namespace_is(catalog: dn.Catalog) -> None:
+    shop = catalog
+    shop.sql("CREATE TABLE shop.more AS SELECT 5 AS id; INSERT INTO shop.more VALUES (6);"
+             "CREATE SCHEMA shop.eu; ALTER TABLE shop.more RENAME TO shop.less")
+    assert shop.sql("SHOW TABLES IN shop") == ["shop.less", "shop.sold", "shop.stock"]
+    assert shop.sql("SHOW SCHEMAS IN shop") == ["shop.eu"]
+    assert catalog.sql("SHOW TABLES IN catalog.shop") == shop.sql("SHOW TABLES IN shop")
+    with pytest.raises(errors.TableNotFound, match="did you mean shop.less"):
+        shop.sql("SELECT * FROM shop.les")
+    assert shop.sql("SELECT sum(id) AS n FROM shop.shop.less").rows.to_pylist() == [{"n": 11}]
+    shop.sql("DROP TABLE shop.shop.less; DROP SCHEMA shop.eu")
+    catalog.sql("CREATE SCHEMA catalog.stock; CREATE TABLE catalog.stock.a (id int)")
+    assert catalog.sql("SHOW SCHEMAS") == ["shop", "stock"]
+    assert shop.sql("SHOW TABLES IN stock") == ["stock.a"]
+
+
 @pytest.mark.parametrize("begin, end", [
     ("BEGIN ATOMIC", "END"), ("begin transaction;", "commit"), ("START TRANSACTION;", "COMMIT WORK;")])
 def test_statements_over_several_tables_are_one_commit(catalog: dn.Catalog, begin: str, end: str) -> None:
