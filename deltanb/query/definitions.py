@@ -267,7 +267,7 @@ SPECIAL: dict[str, Callable[[Any, Command], Any]] = {
 }
 """What performs these statements."""
 
-ALONE = frozenset({"CREATE TABLE", "SHALLOW CLONE", "CONVERT TO DELTA", "DROP TABLE", "CREATE SCHEMA",
-                   "DROP SCHEMA"})
-"""Those of them that are no part of a transaction."""
+ALONE = frozenset({"create", "clone", "convert", "drop_table", "rename_table", "create_namespace",
+                   "drop_namespace"})
+"""Methods of this library and of catalogs that are no part of a transaction; a table's own refuse it."""
 

@@ -76,7 +76,7 @@ class _Script:
             result = block.commit() if command.method == COMMIT else block.give_up()
             self.block = None
             return result
-        if command.statement in ALONE or command.method == "rename_table":
+        if command.method in ALONE:
             raise IllegalStateError(f"{command.statement} commits by itself, so it cannot be a part of a "
                                     "transaction; run it before or after")
         return self.performer.perform(command)

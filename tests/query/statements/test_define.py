@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from deltanb.query.statements.kinds import KINDS, commands_of
 from deltanb.query.statements.text import Name, Sql
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
+
+FLIGHTS = {"month": [1, 2], "delay": [5, 9], "carrier": ["AA", "UA"]}
 
 
 def ducks(**properties: Any) -> DeltaTable:
@@ -42,14 +45,34 @@ def catalog(folder: Path) -> Iterator[dn.Catalog]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_examples_run(kind: Any, catalog: dn.Catalog) -> None:
-    flights = dn.create("flights", {"month": [1, 2], "delay": [5, 9], "carrier": ["AA", "UA"]},
-                        partition_by="month")
+    flights = dn.create("flights", FLIGHTS, partition_by="month")
     late = pa.table({"month": [1], "delay": [100], "carrier": ["AA"]})
     Path("rain").mkdir()
     pq.write_table(pa.table({"mm": [1.0]}), "rain/a.parquet")
     dn.sql(kind.example)
     assert flights.version >= 0 and late.num_rows == 1 and catalog.name == "default"
     assert kind.grammar and kind.calls
+
+
+@pytest.mark.parametrize("sql", [
+    *(kind.example for kind in KINDS), "DROP SCHEMA catalog.empty", "ALTER TABLE flights RENAME TO trips",
+    "CREATE TABLE delta.`copy` SHALLOW CLONE flights VERSION AS OF 0"])
+def test_no_statement_outlives_a_rollback(sql: str, catalog: dn.Catalog) -> None:
+    catalog.create_namespace("empty")
+    flights = catalog.create_table("shop.flights", FLIGHTS, partition_by="month")
+    late = pa.table({"month": [1], "delay": [100], "carrier": ["AA"]})
+    Path("rain").mkdir()
+    pq.write_table(pa.table({"mm": [1.0]}), "rain/a.parquet")
+
+    def state() -> tuple[Any, ...]:
+        return (len(catalog.history()), catalog.list_namespaces(), catalog.list_tables("shop"),
+                flights.version, set(Path().rglob("_delta_log/*")))
+
+    before = state()
+    with suppress(errors.IllegalStateError, errors.InvalidQuery):
+        done = dn.sql(f"BEGIN TRANSACTION; DELETE FROM flights WHERE month = 1; {sql}; ROLLBACK")
+        assert done.status == "abandoned"
+    assert state() == before and late.num_rows == 1
 
 
 def written(value: Any) -> Any:
