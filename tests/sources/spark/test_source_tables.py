@@ -95,7 +95,8 @@ def outcome(path: Path, write: Callable[[], None]) -> Sequence[Any]:
 
 @pytest.mark.parametrize(
     ("properties", "layout", "way", "overwrite"),
-    every(13, list(product(SWITCHES, LAYOUTS, WAYS, [False, True]))), ids=str)
+    every(13, list(product(SWITCHES, LAYOUTS, WAYS, [False, True]))),
+    ids=lambda one: getattr(one, "__name__", str(one)))
 def test_a_table_of_the_data_source_is_that_of_our_methods(
     properties: dict[str, str], layout: dict[str, str], way: Callable[..., None], overwrite: bool,
     tmp_path: Path,
