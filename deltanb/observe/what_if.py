@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -269,17 +269,17 @@ def replay(
     finer = FinerRules(recorder, _row_level(row_level), columns)
     windows = [entry.version - read - 1 for entry in history
                if (read := whole_number(entry.read_version)) is not None]
-    asked = _Asked(recorder, levels, finer.of(held), finer, window_limit(windows))
+    times = {entry.version: entry.timestamp for entry in history}
+    asked = _Asked(recorder, levels, finer.of(held), finer, window_limit(windows), times)
     rows: list[Replayed] = []
     for entry in sorted(history, key=_read_version):
         row = asked.commit(entry, committed.get(str(entry.txn_id)))
         if row is not None:
             rows.append(row)
-    known = {entry.version for entry in history}
     rows += [asked.lost(attempt) for attempt in journal
-             if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in known]
+             if attempt.outcome == "failed" and attempt.kind not in _NO_RULE and attempt.version in times]
     rows.sort(key=lambda row: (row.attempted, row.version is not None))
-    bounds = (min(known, default=0), max(known, default=0))
+    bounds = (min(times, default=0), max(times, default=0))
     replayed = Replay(name_of(history), levels, tuple(rows), len(history), left_out, log, bounds, row_level,
                       columns, tuple(sorted(asked.cut_off)), tuple(sorted(history.damaged)))
     _ = replayed.outcomes, replayed.by_interest  # counted now, so that looking at it takes no time
@@ -360,9 +360,11 @@ class _Asked:
 
     def __init__(
         self, recorder: Recorder, levels: Sequence[str | None], rules: Sequence[Rule], finer: FinerRules,
-        limit: int,
+        limit: int, times: Mapping[int, int],
     ) -> None:
         self.recorder, self.levels, self.rules, self.finer, self.limit = recorder, levels, rules, finer, limit
+        self.times = times
+        """When versions were committed, in epoch milliseconds, as the history has it."""
         self.cut_off: set[int] = set()
 
     def commit(self, entry: HistoryEntry, attempt: Attempt | None) -> Replayed | None:
@@ -406,7 +408,9 @@ class _Asked:
         return winners[-self.limit:]
 
     def _verdicts(self, current: CurrentTransaction, winners: Sequence[int]) -> tuple[LevelVerdict, ...]:
-        return verdicts_of(self.recorder, current, winners, self.levels, self.rules, self.finer)
+        verdicts = verdicts_of(self.recorder, current, winners, self.levels, self.rules, self.finer)
+        return tuple(verdict if verdict.conflict is None else replace(verdict, conflict=replace(
+            verdict.conflict, committed_at=self.times.get(verdict.conflict.version))) for verdict in verdicts)
 
     def _unknown(self, reason: str) -> tuple[LevelVerdict, ...]:
         return (LevelVerdict(unknown=reason),) * len(self.levels)

@@ -72,6 +72,20 @@ def test_every_view_has_the_time_of_history(kind: str, is_copied: bool, tmp_path
     assert lost.table.log.snapshot.timestamp == entry.timestamp
 
 
+def test_a_conflict_of_a_replay_has_the_time_of_history(tmp_path: Path) -> None:
+    table = dn.create(tmp_path / "orders", {"id": [1, 2]}, properties={
+        "delta.isolationLevel": "WriteSerializable"})
+    txn = table.start_transaction()
+    read = txn.filter_files()
+    table.append({"id": [3]})
+    assert txn.commit([file.remove() for file in read], "DELETE") == 2
+    for version in range(3):
+        os.utime(tmp_path / "orders" / "_delta_log" / f"{version:020}.json", (COPIED + version,) * 2)
+    (conflict,) = dn.open(tmp_path / "orders").history().replay("Serializable").conflicts
+    assert conflict.version == 1
+    assert times(conflict._repr_mimebundle_()["text/html"]) == {units.time(1000 * (COPIED + 1), zone=False)}
+
+
 def test_a_catalog_shows_the_times_of_its_tables(tmp_path: Path) -> None:
     with dn.teaching(seed=1), dn.Catalog(f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path / "w") as catalog:
         catalog.create_namespace("shop")
