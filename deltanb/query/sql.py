@@ -22,14 +22,14 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 def run_sql(
-    text: str, variables: Mapping[str, Any] | FrameType | None = None, spark: Any = None,
+    text: str, variables: Mapping[str, Any] | None = None, spark: Any = None,
     parameters: Mapping[str, Any] | None = None, catalog: Any = None,
     created: dict[str, Any] | None = None,
 ) -> Any:
     """Run statements; what they mean, and the errors, are those of :func:`deltanb.sql`.
 
     Args:
-        variables: by name, or those of a frame; None for those of whoever called this library.
+        variables: by name; None for those of whoever called this library.
         spark: a session that runs queries, or True for the running one; by default DuckDB does.
         parameters: variables that come before the others.
         catalog: the catalog whose tables come first.
@@ -37,17 +37,17 @@ def run_sql(
     """
     if not isinstance(text, str):
         raise InvalidQuery(f"SQL is a text, found {type(text).__name__}", query=str(text))
-    if variables is None or isinstance(variables, FrameType):
-        variables = variables_of_caller(variables)
+    if variables is None:
+        variables = variables_of_caller()
     names = ChainMap(dict(parameters or {}), variables)  # type: ignore[arg-type]
     scope = Scope(names, catalog, {} if created is None else created)
     return run_script(text, scope, engine_of(spark))
 
 
-def variables_of_caller(frame: FrameType | None = None) -> Mapping[str, Any]:
+def variables_of_caller() -> Mapping[str, Any]:
     """The variables of who called this library, by name; its own frames are passed over, since a method may
     be wrapped."""
-    frame = sys._getframe(1) if frame is None else frame
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return {} if frame is None else ChainMap(dict(frame.f_locals), frame.f_globals)

@@ -34,7 +34,7 @@ def sql(session: Any, text: str, /, **parameters: Any) -> Any:
     """
     from deltanb.text import upper
 
-    return upper.run_sql(text, sys._getframe(1), session, parameters)
+    return upper.run_sql(text, None, session, parameters)
 
 
 def register(session: Any = None, tables: Mapping[str, Any] | None = None) -> None:
