@@ -102,27 +102,16 @@ def _clone(cursor: Cursor, name: Name, mode: str) -> Command:
 
 def properties(cursor: Cursor) -> dict[str, Any]:
     """``('delta.appendOnly' = 'true', key = 7)``."""
-    cursor.expect_sign("(")
-    made: dict[str, Any] = {}
-    while not made or cursor.take_sign(","):
+    def pair() -> tuple[str, str]:
         key = _key(cursor)
         cursor.take_sign("=")
         word = cursor.word
         if word is None or word.kind not in ("text", "number", "word"):
             cursor.fail(f"the value of {key}")
         cursor.at += 1
-        made[key] = word.text
-    cursor.expect_sign(")")
-    return made
+        return key, word.text
 
-
-def _keys(cursor: Cursor) -> list[str]:
-    cursor.expect_sign("(")
-    keys = [_key(cursor)]
-    while cursor.take_sign(","):
-        keys.append(_key(cursor))
-    cursor.expect_sign(")")
-    return keys
+    return dict(cursor.bracketed(pair))
 
 
 def _key(cursor: Cursor) -> str:
@@ -138,9 +127,7 @@ def _key(cursor: Cursor) -> str:
 def _names(inside: Sql) -> list[str]:
     """Names between commas; those of partition columns stand alone, without their quotes."""
     cursor = Cursor.over(inside.text)
-    names = [cursor.name("the name of a column")]
-    while cursor.take_sign(","):
-        names.append(cursor.name("the name of a column"))
+    names = cursor.listed(lambda: cursor.name("the name of a column"))
     cursor.expect_end()
     return names
 
@@ -229,7 +216,7 @@ def _set(cursor: Cursor) -> dict[str, Any]:
 
 
 def _unset(cursor: Cursor) -> dict[str, Any]:
-    return _if_exists(cursor) | {"names": _keys(cursor)}
+    return _if_exists(cursor) | {"names": cursor.bracketed(lambda: _key(cursor))}
 
 
 def _if_exists(cursor: Cursor) -> dict[str, Any]:

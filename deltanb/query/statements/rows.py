@@ -59,15 +59,13 @@ def with_insert(cursor: Cursor) -> Command | None:
 
 def _partition(cursor: Cursor) -> tuple[tuple[Sql, Sql], ...]:
     """``PARTITION (month = 1, …)``."""
-    cursor.expect_sign("(")
-    pairs: list[tuple[Sql, Sql]] = []
-    while not pairs or cursor.take_sign(","):
+    def pair() -> tuple[Sql, Sql]:
         column = cursor.column()
         if not cursor.take_sign("="):
             cursor.fail("'=' and the partition's value")
-        pairs.append((column, cursor.expression()))
-    cursor.expect_sign(")")
-    return tuple(pairs)
+        return column, cursor.expression()
+
+    return tuple(cursor.bracketed(pair))
 
 
 def _sees_bracket(cursor: Cursor) -> bool:
@@ -88,9 +86,7 @@ def _rows(cursor: Cursor) -> Rows:
     if cursor.take("TABLE"):
         return Rows(table=cursor.table())
     if cursor.take("VALUES"):
-        values = [_value_row(cursor)]
-        while cursor.take_sign(","):
-            values.append(_value_row(cursor))
+        values = cursor.listed(lambda: _value_row(cursor))
         if cursor.is_at_end:
             lengths = {len(row) for row in values}
             if len(lengths) > 1:
@@ -104,12 +100,7 @@ def _rows(cursor: Cursor) -> Rows:
 def _value_row(cursor: Cursor) -> tuple[Sql, ...]:
     if not _sees_bracket(cursor):
         return (cursor.expression("AS", "ORDER", "LIMIT", "UNION"),)
-    cursor.expect_sign("(")
-    row = [cursor.expression()]
-    while cursor.take_sign(","):
-        row.append(cursor.expression())
-    cursor.expect_sign(")")
-    return tuple(row)
+    return tuple(cursor.bracketed(cursor.expression))
 
 
 # -- UPDATE and DELETE -------------------------------------------------------------------------------------
@@ -145,12 +136,12 @@ def _with_where(cursor: Cursor, command: Command, alias: str | None) -> Command:
 
 
 def _assignments(cursor: Cursor, *stops: str) -> Assignments:
-    pairs: list[tuple[Sql, Sql]] = []
-    while not pairs or cursor.take_sign(","):
+    def pair() -> tuple[Sql, Sql]:
         column = cursor.column()
         cursor.expect_sign("=")
-        pairs.append((column, cursor.expression(*stops)))
-    return Assignments(tuple(pairs))
+        return column, cursor.expression(*stops)
+
+    return Assignments(tuple(cursor.listed(pair)))
 
 
 # -- MERGE -------------------------------------------------------------------------------------------------
@@ -219,11 +210,7 @@ def _kind_of_clause(cursor: Cursor) -> str:
 def _inserting(cursor: Cursor, arguments: dict[str, Any]) -> Clause:
     if cursor.take_sign("*"):
         return Clause("when_not_matched_insert_all", {**arguments, **_except(cursor)})
-    cursor.expect_sign("(")
-    columns = [cursor.column()]
-    while cursor.take_sign(","):
-        columns.append(cursor.column())
-    cursor.expect_sign(")")
+    columns = cursor.bracketed(cursor.column)
     cursor.expect("VALUES")
     start = cursor.start
     values = _value_row(cursor)

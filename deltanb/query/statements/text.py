@@ -12,9 +12,11 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from deltanb.errors import DeltaError, InvalidQuery
+
+T = TypeVar("T")
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 QUERY_WORDS = ("SELECT", "VALUES", "WITH", "FROM", "TABLE")
@@ -265,6 +267,20 @@ class Cursor:
         if not self.is_at_end:
             self.fail("the end of the statement")
 
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """What a function reads, once or more with commas between."""
+        items = [read()]
+        while self.take_sign(","):
+            items.append(read())
+        return items
+
+    def bracketed(self, read: Callable[[], T]) -> list[T]:
+        """The same in brackets."""
+        self.expect_sign("(")
+        items = self.listed(read)
+        self.expect_sign(")")
+        return items
+
     # -- names and values ------------------------------------------------------------------------------
 
     def name(self, what: str = "a name") -> str:
@@ -285,21 +301,13 @@ class Cursor:
 
     def columns(self) -> list[str]:
         """Names of columns in brackets."""
-        self.expect_sign("(")
-        names = [self.column().text]
-        while self.take_sign(","):
-            names.append(self.column().text)
-        self.expect_sign(")")
-        return names
+        return [column.text for column in self.bracketed(self.column)]
 
     def columns_or_one(self) -> list[str]:
         """Names of columns, in brackets or without them."""
         if self.word is not None and self.word.is_sign("("):
             return self.columns()
-        names = [self.column().text]
-        while self.take_sign(","):
-            names.append(self.column().text)
-        return names
+        return [column.text for column in self.listed(self.column)]
 
     def string(self, what: str = "a text in quotes") -> str:
         """A text in quotes."""
