@@ -374,6 +374,8 @@ def decoded(array: Any) -> pa.Array:
         rows: Any = np.arange(array.offset, array.offset + len(array))
         runs = np.searchsorted(numbers(array.run_ends), rows, side="right")
         return decoded(array.values).take(array_of(runs))
+    if t.is_list_view(array.type) or t.is_large_list_view(array.type):
+        return pa.ListArray.from_arrays(_offsets(array), decoded(array.flatten()), mask=array.is_null())
     if t.is_string_view(array.type):
         return array.cast(pa.string())
     return array.cast(pa.binary()) if t.is_binary_view(array.type) else array

@@ -246,7 +246,8 @@ def test_what_has_a_type_is_stored_whole(kind: str, source: str) -> None:
 
 
 def test_encoded_columns_are_written_to_iceberg_as_the_values_that_they_are(tmp_path: Path) -> None:
-    encodings = ("DICTIONARY", "RUN_END_ENCODED", "STRING_VIEW", "BINARY_VIEW")
+    encodings = (
+        "DICTIONARY", "RUN_END_ENCODED", "STRING_VIEW", "BINARY_VIEW", "LIST_VIEW", "LARGE_LIST_VIEW")
     rows = pa.table({"id": range(4), **{
         kind: array for kind, array in OF_USERS.items() if kind.startswith(encodings)}})
     with MAKERS[IcebergTable](tmp_path, rows.slice(0, 3)) as home:
