@@ -89,7 +89,9 @@ def below_tmp(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_the_compatibility_kit_passes_as_on_its_own_server(below_tmp: str, tmp_path: Path) -> None:
-    """Its tables lie where its tests say: directly below /tmp."""
+    """Its tables lie where its tests say: directly below /tmp, many of them in /tmp/a."""
+    if (folder := Path("/tmp/a")).exists() and not folder.is_dir():
+        pytest.skip(f"the kit's tables lie in {folder}, where somebody else has a file")
     path = jars(KIT, tmp_path / "jars")
     console = next(jar for jar in path.split(os.pathsep) if "console-standalone" in jar)
     with serve(below_tmp, warehouse="/tmp") as server:
