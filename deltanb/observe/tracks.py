@@ -20,6 +20,7 @@ from deltanb.log.commit_times import shown_time
 from deltanb.log.lines import DAMAGED, decode_sizes, explain, whole_number
 from deltanb.text import formatting as units
 from deltanb.text.writer import LIBRARY
+from deltanb.transaction.operations import REPLACE_ON, REPLACE_USING
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -317,14 +318,18 @@ def stated_condition(operation: Any) -> str:
 
 def conditions_of(parameters: Any) -> list[str]:
     """The parts of the condition in an operation's parameters, whole, without the ids of Spark's columns;
-    that of a constraint is what holds of the rows.
+    that of a constraint is what holds of the rows, and that of an overwrite by columns is as in a join.
 
     >>> conditions_of({"predicate": '["(month#12 = 6)"]'}), conditions_of({})
     (['(month = 6)'], [])
+    >>> conditions_of({"replaceUsingCols": "(id, day)"}), conditions_of({"replaceOnCond": "t.id = s.id"})
+    (['USING (id, day)'], ['t.id = s.id'])
     """
     named = parameters if isinstance(parameters, Mapping) else {}
     predicate = units.parsed(named.get("predicate", named.get("expr")))
-    texts = predicate if isinstance(predicate, list) else [predicate]
+    texts = list(predicate) if isinstance(predicate, list) else [predicate]
+    texts += [f"USING {columns}" for columns in [named.get(REPLACE_USING)] if columns]
+    texts.append(named.get(REPLACE_ON))
     return [_SPARK_ID.sub("", str(text)) for text in texts if text not in (None, "", True)]
 
 

@@ -93,6 +93,7 @@ def test_time_travel_shows_what_changes_next_and_what_conditions_name_first(days
     ({"predicate": "[\"MONEY > 1 AND pond = 'id'\"]"}, ["money", "pond"]),
     ({"predicate": '["(t.id = s.id)"]',
       "matchedPredicates": '[{"actionType":"update","predicate":"s.money > 1"}]'}, ["id", "money"]),
+    ({"replaceUsingCols": "(pond, id)"}, ["pond", "id"]), ({"replaceOnCond": "t.id = s.id"}, ["id"]),
     ({"predicate": None}, []), ({"mode": "id"}, []), ("id", []), (None, [])])
 def test_columns_are_found_in_conditions_of_any_writer(parameters: Any, found: list[str]) -> None:
     assert named(parameters, ["id", "money", "pond"]) == found

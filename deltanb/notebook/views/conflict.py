@@ -17,7 +17,7 @@ from typing import Any
 from deltanb.notebook.drawing.text import MAX_LINES
 from deltanb.notebook.views import actions
 from deltanb.notebook.views.model import Inline, Span, View, code, muted, ok, plain, spans, warn
-from deltanb.observe.tracks import engine_of, stated_condition
+from deltanb.observe.tracks import conditions_of, engine_of, stated_condition
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -259,12 +259,8 @@ def _versions(read: int | None, target: int | None) -> str:
 
 
 def _predicate_of(info: Any) -> str:
-    """The predicate of a commit's parameters: plain text, or a JSON list of conjuncts."""
-    parameters = getattr(info, "operation_parameters", None)
-    value = units.parsed(parameters.get("predicate")) if isinstance(parameters, dict) else None
-    if isinstance(value, (list, tuple)):
-        value = " AND ".join(map(str, value))
-    return "" if value is None else units.value_of(value)
+    """The predicate of a commit's parameters; empty if there is none."""
+    return " AND ".join(conditions_of(getattr(info, "operation_parameters", None)))
 
 
 def _conditions(conflict: Any) -> list[str]:

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from deltanb.text import formatting as units
+from deltanb.transaction.operations import MATCHED
 
-CONDITIONS = ("predicate", "matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
+CONDITIONS = (
+    "predicate", *MATCHED, "matchedPredicates", "notMatchedPredicates", "notMatchedBySourcePredicates")
 """Parameters of commits that hold conditions."""
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _NAME = re.compile(r"`([^`]+)`|([^\W\d]\w*)")

@@ -19,7 +19,7 @@ from deltanb.log.replay import canonical_path
 from deltanb.observe.tracks import conditions_of
 from deltanb.store.base import is_remote
 from deltanb.text import formatting as units
-from deltanb.transaction.operations import BACKFILL, PRESERVED, REPLACE_TABLE
+from deltanb.transaction.operations import BACKFILL, MATCHED, PRESERVED, REPLACE_TABLE
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -93,7 +93,9 @@ class Commit:
     @property
     def condition(self) -> str | None:
         """SQL for the rows that it wrote or deleted, of those that were there: all others are copies.
-        ``TRUE`` for all; None where the operation does not say."""
+        ``TRUE`` for all; None where the operation does not say, or compares them with its source."""
+        if any(self.parameters.get(matched) for matched in MATCHED):
+            return None
         if self.operation in ("UPDATE", "DELETE") or (self.operation == "WRITE" and self.removed):
             return " AND ".join(f"({part})" for part in conditions_of(self.parameters)) or "TRUE"
         return None

@@ -203,6 +203,19 @@ def replace_where(history: History) -> None:
     history.model.replace(2, rows, version)
 
 
+def replace_matching(history: History) -> None:
+    """Rows in place of those with their ids, and a new one; all others are copied."""
+    version, known = history.next, [row.values["id"] for row in history.model.rows]
+    ids = history.random.sample(known, min(2, len(known))) if history.unique else []
+    rows = history.new_rows(1) + [
+        {"id": number, "part": "b", "n": 100 + version, "text": f"new in {version}"} for number in ids]
+    by = history.random.choice([{"replace_using": "id"}, {"replace_on": "target.id = source.id"}])
+    history.table.overwrite(columns(rows), **by)
+    history.model.rows = [row for row in history.model.rows
+                          if row.values["id"] not in {one["id"] for one in rows}]
+    history.model.insert(rows, version)
+
+
 def optimize(history: History) -> None:
     history.table.optimize(zorder_by=history.random.choice([None, "n"]))
 
@@ -231,8 +244,8 @@ def transaction(history: History) -> None:
 
 
 STEPS: dict[str, Callable[[History], None]] = {step.__name__: step for step in (
-    append, update, update_all, delete, merge, overwrite, replace_where, optimize, purge, analyze, restore,
-    transaction)}
+    append, update, update_all, delete, merge, overwrite, replace_where, replace_matching, optimize, purge,
+    analyze, restore, transaction)}
 
 TABLES: dict[str, dict[str, Any]] = {
     "plain": {},
