@@ -7,6 +7,7 @@ import json
 import random
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -181,6 +182,25 @@ def test_what_stands_in_the_lanes_is_packed() -> None:
             assert end <= start
     assert len(data["tracks"]) + len({(c["y"], c["v"]) for c in data["crosses"]}) >= layout.MAX_IN_LANES
     assert min(line["v"] for line in data["tracks"]) > 90
+
+
+@pytest.mark.parametrize("commits", [12, 60])
+def test_rows_are_packed_once_for_all_forms_of_a_picture(
+    commits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[tuple[layout.Span, ...]] = []
+
+    def lanes(spans: Sequence[layout.Span], **how: Any) -> layout.Lanes:
+        packed.append(tuple(spans))
+        return place(spans, **how)
+
+    place = layout.lanes
+    monkeypatch.setattr(layout, "lanes", lanes)
+    timeline = history(commits)
+    drawn_forms(timeline)
+    assert packed and len(packed) == len(set(packed))
+    drawn_forms(timeline)
+    assert len(packed) == len(set(packed))
 
 
 def test_a_lost_race_is_dashed_up_to_its_cross_and_solid_after() -> None:

@@ -378,7 +378,18 @@ class Scene:
 
     def pack(self, tracks: Sequence[Track]) -> layout.Lanes:
         """A row for each transaction: those of one writer that overlap, from the version read (or the wait
-        before it) to the version committed, have rows of their own."""
+        before it) to the version committed, have rows of their own. It is worked out once for a scene: each
+        width and each form of its picture has the same rows."""
+        chosen = tuple(map(id, tracks))
+        if chosen not in self._packed:
+            self._packed[chosen] = self._rows_of(tracks)
+        return self._packed[chosen]
+
+    @cached_property
+    def _packed(self) -> dict[tuple[int, ...], layout.Lanes]:
+        return {}
+
+    def _rows_of(self, tracks: Sequence[Track]) -> layout.Lanes:
         spans = [layout.Span(track.writer, self.begin(track), track.version) for track in tracks]
         index = {id(track): at for at, track in enumerate(tracks)}
         after = {index[id(other)]: index[id(one)] for one, other in self.again
