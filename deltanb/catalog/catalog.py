@@ -28,7 +28,7 @@ from deltanb.catalog.store.places import Warehouse
 from deltanb.catalog.store.rows import taken
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.transaction import CatalogTransaction
-from deltanb.commands.define.create import MODES, schema_and_data
+from deltanb.commands.define.create import MODES, nothing_to_replace, schema_and_data
 from deltanb.concurrency import background
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
 from deltanb.options import writer_name
@@ -279,10 +279,12 @@ class Catalog(Displayable, Spelt, place="catalog"):
                 reached by a link, and neither inside another table's folder nor around one.
             cluster_by: as in :func:`deltanb.create`; of a Delta table.
             mode: if the name is taken, ``"error"`` raises, ``"ignore"`` returns the table unchanged,
-                ``"overwrite"`` replaces the rows, schema and properties of a Delta table where it lies.
+                ``"overwrite"`` and ``"replace"`` replace the rows, schema and properties of a Delta table
+                where it lies, ``"replace"`` only one that exists.
 
         Raises:
             TableAlreadyExists: the name or the location is taken; nothing is left behind.
+            TableNotFound: there is no table to be replaced.
             NamespaceNotFound: there is no such namespace.
             InvalidSchema, InvalidArgument: columns, properties or a location that are not allowed.
 
@@ -302,6 +304,8 @@ class Catalog(Displayable, Spelt, place="catalog"):
         row = None if mode == "error" else self._row_or_none(name)
         if row is not None and mode == "ignore":
             return self.table(name)
+        if row is None and mode == "replace":
+            raise nothing_to_replace(str(name))
         if format == "iceberg":
             if description is not None or user_metadata is not None:
                 raise InvalidArgument("an Iceberg table takes properties, no description or user_metadata")
@@ -317,9 +321,9 @@ class Catalog(Displayable, Spelt, place="catalog"):
         if row is not None:
             if place is not None:
                 raise InvalidArgument(f"{name} lies where it is; a table that is replaced takes no location")
-            return DeltaTable(self.delta.replace(row, data_or_schema, **settings))
+            return DeltaTable(self.delta.replace(row, data_or_schema, mode, **settings))
         self._must_be_free(name)
-        row = self.delta.create(name, data_or_schema, place, **settings)
+        row = self.delta.create(name, data_or_schema, place, asked=mode, **settings)
         return DeltaTable(self.delta.log(row))
 
     def _row_or_none(self, name: TableName) -> TableRow | None:

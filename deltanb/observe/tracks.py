@@ -20,7 +20,7 @@ from deltanb.log.commit_times import shown_time
 from deltanb.log.lines import DAMAGED, decode_sizes, explain, whole_number
 from deltanb.text import formatting as units
 from deltanb.text.writer import LIBRARY
-from deltanb.transaction.operations import REPLACE_ON, REPLACE_USING
+from deltanb.transaction.operations import REPLACE_ON, REPLACE_TABLE, REPLACE_USING
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
@@ -272,12 +272,15 @@ def kind_of(
 
     >>> kind_of("MERGE"), kind_of("WRITE", {"mode": "Append"}), kind_of("WRITE", {}, 1, 2)
     ('rewrite', 'append', 'rewrite')
+    >>> kind_of("REPLACE TABLE AS SELECT", None, 1, 5), kind_of("CREATE OR REPLACE TABLE AS SELECT", None, 1)
+    ('rewrite', 'append')
     >>> kind_of("anything", None, 1, 5, changes_data=False), kind_of("ADD COLUMNS")
     ('optimize', 'schema')
     """
     known = _KINDS_BY_OPERATION.get(operation.upper())
     if known is not None:
-        return known
+        created = operation.upper() in REPLACE_TABLE and added and not removed
+        return "append" if created else known
     mode = parameters.get("mode") if isinstance(parameters, Mapping) else None
     if operation.upper() == "WRITE" and isinstance(mode, str):
         return "append" if mode.lower() in ("append", "errorifexists", "ignore") else "rewrite"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from deltanb.commands.define.create import nothing_to_replace
 from deltanb.errors import (
     InvalidQuery,
     NamespaceAlreadyExists,
@@ -145,6 +146,10 @@ def clone(performer: Performer, command: Command) -> Any:
         if DeltaTable.is_delta_table(path):
             return _keep(DeltaTable.for_path(path), name, performer.scope)
         mode = "error"
+    if mode == "replace":
+        if not DeltaTable.is_delta_table(path):
+            raise nothing_to_replace(str(path))
+        mode = "overwrite"
     return _keep(source.clone(path, mode=mode), name, performer.scope)
 
 

@@ -70,7 +70,8 @@ def create(
             the protocol; ``delta.columnMapping.mode`` gives every column an id.
         name, description: kept in the metadata.
         mode: if the table exists, ``"error"`` raises, ``"ignore"`` returns it unchanged, ``"overwrite"``
-            replaces its rows, schema and properties (and keeps its history).
+            replaces its rows, schema and properties (and keeps its history). ``"replace"`` does so, too, and
+            raises where there is no table.
         cluster_by: columns by which OPTIMIZE orders the rows, in place of partitions; at most four.
         user_metadata: a text to record in the commit.
         target_file_size, max_records_per_file, compression: of the data files, as in :meth:`DeltaTable.append
@@ -82,6 +83,7 @@ def create(
 
     Raises:
         TableAlreadyExists: the table exists.
+        TableNotFound: there is no table to be replaced.
         InvalidArgument: the folder has files, other than hidden ones (``_SUCCESS``, ``.x``), and no table.
         InvalidSchema, InvalidArgument: columns or properties that are not allowed.
         UnsupportedProtocol: a feature that this library cannot write.

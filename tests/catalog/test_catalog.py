@@ -84,8 +84,10 @@ def test_a_name_that_is_taken_is_refused_left_or_replaced(catalog: dn.Catalog, o
     assert rows(other.create_table("shop.orders", {"nr": [2]}, mode="ignore")) == [{"id": 1}]
     with pytest.raises(errors.InvalidArgument, match="a table that is replaced takes no location"):
         catalog.create_table("shop.orders", {"nr": [2]}, mode="overwrite", location=table.path + "2")
-    with pytest.raises(errors.InvalidArgument, match="mode='replace' is none of error, ignore, overwrite"):
-        catalog.create_table("shop.orders", {"nr": [2]}, mode="replace")
+    with pytest.raises(errors.InvalidArgument, match="mode='append' is none of error, ignore, .* replace"):
+        catalog.create_table("shop.orders", {"nr": [2]}, mode="append")
+    with pytest.raises(errors.TableNotFound, match="there is no table shop.none to be replaced"):
+        catalog.create_table("shop.none", {"nr": [2]}, mode="replace")
     assert other.table("shop.orders").version == 0
     replaced = other.create_table(
         "shop.orders", {"nr": [2], "day": ["mon"]}, partition_by="day", mode="overwrite")

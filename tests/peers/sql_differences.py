@@ -119,12 +119,6 @@ OPEN: list[Difference] = [
         r"INSERT WITH SCHEMA EVOLUTION INTO \{t\} SELECT", ["refused"],
         "INSERT WITH SCHEMA EVOLUTION takes new columns BY NAME alone, and not by position."),
     Difference(
-        r"nothing: CREATE OR REPLACE TABLE", ["operation", "metrics", "isBlindAppend"],
-        "CREATE OR REPLACE of a table that is not there is recorded as CREATE TABLE."),
-    Difference(
-        r"nothing: REPLACE TABLE|(plain|as, plain): REPLACE TABLE", ["refused", "operation"],
-        "REPLACE TABLE is recorded as CREATE OR REPLACE TABLE, and creates a table that is not there."),
-    Difference(
         r"UNSET TBLPROPERTIES \('", ["refused", "parameters"],
         "UNSET TBLPROPERTIES refuses properties that are not set; Spark's SQL implies IF EXISTS."),
     Difference(

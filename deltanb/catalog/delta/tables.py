@@ -92,8 +92,12 @@ class DeltaTables:
                 self._logs.popitem(last=False)
             return log
 
-    def create(self, name: TableName, data_or_schema: Any, location: str | None, **settings: Any) -> TableRow:
-        """Create a table and register it; if that is refused, nothing of it is left.
+    def create(
+        self, name: TableName, data_or_schema: Any, location: str | None, *, asked: str = "error",
+        **settings: Any,
+    ) -> TableRow:
+        """Create a table and register it; if that is refused, nothing of it is left. The commit records the
+        mode that was ``asked``.
 
         Raises:
             TableAlreadyExists: the name is taken, or there is a table at the location.
@@ -115,7 +119,7 @@ class DeltaTables:
         self.catalog.tables.note_folder(place, FolderNote(NEW_TABLE, table_id), options.clock() + GRACE)
         is_ours = location is None  # a folder of this name is nobody else's
         try:
-            log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, **settings)
+            log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, asked=asked, **settings)
             is_ours = True  # it was empty, and its first version is this one
             return register(self.catalog.tables, name, log.snapshot, table_id, writer_name())
         except BaseException as error:
@@ -123,8 +127,11 @@ class DeltaTables:
                 self._take_away(store, place, is_ours and not isinstance(error, CommitOutcomeUnknown), True)
             raise
 
-    def replace(self, row: TableRow, data_or_schema: Any, **settings: Any) -> DeltaLog:
+    def replace(self, row: TableRow, data_or_schema: Any, mode: str, **settings: Any) -> DeltaLog:
         """Replace a table's rows, schema and properties by a commit of its own.
+
+        Args:
+            mode: ``"overwrite"`` or ``"replace"``.
 
         Raises:
             InvalidArgument: it is an Iceberg table.
@@ -136,7 +143,7 @@ class DeltaTables:
         before = log.update().metadata.configuration
         settings["properties"] = {
             **(settings.get("properties") or {}), **MANAGED, CATALOG_TABLE_ID: before[CATALOG_TABLE_ID]}
-        return create(log, data_or_schema, mode="overwrite", **settings)
+        return create(log, data_or_schema, mode=mode, **settings)
 
     def _refuse_around(self, store: LogStore) -> None:
         """Refuse a folder inside that of a table, even one that no catalog has."""

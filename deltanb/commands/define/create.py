@@ -30,7 +30,7 @@ from deltanb.commands.rows.write import (
 from deltanb.commands.session import through_session
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.prewritten import PrewrittenFiles
-from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists
+from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists, TableNotFound
 from deltanb.log.file_options import FileOptions
 from deltanb.options import options
 from deltanb.schema import columns as column_values
@@ -47,7 +47,9 @@ from deltanb.transaction.operations import Operation
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
-MODES = ("error", "ignore", "overwrite")
+MODES = {"error": "CREATE TABLE", "ignore": "CREATE TABLE", "overwrite": "CREATE OR REPLACE TABLE",
+         "replace": "REPLACE TABLE"}
+"""What is done where a table is there, or has to be, and the operation that the commit records."""
 
 
 @active.command
@@ -66,10 +68,12 @@ def create(
     application: tuple[str, int] | None = None,
     batch: Batch | None = None,
     allow_files: bool = False,
+    asked: str | None = None,
 ) -> DeltaLog:
     """The log of the created table; arguments and errors are those of :func:`deltanb.create`.
 
-    ``path`` may also be a log, for a table of a catalog. ``application``
+    ``path`` may also be a log, for a table of a catalog; ``asked`` is the mode that was asked of the catalog,
+    which knows whether the table is there, and that the commit records. ``application``
     is (application id, version) of the write, as in :func:`deltanb.commands.rows.write.append`. ``batch``
     is the micro-batch whose commit creates the table.
     """
@@ -85,6 +89,8 @@ def create(
         raise TableAlreadyExists(
             f"there is a table at {log.path} already (version {txn.read_version}); open it with "
             'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=log.path)
+    if txn.read_version < 0 and mode == "replace":
+        raise nothing_to_replace(log.path)
     schema, data = schema_and_data(data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     metadata = data.target.metadata if isinstance(data, PrewrittenFiles) and data.target is not None else \
@@ -98,7 +104,8 @@ def create(
             commit_or_discard(
                 txn, lambda: _create(
                     txn, metadata, data, user_metadata, file_options, application,
-                    (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by), batch))
+                    (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by), batch,
+                    MODES[asked or mode]))
     except StorageError as error:
         if error.errno != errno.ENOTDIR:
             raise
@@ -109,6 +116,13 @@ def create(
         txn.note_outcome(error)
         raise
     return log
+
+
+def nothing_to_replace(table: str) -> TableNotFound:
+    """The error where a table is to be replaced and there is none of its name or path."""
+    return TableNotFound(
+        f"there is no table {table} to be replaced; mode=\"overwrite\", in SQL CREATE OR REPLACE TABLE, "
+        "creates one where there is none", path=table)
 
 
 def schema_and_data(source: Any) -> tuple[StructType, Any]:
@@ -163,15 +177,18 @@ def metadata_of(
 def _create(
     txn: OptimisticTransaction, metadata: Metadata, data: Any, user_metadata: str | None,
     file_options: FileOptions | None, application: tuple[str, int] | None, cluster_by: Sequence[str],
-    batch: Batch | None = None,
+    batch: Batch | None, operation_name: str,
 ) -> int:
     replaces = txn.read_version >= 0
+    is_overwrite = operation_name != MODES["error"]
     removed: list[RemoveFile] = []
     domains: dict[str, DomainMetadata] = {}
     if replaces:
         refuse_append_only(txn, "an overwrite")
         metadata = metadata.replace(id=txn.snapshot.metadata.id)
-        removed, domains = [file.remove() for file in txn.filter_files()], _domains_removed(txn)
+        domains = _domains_removed(txn)
+    if replaces or (is_overwrite and data is not None):  # what comes in place of all rows depends on all
+        removed = [file.remove() for file in txn.filter_files()]
     txn.update_metadata_for_new_table(metadata, replaces=replaces)
     clustering: Sequence[tuple[str, ...]] = ()
     if cluster_by:
@@ -188,11 +205,10 @@ def _create(
         return txn.commit([*transactions(batch), *domains.values(), *added],
                           streaming_update(batch, added, removed, user_metadata))
     metrics = metrics_of(added) if data is not None else {}
-    if data is not None and replaces:
+    if data is not None and is_overwrite:
         metrics |= removed_metrics(removed)
     operation = Operation(
-        ("CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE")
-        + (" AS SELECT" if data is not None else ""),
+        operation_name + (" AS SELECT" if data is not None else ""),
         {
             "isManaged": "false",
             "description": metadata.description,

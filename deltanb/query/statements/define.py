@@ -19,8 +19,11 @@ _TYPED = re.compile(r"\s*(`[^`]+`|\w+)\s+\w")
 # -- CREATE ------------------------------------------------------------------------------------------------
 
 def create_table(cursor: Cursor) -> Command:
-    """``CREATE TABLE`` and ``CREATE OR REPLACE TABLE``, with columns, AS a query, or as a clone."""
-    mode = "overwrite" if any(word.is_word("REPLACE") for word in cursor.words[:cursor.at]) else "error"
+    """``CREATE TABLE``, ``CREATE OR REPLACE TABLE``, ``REPLACE TABLE``, with columns, AS a query, or as a
+    clone."""
+    taken = cursor.words[:cursor.at]
+    mode = ("replace" if taken[0].is_word("REPLACE") else
+            "overwrite" if any(word.is_word("REPLACE") for word in taken) else "error")
     if cursor.sees("IF"):
         if mode != "error":
             raise cursor.refused("a table is replaced, or made where there is none: write OR REPLACE or IF "

@@ -73,13 +73,15 @@ KINDS: tuple[Kind, ...] = (
     Kind("CREATE TABLE", ("CREATE TABLE", "CREATE OR REPLACE TABLE", "REPLACE TABLE"),
          "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table (columns) [USING delta | iceberg]\n"
          "  [PARTITIONED BY (columns)] [CLUSTER BY (columns)] [LOCATION 'path'] [COMMENT 'text']\n"
-         "  [TBLPROPERTIES ('key' = 'value', …)]\nCREATE … TABLE table … AS query",
+         "  [TBLPROPERTIES ('key' = 'value', …)]\nREPLACE TABLE table (columns) …\n"
+         "CREATE … TABLE table … AS query",
          "deltanb.create, catalog.create_table",
          "CREATE TABLE delta.`planes` (id bigint NOT NULL COMMENT 'tail', seats int) CLUSTER BY (id)",
          define.create_table),
     Kind("SHALLOW CLONE", (),
          "CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW CLONE source [VERSION AS OF n] "
-         "[LOCATION 'path']", "table.clone", "CREATE TABLE delta.`copy` SHALLOW CLONE flights"),
+         "[LOCATION 'path']\nREPLACE TABLE table SHALLOW CLONE source …",
+         "table.clone", "CREATE TABLE delta.`copy` SHALLOW CLONE flights"),
     Kind("CONVERT TO DELTA", ("CONVERT TO DELTA",),
          "CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]",
          "deltanb.convert", "CONVERT TO DELTA parquet.`rain`", define.convert),

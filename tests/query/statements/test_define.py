@@ -176,6 +176,27 @@ def test_create_or_replace_and_as_select(folder: Path) -> None:
     assert (again.version, again.partition_columns) == (2, ("z",))
 
 
+@pytest.mark.parametrize("what", ["(id int)", "AS SELECT 1 AS id"])
+@pytest.mark.parametrize("name", ["delta.`a`", "catalog.shop.a"])
+def test_a_commit_records_how_its_table_was_asked_for(name: str, what: str, catalog: dn.Catalog) -> None:
+    for words in ("CREATE OR REPLACE TABLE", "REPLACE TABLE", "CREATE OR REPLACE TABLE"):
+        made = dn.sql(f"{words} {name} {what}")
+        (last,) = made.history(1)
+        assert last.operation == (words if "AS" not in what else f"{words} AS SELECT")
+        assert made.verify().is_sound
+    assert made.version == 2
+
+
+def test_no_table_is_replaced_that_is_not_there(catalog: dn.Catalog) -> None:
+    source = dn.create("source", {"id": [1]})
+    for sql in ("delta.`a` (id int)", "'a' AS SELECT 1 AS id", "catalog.shop.a (id int)",
+                "catalog.shop.a (id int) USING iceberg", "delta.`a` SHALLOW CLONE source"):
+        with pytest.raises(errors.TableNotFound, match="to be replaced; .* CREATE OR REPLACE TABLE, creates"):
+            dn.sql(f"REPLACE TABLE {sql}")
+    assert source.version == 0 and catalog.list_tables("shop") == ["shop.orders"] and not Path("a").exists()
+    assert dn.sql("REPLACE TABLE delta.`source` (n int)").schema.names == ["n"]
+
+
 def test_a_name_with_a_location_is_known_to_later_statements(folder: Path) -> None:
     made = dn.sql("CREATE TABLE pond (id int) LOCATION 'lake/pond'; "
                   "INSERT INTO pond VALUES (1); SELECT * FROM pond")
