@@ -22,6 +22,7 @@ from deltanb.options import options
 from deltanb.text import formatting as units
 
 MAX_WHO = 30  # characters of the winner's name and the table's in the sentence
+MAX_FILES_READ = 60  # characters of the values that a MERGE read by: they stay on a line of a traceback
 MAX_RENAMED = 3  # columns whose new names the sentence says
 MAX_LOOK = 2_000  # actions of one commit looked at; the counts are of all of them
 SIGNS = {"passed": "✓", "failed": "✕", "not reached": "–", "does not apply": "–"}
@@ -224,6 +225,7 @@ def _yours(conflict: Any) -> Side:
         (
             ("operation", _operation(conflict)),
             ("predicate", WHOLE if WHOLE in predicates else _either(" OR ".join(predicates))),
+            *_files_read(conflict),
             ("read version", _versions(conflict.read_version, target)),
             ("isolation", str(getattr(conflict.isolation, "value", conflict.isolation) or "–")),
             ("actions", counted(conflict.your_actions)),
@@ -245,6 +247,7 @@ def _theirs(conflict: Any) -> Side:
         (
             ("operation", operation),
             ("predicate", _either(_predicate_of(winner))),
+            *((label, "–") for label, _ in _files_read(conflict)),
             ("read version", _versions(read, None)),
             ("isolation", str(getattr(winner, "isolation_level", None) or "not recorded")),
             ("actions", counted(conflict.winner_actions)),
@@ -267,6 +270,16 @@ def _conditions(conflict: Any) -> list[str]:
     """What a person asked to read: of a MERGE its own condition, not the values of its source."""
     stated = stated_condition(conflict.operation)
     return [stated] if stated else list(dict.fromkeys(conflict.predicates))
+
+
+def _files_read(conflict: Any) -> list[tuple[str, Inline]]:
+    """By what a MERGE read files, the values of its source, where they are few: with these a post-mortem of
+    the text alone knows which rows were meant."""
+    if _operation(conflict) != "MERGE" or not stated_condition(conflict.operation):
+        return []
+    read = " OR ".join(dict.fromkeys(conflict.predicates))
+    is_short = 0 < len(read) <= MAX_FILES_READ and units.clean(read) == read
+    return [("files read", WHOLE if _is_whole(read) else code(read))] if is_short else []
 
 
 def _either(predicate: str) -> Inline:

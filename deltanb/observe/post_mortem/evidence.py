@@ -195,7 +195,7 @@ def _arguments(
             "nothing is known of the failed job: give its error (the exception, or its text), the version "
             "that it read (read_version=…) or when it started (started=…)")
     job.add("operation", operation, "argument")
-    job.add("predicate", predicate, "argument")
+    job.add("predicate", _read_condition(operation, predicate), "argument")
     job.add("writer", writer, "argument")
     job.add("read version", read_version, "argument")
     if started is not None:
@@ -250,8 +250,9 @@ def _of_text(job: Job, text: str) -> None:
     if parsed.text is not None:
         job.add("known text", parsed.text.code, "text")
         job.add("rule", " or ".join(parsed.rules) or None, "text")
-    if facts.get("predicate") and job.conflict is None:
-        job.add("predicate", facts["predicate"], "text")
+    if job.conflict is None:
+        read = facts.get("files_read") or _read_condition(job.value("operation"), facts.get("predicate"))
+        job.add("predicate", read, "text")
     job.add("read version", facts.get("read_version"), "text")
     job.add("client", facts.get("engine"), "text")
     job.add("last tried" if job.is_taken else "winner", facts.get("version"), "text")
@@ -262,6 +263,19 @@ def _of_text(job: Job, text: str) -> None:
         job.remarks.append(f"the {name.replace('_', ' ')} in the text has more digits than any of a log")
     if parsed.others:
         job.remarks.append(f"the text has other failures before the last one: {', '.join(parsed.others)}")
+
+
+def _read_condition(operation: Any, stated: str | None) -> str | None:
+    """The condition by which an operation read, from the one that a person wrote: a constraint is added after
+    a look for the rows that would break it.
+
+    >>> _read_condition("DELETE", "n > 0"), _read_condition("ADD CONSTRAINT", "n > 0")
+    ('n > 0', 'NOT (n > 0\\n) OR (n > 0\\n) IS NULL')
+    """
+    from deltanb.sql.predicates import untrue_text
+
+    is_constraint = _operation(operation)[0] == "ADD CONSTRAINT"
+    return untrue_text(stated) if stated is not None and is_constraint else stated
 
 
 _PAIR = re.compile(r"([^=,\[\]]+)=([^,\]]*)")

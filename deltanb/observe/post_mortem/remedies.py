@@ -310,6 +310,8 @@ def _another_time(case: Case) -> Iterator[Remedy]:
     """Beginning behind the winner, and what would have met it then."""
     version, newest = case.winner.version, max(case.judged.names)
     recorder = case.judged.recorder
+    if case.job.commit_info().operation == "ADD CONSTRAINT" and case.met.answer == "yes":
+        return  # the winner's rows break the constraint: it would be refused whenever it began
     if case.job.conflict is not None and case.judged.is_assumed is False and not case.job.value("predicate"):
         info = case.current.commit_info
     else:

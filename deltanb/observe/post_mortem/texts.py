@@ -226,10 +226,11 @@ DETAILS: tuple[tuple[str, str], ...] = (
                   r"(?:read|removes|writes|changes|must|depends)\b"),
     ("predicate", r"\bread files (?:where|for) (?P<value>.{1,2000}?), and version \d+"),
     ("predicate", r"^predicate {2,}(?P<value>\S.*?)(?<! ) {2,}\S"),
+    ("files_read", r"^files read {2,}(?P<value>\S.*?)(?<! ) {2,}\S"),
     ("read_version", r"\bread version (?P<value>\d+) → wanted \d+"),
 )
 """What else a text may tell, whichever it is, and where it is; of several matches the last one counts."""
-LINES = frozenset({"predicate"})
+LINES = frozenset({"predicate", "files_read"})
 """Details whose place is told by the blanks of a line."""
 NOTHING = frozenset({"", "–", "the whole table"})
 """What stands for a value that there is not."""

@@ -42,6 +42,12 @@ class Failure:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def asked_for(self) -> str | None:
+        """The condition of the rows that the loser looked for: of a constraint, those that break it."""
+        is_constraint = self.operation == "ADD CONSTRAINT" and self.predicate is not None
+        return f"NOT ({self.predicate})" if is_constraint else self.predicate
+
 
 def append(**values: Any) -> Work:
     return lambda table: table.append({**NEW, **{name: [value] for name, value in values.items()}})
@@ -53,10 +59,15 @@ def batch(table: Any) -> Any:
     return txn.commit([dn.actions.SetTransaction("nightly", number)], "STREAMING UPDATE")
 
 
-def merge(table: Any) -> Any:
-    source = {"id": [1], "day": ["mon"], "nephews": [5]}
+def merge(table: Any, *ids: int) -> Any:
+    ids = ids or (1,)
+    source = {"id": list(ids), "day": ["mon"] * len(ids), "nephews": [5] * len(ids)}
     return (table.merge(source, "t.id = s.id AND t.day = 'mon'", target_alias="t", source_alias="s")
             .when_matched_update_all().when_not_matched_insert_all().execute())
+
+
+def merge_many(table: Any) -> Any:
+    return merge(table, *range(10, 50))
 
 
 FAILURES = [
@@ -76,7 +87,15 @@ FAILURES = [
     Failure("delete ∥ delete of a partition", lambda t: t.delete("day = 'mon'"),
             lambda t: t.delete("day = 'mon'"), "delete / read", "DELETE", "day = 'mon'", "yes"),
     Failure("merge ∥ append", append(), merge, "append", "MERGE", "id = 1", "no",
-            frozenset({"isolation level"}), met_by_text="possible"),  # of the source nothing is known
+            frozenset({"isolation level"})),
+    Failure("merge of many rows ∥ append", append(), merge_many, "append", "MERGE",
+            f"id IN ({', '.join(map(str, range(10, 50)))}) AND day = 'mon'", "no",
+            frozenset({"isolation level"}), met_by_text="possible"),  # of such a source a text has no values
+    Failure("merge ∥ append of its row", append(id=1), merge, "append", "MERGE", "id = 1 AND day = 'mon'",
+            "yes", frozenset({"isolation level"})),
+    Failure("constraint ∥ append of a row that it allows", append(),
+            lambda t: t.add_constraint("sane", "nephews >= 0"), "append", "ADD CONSTRAINT", "nephews >= 0",
+            "no", frozenset({"another time"}), by_facts=None),
     Failure("overwrite ∥ append", append(), lambda t: t.overwrite(NEW), "append", "OVERWRITE", None, "yes",
             frozenset({"isolation level"}), met_by_text="unknown"),
     Failure("overwrite of a partition ∥ append", append(),

@@ -18,7 +18,7 @@ from deltanb.observe.tracks import stated_condition
 from deltanb.testing import MemoryStore
 from deltanb.transaction.conflict_rules import RULES
 from deltanb.transaction.journal import journal_of
-from tests.observe.post_mortem.failures import FAILURES, Failure, fail, printed
+from tests.observe.post_mortem.failures import FAILURES, Failure, append, fail, printed
 
 CUT = 1_000
 """Characters that trackers of tickets keep of a field."""
@@ -148,3 +148,23 @@ def test_the_journal_is_not_needed(tmp_path: Any) -> None:
     check(pm, failure)
     assert (pm.certainty, pm.rows_met.answer) == ("proved", failure.met)
     assert failure.certain <= {one.kind for one in pm.would_have_passed if one.certainty == "proved"}
+
+
+def test_a_constraint_that_the_winners_rows_break_is_met_and_passes_at_no_other_time() -> None:
+    failure = Failure("constraint ∥ append", append(nephews=-1),
+                      lambda table: table.add_constraint("sane", "nephews >= 0"), "append", "ADD CONSTRAINT")
+    table, error = fail(failure, MemoryStore())
+    for known in (error, printed(error)):
+        pm = dn.post_mortem(table, known)
+        assert (pm.rows_met.answer, pm.rows_met.rows) == ("yes", 1)
+        assert "another time" not in {one.kind for one in pm.would_have_passed}
+
+
+def test_values_that_a_merge_read_by_are_shown_where_they_are_few() -> None:
+    """A long list is nothing that anybody wrote, and few would read it."""
+    shown = {}
+    for failure in FAILURES:
+        if failure.operation == "MERGE":
+            _, error = fail(failure, MemoryStore())
+            shown[failure.name] = "files read" in str(error.conflict)
+    assert shown and all(is_shown == ("many" not in name) for name, is_shown in shown.items())

@@ -107,7 +107,7 @@ def test_files_that_hold_no_row_of_the_condition_are_what_row_level_rules_leave_
     added = {one.path for one in table.commit(2).added}
     snapshot = table.as_of(2).snapshot
     files = snapshot.files.filter([path in added for path in snapshot.files["path"].to_pylist()])
-    assert files.num_rows and read_table(snapshot, files, where=failure.predicate).num_rows == 0
+    assert files.num_rows and read_table(snapshot, files, where=failure.asked_for).num_rows == 0
 
 
 def test_every_kind_of_change_that_can_be_proved_is_proved_of_some_failure() -> None:
