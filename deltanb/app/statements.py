@@ -119,7 +119,7 @@ def _print(result: Any, arguments: argparse.Namespace) -> None:
     elif is_rows:
         print(safe(listing(result)))
     elif result is not None:
-        print(safe("\n".join(result) if isinstance(result, list) else _lines(result)))
+        print(safe(_lines(result)))
 
 
 def listing(result: Any) -> str:
@@ -175,6 +175,6 @@ def _plain(result: Any) -> Any:
         return {"operation": result.operation, "version": result.version, "metrics": dict(result.metrics)}
     if hasattr(result, "to_pandas"):
         return json.loads(result.to_pandas().to_json(orient="records", date_format="iso"))
-    if result is None or isinstance(result, list | Mapping):
+    if result is None or isinstance(result, Mapping):
         return result
     return str(result)

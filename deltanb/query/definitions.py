@@ -1,4 +1,4 @@
-"""Statements that are more than a call of a table's method: tables are made, dropped, renamed, listed, shown.
+"""Statements that are more than a call of a table's method: tables are made, dropped, renamed, described.
 
 What lives here: for each of them the method of this library, of a catalog or of a table that it calls, once
 it is known where the table is: in a folder, or in a catalog.
@@ -7,11 +7,9 @@ What it does not know: how the statements are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from deltanb.commands.define.create import nothing_to_replace
 from deltanb.errors import (
@@ -21,7 +19,7 @@ from deltanb.errors import (
     TableNotFound,
 )
 from deltanb.query.names import Place, Scope, catalog_of, handle, place_of, place_of_handle
-from deltanb.query.result import QueryResult
+from deltanb.query.result import QueryResult, rows_of_texts
 from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.kinds import QUERY
@@ -48,7 +46,7 @@ def _place(name: Name, scope: Scope) -> Place:
     return place
 
 
-def _catalog_of(name: Name | None, scope: Scope, statement: str) -> tuple[Any, str | None]:
+def catalog_of_namespace(name: Name | None, scope: Scope, statement: str) -> tuple[Any, str | None]:
     """The catalog that a namespace is of, and the namespace; None for all of them."""
     parts = () if name is None else name.parts
     catalog, namespace = catalog_of(parts, scope, 1) if parts else (scope.catalog, "")
@@ -183,30 +181,16 @@ def rename_table(performer: Performer, command: Command) -> None:
 
 def create_namespace(performer: Performer, command: Command) -> None:
     """``CREATE SCHEMA``: a catalog's ``create_namespace``."""
-    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
+    catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
     with suppress(*((NamespaceAlreadyExists,) if command.details["if_exists"] else ())):
         catalog.create_namespace(name, **command.arguments)
 
 
 def drop_namespace(performer: Performer, command: Command) -> None:
     """``DROP SCHEMA``: a catalog's ``drop_namespace``."""
-    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
+    catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
     with suppress(*((NamespaceNotFound,) if command.details["if_exists"] else ())):
         catalog.drop_namespace(name)
-
-
-def show_tables(performer: Performer, command: Command) -> list[str]:
-    """``SHOW TABLES``: a catalog's ``list_tables``, of a namespace or of all at its top."""
-    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
-    names = catalog.list_namespaces() if name is None else [name]
-    return [table for each in names for table in catalog.list_tables(each)]
-
-
-def show_namespaces(performer: Performer, command: Command) -> list[str]:
-    """``SHOW SCHEMAS``: a catalog's ``list_namespaces``."""
-    catalog, name = _catalog_of(command.details["name"], performer.scope, command.statement)
-    names: list[str] = catalog.list_namespaces(name)
-    return names
 
 
 # -- what a table is -----------------------------------------------------------------------------------------
@@ -225,32 +209,8 @@ def describe(performer: Performer, command: Command) -> QueryResult:
     if command.details.get("extended") and hasattr(table, "detail"):
         rows.append(("# Detailed Table Information", "", None))
         rows += [(name, str(value), None) for name, value in table.detail().items()]
-    return _listed(command, {name: [row[at] for row in rows] for at, name in enumerate(
-        ("col_name", "data_type", "comment"))})
-
-
-def show_columns(performer: Performer, command: Command) -> list[str]:
-    """``SHOW COLUMNS``: the names of a table's columns."""
-    assert command.target is not None
-    table = handle(command.target, performer.scope)
-    return list(performer.arguments(table, command).schema.names)
-
-
-def show_properties(performer: Performer, command: Command) -> dict[str, str]:
-    """``SHOW TBLPROPERTIES``: a table's properties, or one of them."""
-    assert command.target is not None
-    properties: Mapping[str, str] = handle(command.target, performer.scope).properties
-    key = command.details["key"]
-    if key is None:
-        return dict(properties)
-    if key not in properties:
-        raise InvalidQuery(f"table {command.target.text} has no property {key}", name=key)
-    return {key: properties[key]}
-
-
-def _listed(command: Command, columns: Mapping[str, list[Any]]) -> QueryResult:
-    rows = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    return QueryResult(command.sql, rows, engine="the log")
+    return rows_of_texts(command.sql, {name: [row[at] for row in rows] for at, name in enumerate(
+        ("col_name", "data_type", "comment"))}, "the log")
 
 
 def explain_statement(performer: Performer, command: Command) -> Any:
@@ -267,8 +227,7 @@ def explain_statement(performer: Performer, command: Command) -> Any:
 SPECIAL: dict[str, Callable[[Any, Command], Any]] = {
     "CREATE TABLE": create_table, "SHALLOW CLONE": clone, "CONVERT TO DELTA": convert,
     "DROP TABLE": drop_table, "CREATE SCHEMA": create_namespace, "DROP SCHEMA": drop_namespace,
-    "SHOW TABLES": show_tables, "SHOW SCHEMAS": show_namespaces, "SHOW COLUMNS": show_columns,
-    "SHOW TBLPROPERTIES": show_properties, "DESCRIBE": describe, "EXPLAIN": explain_statement,
+    "DESCRIBE": describe, "EXPLAIN": explain_statement,
 }
 """What performs these statements."""
 

@@ -17,6 +17,7 @@ from deltanb.query.definitions import SPECIAL as SPECIAL_DEFINITIONS
 from deltanb.query.definitions import rename_table
 from deltanb.query.names import Named, Scope, handle
 from deltanb.query.run import Engine, run
+from deltanb.query.show import SPECIAL as SPECIAL_SHOWS
 from deltanb.query.statement import Statement
 from deltanb.query.statements.command import Command, Rows
 from deltanb.query.statements.kinds import QUERY
@@ -152,5 +153,5 @@ def _alter(performer: Performer, command: Command) -> Any:
 
 
 SPECIAL: dict[str, Callable[[Performer, Command], Any]] = {
-    **SPECIAL_DEFINITIONS, QUERY: _query, "MERGE": _merge, "ALTER TABLE": _alter}
+    **SPECIAL_DEFINITIONS, **SPECIAL_SHOWS, QUERY: _query, "MERGE": _merge, "ALTER TABLE": _alter}
 """Statements that are more than a call of a table's method."""

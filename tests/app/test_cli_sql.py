@@ -77,7 +77,9 @@ def test_a_catalog_names_tables(run: Run, folder: Path) -> None:
     code, output, _ = run(
         "BEGIN ATOMIC INSERT INTO shop.b SELECT * FROM shop.a; DELETE FROM shop.a; END", *where)
     assert code == 0 and "shop.a" in output and "shop.b" in output
-    assert run("SHOW TABLES", *where)[1] == "shop.a\nshop.b\n"
+    assert run("SHOW TABLES", *where)[1] == (
+        "namespace  tableName  isTemporary\n"
+        "shop       a          false\nshop       b          false\n2 rows\n")
     assert json.loads(run("SELECT * FROM shop.b", "--json", *where)[1]) == [{"id": 1}]
 
 

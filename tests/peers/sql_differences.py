@@ -104,9 +104,6 @@ DIFFERENCES: list[Difference] = [
         r"EXTENDED \{t\}$", ["answer"],
         "Below the columns DESCRIBE EXTENDED has what DESCRIBE DETAIL has, and nothing of Spark's catalog."),
     Difference(
-        r"described: SHOW TBLPROPERTIES \{t\}$|vectors: SHOW|mapped: SHOW|constrained: SHOW", ["answer"],
-        "SHOW TBLPROPERTIES lists what was set; the protocol and its features are in DESCRIBE DETAIL."),
-    Difference(
         r"SHOW TBLPROPERTIES \{t\} \('nope'\)", ["refused"],
         "A property that is not set is refused; Delta Spark writes into the value that there is none."),
     Difference(

@@ -76,12 +76,8 @@ def run(text: str) -> pa.Table | Rows | None:
     """Run a statement; the rows of one that asks."""
     result = dn.sql(text)
     match result:
-        case dict() if "TBLPROPERTIES" in text:
-            return [{"key": key, "value": value} for key, value in sorted(result.items())]
         case dict():
             return [result]
-        case list():
-            return [{"col_name": name} for name in result]
     return result.to_arrow() if hasattr(result, "to_arrow") else None
 
 

@@ -236,15 +236,23 @@ def test_clone_and_convert(folder: Path) -> None:
 
 # -- catalogs ------------------------------------------------------------------------------------------------
 
+def listed(result: dn.QueryResult) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in result.rows.to_pylist()]
+
+
 def test_tables_and_namespaces_of_a_catalog(catalog: dn.Catalog) -> None:
-    assert dn.sql("SHOW TABLES IN catalog.shop") == ["shop.orders"]
-    assert dn.sql("SHOW SCHEMAS IN catalog") == ["shop"]
+    tables = dn.sql("SHOW TABLES IN catalog.shop")
+    assert tables.rows.to_pylist() == [{"namespace": "shop", "tableName": "orders", "isTemporary": False}]
+    assert str(tables).startswith("Query  1 row  the catalog")
+    assert dn.sql("SHOW SCHEMAS IN catalog").rows.to_pylist() == [{"namespace": "shop"}]
     dn.sql("ALTER TABLE catalog.shop.orders RENAME TO sales; CREATE NAMESPACE catalog.stock;"
            "ALTER TABLE catalog.shop.sales RENAME TO catalog.stock.sold")
-    assert dn.sql("SHOW TABLES IN catalog") == ["stock.sold"]
+    assert listed(dn.sql("SHOW TABLES IN catalog")) == [("stock", "sold", False)]
+    nothing = dn.sql("SHOW TABLES IN catalog.shop")
+    assert len(nothing) == 0 and nothing.columns == tables.columns
     held = catalog.table("stock.sold")
     dn.sql("DROP TABLE held; DROP TABLE IF EXISTS catalog.stock.sold; DROP SCHEMA catalog.stock")
-    assert held.name == "stock.sold" and dn.sql("SHOW SCHEMAS IN catalog") == ["shop"]
+    assert held.name == "stock.sold" and listed(dn.sql("SHOW SCHEMAS IN catalog")) == [("shop",)]
     dn.sql("DROP SCHEMA IF EXISTS catalog.stock; CREATE SCHEMA IF NOT EXISTS catalog.shop")
     with pytest.raises(errors.TableNotFound):
         dn.sql("DROP TABLE catalog.shop.none")
@@ -321,6 +329,18 @@ def test_describe_shows_columns() -> None:
     assert {"col_name": "numFiles", "data_type": "1", "comment": None} in extended
     assert [row["column_name"] for row in dn.sql("DESCRIBE SELECT id FROM t").rows.to_pylist()] == ["id"]
     assert t.version == 1
+
+
+def test_properties_are_shown_with_the_protocol() -> None:
+    t = ducks(**{"delta.enableDeletionVectors": "true", "by": "us"})
+    properties = dict(listed(dn.sql("SHOW TBLPROPERTIES t")))
+    assert properties == {**t.properties, "delta.minReaderVersion": "3", "delta.minWriterVersion": "7",
+                          **{f"delta.feature.{name}": "supported" for name in t.protocol.features}}
+    assert list(properties) == sorted(properties) and "delta.feature.deletionVectors" in properties
+    assert listed(dn.sql("SHOW TBLPROPERTIES t ('by')")) == [("by", "us")]
+    assert listed(dn.sql("SHOW TBLPROPERTIES t (delta.minReaderVersion)")) == [
+        ("delta.minReaderVersion", "3")]
+    assert listed(dn.sql("SHOW COLUMNS IN t")) == [("id",), ("name",)]
 
 
 def test_commands_are_frozen_values() -> None:

@@ -49,8 +49,9 @@ DIRECT: dict[str, Callable[[Any, Any], Any]] = {
     "DESCRIBE": lambda t, late: described(t),
     "DESCRIBE DETAIL": lambda t, late: t.detail(),
     "DESCRIBE HISTORY": lambda t, late: t.history(5),
-    "SHOW TBLPROPERTIES": lambda t, late: dict(t.properties),
-    "SHOW COLUMNS": lambda t, late: t.to_arrow(limit=0).column_names,
+    "SHOW TBLPROPERTIES": lambda t, late: [
+        {"key": key, "value": value} for key, value in sorted(properties(t).items())],
+    "SHOW COLUMNS": lambda t, late: [{"col_name": name} for name in t.to_arrow(limit=0).column_names],
     "EXPLAIN": lambda t, late: t.explain("month = 1"),
 }
 """What each statement's example does, written as a call."""
@@ -64,6 +65,17 @@ def described(table: Any) -> list[dict[str, Any]]:
     if isinstance(table, DeltaTable):
         rows += [("# Partition Information", "", None), ("# col_name", "data_type", "comment"), rows[0]]
     return [dict(zip(("col_name", "data_type", "comment"), row, strict=True)) for row in rows]
+
+
+def properties(table: Any) -> dict[str, str]:
+    """The properties of a table as SHOW TBLPROPERTIES shows them."""
+    if not isinstance(table, DeltaTable):
+        return dict(table.properties)
+    protocol = table.protocol
+    listed = protocol.features if protocol.min_writer_version == 7 else ()
+    return {**table.properties, "delta.minReaderVersion": str(protocol.min_reader_version),
+            "delta.minWriterVersion": str(protocol.min_writer_version),
+            **{f"delta.feature.{name}": "supported" for name in listed}}
 
 
 def of_flights(kind: Kind) -> bool:
@@ -88,7 +100,9 @@ def plain_result(result: Any) -> Any:
             return result.operation, {name: value for name, value in result.metrics.items()
                                       if not name.endswith(("Ms", "Bytes"))}
         case QueryResult():
-            return result.rows.to_pylist()
+            return plain_result(result.rows.to_pylist())
+        case list():
+            return [row for row in result if row.get("key") not in OWN]
         case DeltaTable():
             return result.version, result.to_arrow().num_rows
         case dict():

@@ -26,15 +26,21 @@ def rows(catalog: dn.Catalog, name: str) -> list[tuple[int, ...]]:
 
 
 def versions(catalog: dn.Catalog) -> list[int]:
-    return [catalog.table(name).version for name in catalog.sql("SHOW TABLES IN shop")]
+    return [catalog.table(name).version for name in catalog.list_tables("shop")]
+
+
+def names(shown: dn.QueryResult) -> list[str]:
+    """The names that SHOW TABLES or SHOW SCHEMAS has."""
+    return [".".join(value for value in row.values() if value is not False)
+            for row in shown.rows.to_pylist()]
 
 
 def test_a_catalog_names_its_tables_and_those_of_the_caller(catalog: dn.Catalog) -> None:
     frame, table = pa.table({"id": [2], "n": [5]}), dn.create(MemoryStore(), {"id": [9]})
     catalog.sql("INSERT INTO shop.stock SELECT * FROM frame; DELETE FROM table WHERE id = :id", id=9)
     assert rows(catalog, "stock") == [(1, 7), (2, 5)] and table.count() == 0 and frame.num_rows == 1
-    assert catalog.sql("SHOW TABLES") == ["shop.sold", "shop.stock"]
-    assert catalog.sql("SHOW SCHEMAS") == ["shop"]
+    assert names(catalog.sql("SHOW TABLES")) == ["shop.sold", "shop.stock"]
+    assert names(catalog.sql("SHOW SCHEMAS")) == ["shop"]
     with pytest.raises(errors.TableNotFound, match="did you mean shop.stock"):
         catalog.sql("SELECT * FROM shop.stok")
 
@@ -43,16 +49,16 @@ def test_a_variable_may_be_called_as_a_namespace_is(catalog: dn.Catalog) -> None
     shop = catalog
     shop.sql("CREATE TABLE shop.more AS SELECT 5 AS id; INSERT INTO shop.more VALUES (6);"
              "CREATE SCHEMA shop.eu; ALTER TABLE shop.more RENAME TO shop.less")
-    assert shop.sql("SHOW TABLES IN shop") == ["shop.less", "shop.sold", "shop.stock"]
-    assert shop.sql("SHOW SCHEMAS IN shop") == ["shop.eu"]
-    assert catalog.sql("SHOW TABLES IN catalog.shop") == shop.sql("SHOW TABLES IN shop")
+    assert names(shop.sql("SHOW TABLES IN shop")) == ["shop.less", "shop.sold", "shop.stock"]
+    assert names(shop.sql("SHOW SCHEMAS IN shop")) == ["shop.eu"]
+    assert names(catalog.sql("SHOW TABLES IN catalog.shop")) == names(shop.sql("SHOW TABLES IN shop"))
     with pytest.raises(errors.TableNotFound, match="did you mean shop.less"):
         shop.sql("SELECT * FROM shop.les")
     assert shop.sql("SELECT sum(id) AS n FROM shop.shop.less").rows.to_pylist() == [{"n": 11}]
     shop.sql("DROP TABLE shop.shop.less; DROP SCHEMA shop.eu")
     catalog.sql("CREATE SCHEMA catalog.stock; CREATE TABLE catalog.stock.a (id int)")
-    assert catalog.sql("SHOW SCHEMAS") == ["shop", "stock"]
-    assert shop.sql("SHOW TABLES IN stock") == ["stock.a"]
+    assert names(catalog.sql("SHOW SCHEMAS")) == ["shop", "stock"]
+    assert names(shop.sql("SHOW TABLES IN stock")) == ["stock.a"]
 
 
 @pytest.mark.parametrize("begin, end", [
