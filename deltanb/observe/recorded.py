@@ -36,7 +36,13 @@ from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction.current import SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.journal import Attempt
-from deltanb.transaction.operations import MANUAL_UPDATE, MATCHED, REPLACE_TABLE, Operation
+from deltanb.transaction.operations import (
+    MANUAL_UPDATE,
+    MATCHED,
+    REPLACE_TABLE,
+    Operation,
+    replaces_definition,
+)
 from deltanb.transaction.prepare import is_blind_append, isolation_of
 from deltanb.transaction.reads import Reads, Scan, find_files, partition_key, scan_for
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
@@ -267,7 +273,8 @@ def _name(log: LogReader, snapshot: Snapshot) -> str:
 
 def _is_rebased(action: Action, commit: Winner, snapshot: Snapshot) -> bool:
     """Whether a rebase added the action to the commit: it ends a domain that a winner introduced."""
-    return (isinstance(action, DomainMetadata) and action.removed and commit.operation in REPLACE_TABLE
+    return (isinstance(action, DomainMetadata) and action.removed
+            and replaces_definition(commit.operation, parameters_of(commit.commit_info))
             and action.domain not in snapshot.domain_metadata)
 
 

@@ -772,8 +772,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         self, data: Any, *, where: Where | None = None,
         replace_using: str | Sequence[str] | None = None, replace_on: str | None = None,
         target_alias: str = "target", source_alias: str = "source", partition_overwrite: str = "static",
-        overwrite_schema: bool = False, partition_by: Sequence[str] | None = None,
-        merge_schema: bool = False, txn: tuple[str, int] | None = None,
+        overwrite_schema: bool = False, partition_by: str | Sequence[str] | None = None,
+        cluster_by: str | Sequence[str] = (), merge_schema: bool = False, txn: tuple[str, int] | None = None,
         user_metadata: str | None = None, target_file_size: int | None = None,
         max_records_per_file: int | None = None, compression: str | None = None, data_change: bool = True,
     ) -> CommandResult:
@@ -785,8 +785,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             replace_on: the same by a condition (SQL) over both.
             target_alias, source_alias: the names of table and data in it.
             partition_overwrite: ``"dynamic"`` replaces only the partitions that the data has rows for.
-            overwrite_schema: give the table the schema of the data.
-            partition_by: with ``overwrite_schema``, the new partition columns.
+            overwrite_schema: give the table the schema of the data; it is clustered no longer.
+            partition_by: with ``overwrite_schema``, the new partition columns; by default they stay.
+            cluster_by: with ``overwrite_schema``, the new clustering columns, in place of partition columns.
             data, merge_schema, txn and the rest: as in :meth:`append`.
         Details and errors: :func:`deltanb.commands.rows.write.overwrite`.
 
@@ -801,9 +802,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             self.log, data, where=self._condition(where), replace_using=replace_using,
             replace_on=replace_on, target_alias=target_alias, source_alias=source_alias,
             partition_overwrite=partition_overwrite, overwrite_schema=overwrite_schema,
-            partition_by=partition_by, merge_schema=merge_schema, txn=txn, user_metadata=user_metadata,
-            target_file_size=target_file_size, max_records_per_file=max_records_per_file,
-            compression=compression, data_change=data_change)
+            partition_by=partition_by, cluster_by=cluster_by, merge_schema=merge_schema, txn=txn,
+            user_metadata=user_metadata, target_file_size=target_file_size,
+            max_records_per_file=max_records_per_file, compression=compression, data_change=data_change)
 
     @writes
     def delete(

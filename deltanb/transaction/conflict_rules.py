@@ -36,11 +36,11 @@ from deltanb.transaction.current import (
     WRITE_SERIALIZABLE,
     CurrentTransaction,
 )
-from deltanb.transaction.operations import REPLACE_TABLE
+from deltanb.transaction.operations import replaces_definition
 from deltanb.transaction.steps import Winner
 
 REMOVED_BY_REPLACE = frozenset({"delta.clustering"})
-"""Domains that belong to a table's definition: REPLACE TABLE ends them even if a winner began them."""
+"""Domains of a table's definition: whoever replaces that ends them, even if a winner began them."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _domain_finds(current: CurrentTransaction, winner: Winner) -> Finding | None
 
 
 def _domain_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
-    if current.operation.name not in REPLACE_TABLE:
+    if not replaces_definition(current.operation.name, current.operation.parameters):
         return current
     ours = {a.domain for a in current.actions if isinstance(a, DomainMetadata)}
     ended = [DomainMetadata(d.domain, d.configuration, removed=True)

@@ -34,6 +34,8 @@ REPLACE_TABLE = frozenset({
 })
 REPLACE_USING, REPLACE_ON = MATCHED = ("replaceUsingCols", "replaceOnCond")
 """In the parameters of an overwrite: by what its rows replaced rows of the table, as Delta Spark names it."""
+NEW_SCHEMA = "canOverwriteSchema"
+"""The parameter of an overwrite with a new schema."""
 OFFSETS = "offsetsDigest"
 """The parameter of a stream's batch that tells it from another one of its number."""
 DROP_FEATURE = "DROP FEATURE"
@@ -48,6 +50,15 @@ RECOMMITS_FILES = _OLD_FILES | {DROP_FEATURE, TRANSACTION}
 """Operations that may add files with the deletion vectors they have already."""
 TAKES_FILES = _OLD_FILES | {"CONVERT"}
 """Operations whose commits name files that were written before, by others."""
+
+
+def replaces_definition(name: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether an operation gives the table another schema in place of its own, with all that belongs to it.
+
+    >>> replaces_definition("WRITE", {"mode": "Overwrite", "canOverwriteSchema": True})
+    True
+    """
+    return name in REPLACE_TABLE or parameters.get(NEW_SCHEMA) in (True, "true")
 
 
 @dataclass(frozen=True, repr=False)

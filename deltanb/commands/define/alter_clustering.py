@@ -76,7 +76,7 @@ def clustering_of(
     Raises:
         InvalidArgument, InvalidSchema: as of :func:`cluster_by`.
     """
-    if txn.metadata.partition_columns:
+    if named and txn.metadata.partition_columns:
         raise InvalidArgument(
             f"table {txn.table} is partitioned by {', '.join(txn.metadata.partition_columns)}; a table is "
             "partitioned or clustered, not both. Overwrite it with overwrite_schema=True, partition_by=[]")
@@ -97,9 +97,25 @@ def clustering_of(
         txn.update_protocol(upgraded(txn.protocol, asked))
         if txn.read_version >= 0:  # of a new table CREATE itself looks
             refuse_unwritable(txn, txn.metadata, txn.protocol)
-    domain = DomainMetadata(CLUSTERING_DOMAIN, json.dumps(
+    return _domain(physical), paths
+
+
+def clustering_of_new_schema(txn: OptimisticTransaction, named: Sequence[str]) -> list[DomainMetadata]:
+    """The domain that goes with a schema that replaces the table's: with no columns, if none are named.
+
+    Without the feature there is none to end, and whoever adds it meanwhile changes the protocol.
+
+    Raises:
+        InvalidArgument, InvalidSchema: as of :func:`cluster_by`.
+    """
+    if named:
+        return [clustering_of(txn, named)[0]]
+    return [_domain(())] if supports(txn.protocol, FEATURE) else []
+
+
+def _domain(physical: Sequence[Sequence[str]]) -> DomainMetadata:
+    return DomainMetadata(CLUSTERING_DOMAIN, json.dumps(
         {"clusteringColumns": [list(path) for path in physical]}, separators=(",", ":")))
-    return domain, paths
 
 
 def _physical_path(txn: OptimisticTransaction, path: Sequence[str]) -> tuple[str, ...]:

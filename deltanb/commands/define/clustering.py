@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.actions import AddFile
+from deltanb.errors import InvalidSchema, InvalidTable
 from deltanb.options import random_id
 from deltanb.schema import column_mapping
+from deltanb.schema.paths import find, quoted
 from deltanb.schema.types import StructType
-from deltanb.transaction.writing import clustering_columns
+from deltanb.transaction.writing import CLUSTERING_DOMAIN, clustering_columns
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -30,8 +32,26 @@ CURVE = "hilbert"
 Path = tuple[str, ...]
 
 
+def columns_to_order_by(snapshot: Snapshot) -> list[Path]:
+    """The columns that a table is clustered by, by their names in the schema.
+
+    Raises:
+        InvalidTable: the schema lacks one.
+    """
+    paths = logical_columns(snapshot)
+    for path in paths:
+        try:
+            find(snapshot.schema, path, snapshot.log.path)
+        except InvalidSchema:
+            raise InvalidTable(
+                f"table {snapshot.log.path}: the domain {CLUSTERING_DOMAIN} names the column {quoted(path)}, "
+                f"and the columns are {', '.join(snapshot.schema.names)}. Name others, or none: "
+                "cluster_by([...])", path=snapshot.log.path) from None
+    return paths
+
+
 def logical_columns(snapshot: Snapshot) -> list[Path]:
-    """The same columns by their names in the schema."""
+    """The same columns, also those that the schema lacks."""
     mode = column_mapping.mode_of(snapshot.metadata, snapshot.protocol)
     return [_logical(path, snapshot.schema, mode) for path in clustering_columns(snapshot)]
 

@@ -212,7 +212,7 @@ def commit_batch(
         target = replace(target, version=newest.version)
     return _or_discarded(log, plan.schema, target, files, lambda written: write_batch(
         log, written, batch, merge_schema=options.merge_schema, overwrite_schema=options.overwrite_schema,
-        user_metadata=options.user_metadata))
+        cluster_by=options.cluster_by, user_metadata=options.user_metadata))
 
 
 def _check_unchanged(log: DeltaLog, target: Target, newest: Snapshot) -> None:
@@ -272,5 +272,5 @@ def _committed(
         target_alias=match.target_alias, source_alias=match.source_alias,
         partition_overwrite=options.partition_overwrite,
         overwrite_schema=options.overwrite_schema, partition_by=options.partition_by,
-        merge_schema=options.merge_schema, txn=options.txn, user_metadata=options.user_metadata,
-        data_change=options.data_change)
+        cluster_by=options.cluster_by, merge_schema=options.merge_schema, txn=options.txn,
+        user_metadata=options.user_metadata, data_change=options.data_change)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltanb.actions import Action, AddCDCFile, AddFile, RemoveFile, SetTransaction
+from deltanb.actions import Action, AddCDCFile, AddFile, DomainMetadata, RemoveFile, SetTransaction
 from deltanb.commands.begin import begin, refuse_append_only
 from deltanb.commands.define import evolution
 from deltanb.commands.result import CommandResult
@@ -35,7 +35,7 @@ from deltanb.schema import properties
 from deltanb.schema.protocol import check_writable
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction import active
-from deltanb.transaction.operations import OFFSETS, Operation
+from deltanb.transaction.operations import NEW_SCHEMA, OFFSETS, Operation
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
@@ -68,8 +68,7 @@ def append(
             a Spark DataFrame, written by Spark. Columns are matched by name, without regard to case.
         merge_schema: add new columns (and new fields of structs) to the table's schema.
         txn: (application id, version): the write is skipped if the table has that version of the application,
-        or
-            a later one, so that it can be retried safely.
+            or a later one, so that it can be retried safely.
         user_metadata: a text to record in the commit.
         target_file_size: the size of a data file in bytes.
         max_records_per_file: the most rows of a data file.
@@ -105,7 +104,8 @@ def overwrite(
     source_alias: str = "source",
     partition_overwrite: str = "static",
     overwrite_schema: bool = False,
-    partition_by: Sequence[str] | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    cluster_by: str | Sequence[str] = (),
     merge_schema: bool = False,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
@@ -125,8 +125,10 @@ def overwrite(
         target_alias, source_alias: what ``replace_on`` calls the table and the data.
         partition_overwrite: ``"dynamic"`` replaces the partitions that the data has rows for and
             leaves the others alone; ``"static"`` replaces everything.
-        overwrite_schema: give the table the schema of the data.
-        partition_by: with ``overwrite_schema``, the new partition columns.
+        overwrite_schema: give the table the schema of the data. A clustered table is clustered no longer, as
+            in Delta Spark, unless ``cluster_by`` names columns.
+        partition_by: with ``overwrite_schema``, the new partition columns; by default they stay.
+        cluster_by: with ``overwrite_schema``, the new clustering columns, in place of partition columns.
         data, merge_schema, txn, user_metadata, target_file_size, max_records_per_file: as in :func:`append`.
         compression, data_change: as in :func:`append`.
 
@@ -147,10 +149,12 @@ def overwrite(
     [{'item': 'hat', 'count': 2}, {'item': 'sock', 'count': 8}, {'item': 'tie', 'count': 1}]
     """
     plan = WriteOptions("Overwrite", merge_schema, overwrite_schema, where, partition_overwrite,
-                        partition_by, txn, user_metadata,
+                        (partition_by,) if isinstance(partition_by, str) else partition_by,
+                        txn, user_metadata,
                         FileOptions(target_file_size, max_records_per_file, compression),
                         match=match_of(replace_on, replace_using, target_alias, source_alias),
-                        data_change=data_change)
+                        data_change=data_change,
+                        cluster_by=(cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by))
     return _run(log, data, plan)
 
 
@@ -188,6 +192,7 @@ def write_batch(
     *,
     merge_schema: bool = False,
     overwrite_schema: bool = False,
+    cluster_by: Sequence[str] = (),
     user_metadata: str | None = None,
     target_file_size: int | None = None,
     max_records_per_file: int | None = None,
@@ -218,7 +223,7 @@ def write_batch(
     mode = "Overwrite" if batch.mode == "complete" else "Append"
     plan = WriteOptions(
         mode, merge_schema, overwrite_schema, txn=(batch.query_id, batch.number),
-        user_metadata=user_metadata, batch=batch,
+        user_metadata=user_metadata, batch=batch, cluster_by=tuple(cluster_by),
         file_options=FileOptions(target_file_size, max_records_per_file, compression))
     return _run(log, data, plan)
 
@@ -239,6 +244,7 @@ class WriteOptions:
     batch: Batch | None = None
     match: Match | None = None
     data_change: bool = True
+    cluster_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.partition_overwrite not in ("static", "dynamic"):
@@ -251,6 +257,7 @@ class WriteOptions:
              "overwrite_schema=True"),
             (self.merge_schema and self.overwrite_schema, "merge_schema=True",
              "overwrite_schema=True"),
+            (bool(self.partition_by) and bool(self.cluster_by), "partition_by", "cluster_by"),
             (not self.data_change and self.overwrite_schema, "data_change=False", "overwrite_schema=True"),
         ]
         if self.match is not None:
@@ -265,6 +272,8 @@ class WriteOptions:
                 raise InvalidArgument(f"{one} and {other} contradict each other; give one of them")
         if self.partition_by is not None and not self.overwrite_schema:
             raise InvalidArgument("partition_by changes the table only with overwrite_schema=True")
+        if self.cluster_by and not self.overwrite_schema:
+            raise InvalidArgument("cluster_by changes the table only with overwrite_schema=True")
         if self.txn is not None:
             app_id, version = self.txn if len(self.txn) == 2 else (None, None)
             if not isinstance(app_id, str) or type(version) is not int:
@@ -326,11 +335,11 @@ def commit_or_discard(
 
 
 def _write(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> CommandResult:
-    prepare(txn, data, plan)
+    domains = prepare(txn, data, plan)
     is_append = plan.mode == "Append"
     change = _Change(_write_rows(txn, data, plan)) if is_append else _overwritten(txn, data, plan)
     marked = [action for add, remove in change.vectors for action in (remove, add)]
-    actions: list[Action] = [*change.added, *change.removed, *marked, *change.changes]
+    actions: list[Action] = [*domains, *change.added, *change.removed, *marked, *change.changes]
     if not plan.data_change:
         actions = [action.replace(data_change=False) if isinstance(action, AddFile | RemoveFile) else action
                    for action in actions]
@@ -343,15 +352,21 @@ def _write(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> Command
     return CommandResult.of(operation, version, "spark" if inputs.is_spark(data) else "arrow")
 
 
-def prepare(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
-    """Set the metadata for the data in the transaction, and refuse data that may not be written."""
+def prepare(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> list[DomainMetadata]:
+    """Set the metadata for the data in the transaction, and refuse data that may not be written.
+
+    Returns:
+        The metadata domains that are committed with the rows.
+    """
     _evolve(txn, data, plan)
+    domains = _clustering(txn, plan)
     check_writable(txn.protocol, txn.metadata, txn.table)
     refuse_explicit(_columns(data), txn.metadata, txn.protocol)
     if plan.mode != "Append":
         refuse_append_only(txn, "an overwrite")
     if not plan.data_change:
         _refuse_changes(txn, plan)
+    return domains
 
 
 def _refuse_changes(txn: OptimisticTransaction, plan: WriteOptions) -> None:
@@ -389,7 +404,8 @@ def _evolve(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
     if plan.overwrite_schema:
         schema = evolution.fresh(source)
         assert not isinstance(schema, str)
-        after = evolution.with_schema(before, schema, plan.partition_by)  # type: ignore[arg-type]
+        partition_by = () if plan.cluster_by else plan.partition_by
+        after = evolution.with_schema(before, schema, partition_by)  # type: ignore[arg-type]
     else:
         widen = properties.get(before.configuration, "delta.enableTypeWidening") and any(
             txn.protocol.supports(name) for name in ("typeWidening", "typeWidening-preview"))
@@ -401,6 +417,16 @@ def _evolve(txn: OptimisticTransaction, data: Any, plan: WriteOptions) -> None:
     if (after.schema_string, after.partition_columns) != (
             before.schema_string, before.partition_columns):
         txn.update_metadata(after)
+
+
+def _clustering(txn: OptimisticTransaction, plan: WriteOptions) -> list[DomainMetadata]:
+    """The clustering of a table whose schema is replaced: the old one names columns that may be gone."""
+    # Of a stream's batches only the one that changes the schema says something new.
+    if not plan.overwrite_schema or (plan.batch and txn.metadata == txn.snapshot.metadata):
+        return []
+    from deltanb.commands.define.alter_clustering import clustering_of_new_schema
+
+    return clustering_of_new_schema(txn, plan.cluster_by)
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -527,7 +553,7 @@ def _operation(txn: OptimisticTransaction, plan: WriteOptions, change: _Change) 
         **({} if plan.where is None else {"predicate": plan.where}),
         **({} if plan.match is None else plan.match.parameters),
     }
-    flags = {"isDynamicPartitionOverwrite": plan.dynamic, "canOverwriteSchema": plan.overwrite_schema,
+    flags = {"isDynamicPartitionOverwrite": plan.dynamic, NEW_SCHEMA: plan.overwrite_schema,
              "canMergeSchema": plan.merge_schema}
     parameters.update({name: True for name, is_on in flags.items() if is_on})
     metrics = metrics_of(change.added)

@@ -94,7 +94,7 @@ def optimize(
     check_engine(engine)
     columns = [zorder_by] if isinstance(zorder_by, str) else list(zorder_by or ())
     txn = begin(log, "layout")
-    clustered = clustering.logical_columns(txn.snapshot)
+    clustered = clustering.columns_to_order_by(txn.snapshot)
     _refuse_contradictions(txn, where, columns, full, clustered)
     files = _files_of(txn, where)
     size = _target(txn, target_size, through_session(engine, takes=["target_size"]).get("target_size"))

@@ -165,7 +165,8 @@ _option("partitionBy", COLUMNS,
         "given.",
         WRITE, STREAM_WRITE, is_ours=True)
 _option("clusterBy", COLUMNS,
-        "The columns by which OPTIMIZE clusters a table that is created.",
+        "The columns by which OPTIMIZE clusters a table that is created, or whose schema is overwritten; "
+        "none unless given.",
         WRITE, STREAM_WRITE, is_ours=True)
 _option("delta.…", "as in `TBLPROPERTIES`",
         "A property of a table that is created, as `delta.appendOnly`. One that exists keeps its own.",

@@ -295,11 +295,13 @@ def stream_writer(options: Mapping[str, str], schema: T.StructType, overwrite: b
             'all rows; leave it out, or add columns by .option("mergeSchema", "true")')
     mode = "complete" if overwrite else "append"
     with in_words_of_spark('.outputMode("complete")'):
-        check_layout(log, None if overwrites_schema else partition_by, cluster_by)
+        if not overwrites_schema:
+            check_layout(log, partition_by, cluster_by)
         write_options = Options(
             "Overwrite" if overwrite else "Append", taken.flag("mergeSchema"), overwrites_schema,
             partition_by=(partition_by or ()) if overwrites_schema else None,
-            user_metadata=taken.text("userMetadata"), file_options=taken.file_options())
+            user_metadata=taken.text("userMetadata"), file_options=taken.file_options(),
+            cluster_by=cluster_by if overwrites_schema else ())
         made = planned(log, StructType.from_json(schema.json()), write_options, partition_by or (),
                        taken.properties, cluster_by)
     assert made.target is not None

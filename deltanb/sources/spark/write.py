@@ -146,7 +146,8 @@ def writer(options: WriteOptions, schema: T.StructType, overwrite: bool) -> Delt
     if exists and options.save_mode.startswith("error"):
         raise TableAlreadyExists(
             f"there is a table at {log.path} already; write with saveMode append, or ignore", path=log.path)
-    check_layout(log, None if options.overwrite_schema else options.partition_by, options.cluster_by)
+    if not options.overwrite_schema:
+        check_layout(log, options.partition_by, options.cluster_by)
     with in_words_of_spark():
         return _planned(place, log, options, schema, overwrite)
 
@@ -166,7 +167,8 @@ def _planned(
         "Overwrite" if overwrite else "Append", options.merge_schema, options.overwrite_schema, where,
         options.partition_overwrite, (options.partition_by or ()) if options.overwrite_schema else None,
         options.txn, options.user_metadata, options.file_options, match=match,
-        data_change=options.data_change)
+        data_change=options.data_change,
+        cluster_by=options.cluster_by if options.overwrite_schema else ())
     made = planned(
         log, columns, write_options, options.partition_by or (), options.properties, options.cluster_by)
     return DeltaWriter(made, None if made.target is None else begun(place, made.target))

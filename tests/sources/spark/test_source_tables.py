@@ -114,6 +114,7 @@ OVERWRITES: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"replaceWhere": "t.id >= 2", "targetAlias": "T"}, {"where": "id >= 2"}),
     ({"partitionOverwriteMode": "dynamic"}, {"partition_overwrite": "dynamic"}),
     ({"overwriteSchema": "true", "partitionBy": "v"}, {"overwrite_schema": True, "partition_by": ["v"]}),
+    ({"overwriteSchema": "true", "clusterBy": "v"}, {"overwrite_schema": True, "cluster_by": "v"}),
     ({"maxRecordsPerFile": "1", "userMetadata": "why"}, {"max_records_per_file": 1, "user_metadata": "why"})]
 STOCK = pa.table({"id": [0, 2, 3], "p": ["a", "a", "b"], "v": [1, 1, 1]})
 NEW = pa.record_batch({"id": [2, 9], "p": ["a", "c"], "v": [7, 0]})
@@ -121,8 +122,7 @@ NEW = pa.record_batch({"id": [2, 9], "p": ["a", "c"], "v": [7, 0]})
 
 @pytest.mark.parametrize(
     ("properties", "layout", "options", "arguments"),
-    every(13, [(*case, *each) for case in product(SWITCHES, LAYOUTS) for each in OVERWRITES
-               if not ("clusterBy" in case[1] and "overwriteSchema" in each[0])]), ids=str)
+    every(13, [(*case, *each) for case in product(SWITCHES, LAYOUTS) for each in OVERWRITES]), ids=str)
 def test_an_overwrite_by_the_data_source_is_that_of_our_methods(
     properties: dict[str, str], layout: dict[str, str], options: dict[str, str], arguments: dict[str, Any],
     tmp_path: Path,
