@@ -104,6 +104,8 @@ class Try:
     verdict: str = ""
     passed: tuple[int, int] | None = None
     """The first and the last winner that no rule objected to."""
+    failed_at: int | None = None
+    """The winner that a rule objected to: the one that it lost to, or a later one."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -417,7 +419,7 @@ def _checked(frame: StepFrame, step: Checked) -> StepFrame:
     version, winner = step.version, step.winner
     frame = _boxed(frame, Box(version, "other", _writer(winner) or winner.operation))
     if any(check.state == "failed" for check in step.checks):
-        return _last_try(frame, verdict=f"✕ conflict with v{version}")
+        return _last_try(frame, verdict=f"✕ conflict with v{version}", failed_at=version)
     passed = frame.tries[-1].passed if frame.tries else None
     passed = (passed[0] if passed else version, version)
     which = f" with v{passed[0]}–v{version}" if passed[0] != version else ""
@@ -431,9 +433,12 @@ def _last_try(frame: StepFrame, **changes: Any) -> StepFrame:
 
 
 def _boxed(frame: StepFrame, box: Box) -> StepFrame:
-    """The frame with one more version in its log; versions that no shown attempt tried are dropped."""
+    """The frame with one more version in its log; versions that no shown attempt met or tries next are
+    dropped."""
     box = replace(box, note=units.fit_writer(units.clean(box.note), MAX_WRITER))
-    tried = {attempt.version for attempt in frame.tries}
+    tried = {version for attempt in frame.tries for version in (attempt.version, attempt.failed_at)}
+    passed = [attempt.passed[1] for attempt in frame.tries if attempt.passed]
+    tried.add(1 + max([frame.read_version, *(attempt.version for attempt in frame.tries), *passed]))
     boxes = sorted([*(b for b in frame.boxes if b.version != box.version), box], key=lambda b: b.version)
     newest = {b.version for b in boxes[-PAST:]}
     return replace(frame, boxes=tuple(

@@ -92,6 +92,14 @@ def refused() -> CommitStepper:
     return step(stepper, 5)
 
 
+def refused_by_the_second() -> CommitStepper:
+    """Two commits before the put: the first one has the version, rows of the second meet what was read."""
+    stepper = step(stepper_of(orders()), 1)
+    stepper.let_win("append elsewhere", "etl-b")
+    stepper.let_win("append here", "stream")
+    return step(stepper, 7)
+
+
 def contended(races: int = 30) -> CommitStepper:
     """More races lost than are drawn, and in one of them many versions at once."""
     stepper = step(stepper_of(orders()), 1)
@@ -128,6 +136,7 @@ MOMENTS: dict[str, Callable[[], CommitStepper]] = {
     "stepper_won": raced,
     "stepper_back": looking_back,
     "stepper_failed": refused,
+    "stepper_failed_later": refused_by_the_second,
     "stepper_contended": contended,
     "stepper_fresh": fresh,
 }
@@ -324,6 +333,25 @@ def test_a_rival_that_is_none_is_refused() -> None:
     for name in ("", 5, None):
         with pytest.raises(InvalidArgument, match=f"a rival's name is a text, found {name!r}"):
             stepper_of(orders()).rival("append here", name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rivals", [1, 2, 5])
+@pytest.mark.parametrize("before", range(8))
+def test_an_attempt_ends_at_the_version_that_it_tried(before: int, rivals: int) -> None:
+    """However many others come between, and whenever: its line never runs past a version that it has met."""
+    stepper = stepper_of(orders())
+    for number in range(30):
+        if stepper.is_done:
+            break
+        if number == before:
+            for _ in range(rivals):
+                stepper.let_win("append elsewhere", "etl-b")
+        stepper.advance()
+        frame = stepper.frame
+        boxes = [box.version for box in frame.boxes]
+        for attempt in frame.tries:
+            assert attempt.version in boxes or attempt.version == max(boxes) + 1, (attempt, boxes)
+    assert stepper.is_done
 
 
 def test_an_answer_that_was_lost_is_found_again() -> None:

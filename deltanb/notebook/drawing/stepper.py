@@ -133,13 +133,19 @@ def _tries_text(frame: StepFrame, indent: int) -> list[str]:
         before = attempt.number
         start = units.pad(f"attempt {attempt.number}", indent)
         read = f"v{frame.read_version}" if frame.read_version >= 0 else "no table"
-        lines.append(f"{start}{read} ── {SIGNS[attempt.outcome]} v{attempt.version}  "
+        further = "" if _end(attempt) == attempt.version else f" ── {SIGNS['lost']} v{_end(attempt)}"
+        lines.append(f"{start}{read} ── {SIGNS[attempt.outcome]} v{attempt.version}{further}  "
                      f"{'  '.join(_fate_of(attempt))}".rstrip())
     return lines
 
 
 def _left_out(n: int) -> str:
     return f"… {units.count(n, 'more lost attempt')}"
+
+
+def _end(attempt: Try) -> int:
+    """Where an attempt ended: at the version that it tried, or at a later winner that it was in conflict with."""
+    return max(attempt.version, attempt.failed_at or 0)
 
 
 def _fate_of(attempt: Try) -> list[str]:
@@ -216,7 +222,8 @@ def _log(frame: StepFrame) -> html.Markup:
             cells.append(_cell("span", left_out, row, read + 2, -1, cls="dnb-muted"))
             row += 1
         before = attempt.number
-        cells += _attempt(attempt, row, max(2, read + 1), place.get(attempt.version, end))
+        ends = [place.get(version, end) for version in dict.fromkeys((attempt.version, _end(attempt)))]
+        cells += _attempt(attempt, row, max(2, read + 1), ends)
         row += 1
     if read:
         cells.append(_cell("span", f"you read v{frame.read_version}", row, 1, read + 1, cls="dnb-read"))
@@ -240,15 +247,17 @@ def _box(box: Box | None, column: int) -> html.Markup:
     return _cell("div", [f"v{box.version}", note], 1, column, column + 2, cls=f"dnb-box dnb-is-{box.kind}")
 
 
-def _attempt(attempt: Try, row: int, start: int, tried: int) -> list[html.Markup]:
+def _attempt(attempt: Try, row: int, start: int, ends: Sequence[int]) -> list[html.Markup]:
+    """An attempt from the version read to the one that it tried, and on to a later one where it failed."""
     tone = TONES[attempt.outcome]
     lines = [[html.tag("span", line, cls=_tone(attempt, line)), " "] for line in _fate_of(attempt)]
-    return [
-        _cell("span", f"attempt {attempt.number}", row, 1, 2),
-        _cell("div", "", row, start, tried + 1, cls=f"dnb-run dnb-{attempt.outcome}"),
-        _cell("span", SIGNS[attempt.outcome], row, tried, tried + 2, cls=f"dnb-end dnb-{tone}"),
-        _cell("div", lines, row, tried + 2, -1, cls="dnb-said"),
-    ]
+    cells = [_cell("span", f"attempt {attempt.number}", row, 1, 2)]
+    for at, end in enumerate(ends):
+        begin, further = (start, "") if at == 0 else (ends[at - 1] + 1, " dnb-further")
+        cells.append(_cell("div", "", row, begin, end + 1, cls=f"dnb-run dnb-{attempt.outcome}{further}"))
+    for end in ends:
+        cells.append(_cell("span", SIGNS[attempt.outcome], row, end, end + 2, cls=f"dnb-end dnb-{tone}"))
+    return [*cells, _cell("div", lines, row, ends[-1] + 2, -1, cls="dnb-said")]
 
 
 def _tone(attempt: Try, line: str) -> str:
