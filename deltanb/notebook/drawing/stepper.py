@@ -144,7 +144,7 @@ def _left_out(n: int) -> str:
 
 
 def _end(attempt: Try) -> int:
-    """Where an attempt ended: at the version that it tried, or at a later winner that it was in conflict with."""
+    """Where an attempt ended: at the version that it tried, or at a later one that it conflicted with."""
     return max(attempt.version, attempt.failed_at or 0)
 
 
