@@ -169,6 +169,7 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     shown.get_by_role("button", name="compare two").click()
     expect(shown.locator(".noUi-handle:visible")).to_have_count(2)
     expect(shown.locator(".noUi-target:visible")).to_have_count(1)  # the one that was there has gone
+    expect(shown.get_by_role("img", name=re.compile("a bar each"))).to_be_visible()
     shown.locator(".noUi-target:visible").click(position={"x": 1, "y": 2})
     expect(rich).to_contain_text("v0 → v3")
     expect(shown.locator(".dnb-rich").last.get_by_text("added").first).to_be_visible()

@@ -314,6 +314,18 @@ def test_a_small_timeline_stands_above_the_slider_with_a_bar_for_each_of_its_sto
     assert panel.strip.value.count("<title>") == 5
 
 
+def test_the_small_timeline_stays_while_two_versions_are_compared(half_gone: Any) -> None:
+    travel, panel = panel_of(half_gone, 5)
+    sliders = {False: panel.one, True: panel.two}
+    for is_comparing in (True, False, True):
+        panel.is_comparing.value = is_comparing
+        shown = {compares for compares, slider in sliders.items() if slider.layout.display != "none"}
+        assert (panel.strip.layout.display, shown) == (None, {is_comparing})
+        assert panel.strip.value.count(HALO) == 1 + is_comparing
+        travel.refresh()
+        assert (panel.one.layout.display is None) != is_comparing
+
+
 def test_without_a_stop_to_go_to_there_is_no_small_timeline() -> None:
     _, panel = panel_of(dn.create(MemoryStore(), {"id": [1]}))
     assert (panel.strip.value, panel.strip.layout.display) == ("", "none")

@@ -42,14 +42,13 @@ class Panel:
             value=travel.frame.diff is not None, description="compare two",
             tooltip="Two handles: what differs between two versions", layout=w.Layout(width="11em"))
         options = [("v0", 0)]
-        wide = w.Layout(width="34em")
         self.one = w.SelectionSlider(options=options, description="version", continuous_update=False,
-                                     layout=wide)
+                                     layout=_wide())
         self.two = w.SelectionRangeSlider(options=options, index=(0, 0), description="versions",
-                                          continuous_update=False, layout=w.Layout(width="34em"))
+                                          continuous_update=False, layout=_wide())
         self.box = w.Text(placeholder="3, or 2026-01-01T10:00:00Z", description="go to",
                           continuous_update=False, layout=w.Layout(width="24em"))
-        self.strip = w.HTML(description=" ", layout=wide)
+        self.strip = w.HTML(description=" ", layout=_wide())
         self.message, self.about, self.picture = w.HTML(), w.HTML(), w.HTML()
         self.all = w.VBox([
             self.strip,
@@ -167,6 +166,11 @@ class Panel:
         words = units.clean(words)
         words = words if len(words) <= MAX_MESSAGE else words[:MAX_MESSAGE] + "…"
         self.message.value = f'<span role="status">✕ {escape(words)}</span>'
+
+
+def _wide() -> w.Layout:
+    """A layout for one widget alone: what is hidden by it hides all that share it."""
+    return w.Layout(width="34em")
 
 
 def moments_of(text: str) -> list[int | str]:
