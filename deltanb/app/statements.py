@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -167,10 +168,12 @@ def _lines(result: Any) -> str:
 def _plain(result: Any) -> Any:
     """A result as JSON has it."""
     from deltanb.commands.result import CommandResult
-    from deltanb.query.result import QueryResult
+    from deltanb.query.result import StatementResult, QueryResult
 
     if isinstance(result, QueryResult):
         return result.rows.to_pylist()
+    if isinstance(result, StatementResult):
+        return asdict(result)
     if isinstance(result, CommandResult):
         return {"operation": result.operation, "version": result.version, "metrics": dict(result.metrics)}
     if hasattr(result, "to_pandas"):

@@ -7,19 +7,20 @@ What it does not know: how the statements are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.define.create import nothing_to_replace
 from deltanb.errors import (
+    DeltaError,
     InvalidQuery,
     NamespaceAlreadyExists,
     NamespaceNotFound,
     TableNotFound,
 )
 from deltanb.query.names import Place, Scope, catalog_of, handle, place_of, place_of_handle
-from deltanb.query.result import QueryResult, rows_of_texts
+from deltanb.query.result import StatementResult, QueryResult, rows_of_texts
 from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.kinds import QUERY
@@ -160,14 +161,16 @@ def convert(performer: Performer, command: Command) -> Any:
 
 # -- catalogs ------------------------------------------------------------------------------------------------
 
-def drop_table(performer: Performer, command: Command) -> None:
+def drop_table(performer: Performer, command: Command) -> StatementResult:
     """``DROP TABLE``: a catalog's ``drop_table``."""
     place = _in_catalog(command.details["name"], performer.scope, "DROP TABLE")
-    with suppress(*((TableNotFound, NamespaceNotFound) if command.details["if_exists"] else ())):
-        place.catalog.drop_table(place.name, **command.arguments)
+    done = "dropped, with its files" if command.arguments.get("purge") else "dropped"
+    return _change(command, place.name, done,
+                   lambda: place.catalog.drop_table(place.name, **command.arguments),
+                   dict.fromkeys((TableNotFound, NamespaceNotFound), "there is no such table"))
 
 
-def rename_table(performer: Performer, command: Command) -> None:
+def rename_table(performer: Performer, command: Command) -> StatementResult:
     """``ALTER TABLE … RENAME TO``: a catalog's ``rename_table``."""
     assert command.target is not None
     place = _in_catalog(command.target, performer.scope, "RENAME TO")
@@ -176,21 +179,33 @@ def rename_table(performer: Performer, command: Command) -> None:
         name = f"{place.name.rpartition('.')[0]}.{new.text}"
     else:
         name = _in_catalog(new, performer.scope, "RENAME TO").name
-    place.catalog.rename_table(place.name, name)
+    return _change(command, place.name, f"renamed to {name}",
+                   lambda: place.catalog.rename_table(place.name, name))
 
 
-def create_namespace(performer: Performer, command: Command) -> None:
+def create_namespace(performer: Performer, command: Command) -> StatementResult:
     """``CREATE SCHEMA``: a catalog's ``create_namespace``."""
     catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
-    with suppress(*((NamespaceAlreadyExists,) if command.details["if_exists"] else ())):
-        catalog.create_namespace(name, **command.arguments)
+    return _change(command, name, "created", lambda: catalog.create_namespace(name, **command.arguments),
+                   {NamespaceAlreadyExists: "there is one already"})
 
 
-def drop_namespace(performer: Performer, command: Command) -> None:
+def drop_namespace(performer: Performer, command: Command) -> StatementResult:
     """``DROP SCHEMA``: a catalog's ``drop_namespace``."""
     catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
-    with suppress(*((NamespaceNotFound,) if command.details["if_exists"] else ())):
-        catalog.drop_namespace(name)
+    return _change(command, name, "dropped", lambda: catalog.drop_namespace(name),
+                   {NamespaceNotFound: "there is no such schema"})
+
+
+def _change(command: Command, name: str | None, done: str, change: Callable[[], object],
+            needless: Mapping[type[DeltaError], str] | None = None) -> StatementResult:
+    """Change a catalog, and answer so; of IF [NOT] EXISTS the errors of ``needless`` are an answer, too."""
+    expected = needless if needless and command.details.get("if_exists") else {}
+    try:
+        change()
+    except tuple(expected) as error:
+        return StatementResult(command.statement, str(name), expected[type(error)], is_done=False)
+    return StatementResult(command.statement, str(name), done)
 
 
 # -- what a table is -----------------------------------------------------------------------------------------
@@ -213,6 +228,13 @@ def describe(performer: Performer, command: Command) -> QueryResult:
         ("col_name", "data_type", "comment"))}, "the log")
 
 
+def generate(performer: Performer, command: Command) -> StatementResult:
+    """``GENERATE``: a table's ``generate``."""
+    performer.call(command)
+    assert command.target is not None
+    return StatementResult(command.statement, command.target.text, f"has its {command.arguments['mode']}")
+
+
 def explain_statement(performer: Performer, command: Command) -> Any:
     """``EXPLAIN``: which files a query, or a statement's condition, opens, and why it skips the others."""
     inner: Command = command.details["command"]
@@ -227,7 +249,7 @@ def explain_statement(performer: Performer, command: Command) -> Any:
 SPECIAL: dict[str, Callable[[Any, Command], Any]] = {
     "CREATE TABLE": create_table, "SHALLOW CLONE": clone, "CONVERT TO DELTA": convert,
     "DROP TABLE": drop_table, "CREATE SCHEMA": create_namespace, "DROP SCHEMA": drop_namespace,
-    "DESCRIBE": describe, "EXPLAIN": explain_statement,
+    "DESCRIBE": describe, "EXPLAIN": explain_statement, "GENERATE": generate,
 }
 """What performs these statements."""
 

@@ -1,7 +1,8 @@
 """What a query gave: its rows, and which files it opened for them.
 
 What lives here: :class:`QueryResult`, and :func:`rows_of_texts`, one of a statement that asks no engine;
-:class:`QueryPlan`, of a query that is explained only.
+:class:`QueryPlan`, of a query that is explained only; :class:`StatementResult`, of a statement whose method
+returns nothing.
 What it does not know: how queries run, how results are drawn.
 """
 
@@ -106,3 +107,22 @@ class QueryPlan(Displayable):
     def opened(self) -> int:
         """Files of them that would be opened."""
         return sum(scan.opened for scan in self.scans)
+
+
+@dataclass(frozen=True, repr=False)
+class StatementResult(Displayable):
+    """What a statement did whose method returns nothing: DROP TABLE, RENAME TO, CREATE or DROP SCHEMA, GENERATE.
+
+    >>> print(StatementResult("DROP TABLE", "shop.orders", "dropped"))
+    DROP TABLE  ✓ shop.orders dropped
+    >>> StatementResult("DROP TABLE", "shop.orders", "there is no such table", is_done=False)
+    <StatementResult DROP TABLE, nothing done, shop.orders: there is no such table>
+    """
+
+    statement: str
+    name: str
+    """The table or namespace that it is about."""
+    outcome: str
+    """What became of it, or why nothing was to be done."""
+    is_done: bool = True
+    """Whether anything was changed."""

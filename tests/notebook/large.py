@@ -47,7 +47,7 @@ from deltanb.observe.post_mortem.report import (
 from deltanb.observe.stream_state import StreamState
 from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
 from deltanb.observe.verify.report import Verification
-from deltanb.query.result import QueryPlan, QueryResult
+from deltanb.query.result import StatementResult, QueryPlan, QueryResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table.table import DeltaTable
 from deltanb.testing import TableBuilder
@@ -178,7 +178,7 @@ KINDS = (
     "CommitTimeline", "Stepper", "StepFrame", "Replay", "Explanation", "ScanExplanation",
     "ChangeFeed", "QueryPlan", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
     "VacuumResult",
-    "CommandResult", "MergeBuilder", "ConflictMap",
+    "CommandResult", "StatementResult", "MergeBuilder", "ConflictMap",
     "Verification", "Checkup", "Bisection", "Blame", "PostMortem", "ChecksumVerification", "LockManager",
     "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
@@ -323,6 +323,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
         "VacuumResult": lambda: VacuumResult(
             "VACUUM", 9, "arrow", table="orders", files=vacuumed, cutoff=TIME, num_folders=3),
         "CommandResult": lambda: CommandResult("OPTIMIZE", 7, "arrow", metrics),
+        "StatementResult": lambda: StatementResult("ALTER TABLE", "x" * 400, "renamed to " + "y" * 400),
         "MergeBuilder": lambda: replace(table.merge(wide_rows, "x" * 400), clauses=tuple(
             Clause("matched", "update", "y" * 400, {f"c{n}": "z" * 40 for n in range(1000)})
             for _ in range(1000))),

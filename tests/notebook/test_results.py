@@ -8,6 +8,7 @@ import deltanb as dn
 from deltanb.commands.result import CommandResult
 from deltanb.notebook import bundle
 from deltanb.notebook.views import results
+from deltanb.query.result import StatementResult
 from deltanb.testing import MemoryStore
 from tests.notebook.looks import assert_consistent, assert_golden
 
@@ -30,6 +31,16 @@ def test_result(update_golden: bool) -> None:
 def test_nothing_done_says_why(name: str, engine: str, words: str) -> None:
     done = CommandResult(name, None, engine)
     assert str(done) == f"{name}  nothing committed  {words}"
+    assert_consistent(done)
+
+
+@pytest.mark.parametrize(("done", "words"), [
+    (StatementResult("DROP TABLE", "shop.orders", "dropped"), "DROP TABLE  ✓ shop.orders dropped"),
+    (StatementResult("DROP SCHEMA", "shop", "there is no such schema", is_done=False),
+     "DROP SCHEMA  nothing done  shop: there is no such schema"),
+])
+def test_a_change_of_a_catalog_says_what_was_done(done: StatementResult, words: str) -> None:
+    assert str(done) == words
     assert_consistent(done)
 
 

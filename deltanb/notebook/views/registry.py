@@ -161,6 +161,7 @@ _ENTRIES: dict[str, Entry] = {
     "TimeTravel": Entry(time_travel_view.travel, widget="deltanb.notebook.widgets.time_travel"),
     "Versions": Entry(time_travel_view.versions),
     "CommandResult": Entry(results.view),
+    "StatementResult": Entry(results.of_statement),
     "MergeBuilder": Entry(merge.view),
     "ChecksumVerification": Entry(checksum.view),
     "LockManager": Entry(locks.manager),

@@ -1,6 +1,6 @@
 """What a command did: the version it committed, who did the work, its metrics with units.
 
-What lives here: the view of ``CommandResult``.
+What lives here: the views of ``CommandResult`` and of ``StatementResult``, which has no version.
 What it does not know: how a command works, or what a metric counts beyond its unit.
 """
 
@@ -45,6 +45,15 @@ def view(result: Any) -> View:
         ok(f"✓ committed {what}"))
     marks = (did, where)
     return View(result.operation, "", marks, (), tuple(sections), title)
+
+
+def of_statement(result: Any) -> View:
+    """The view of a :class:`~deltanb.query.result.StatementResult`."""
+    title = Span(result.statement, strong=True)
+    if not result.is_done:
+        reason = muted(f"{result.name}: {result.outcome}")
+        return View(result.statement, "", ("nothing done", reason), title=title)
+    return View(result.statement, "", (ok(f"✓ {result.name} {result.outcome}"),), title=title)
 
 
 def _table(metrics: dict[str, int]) -> Table:

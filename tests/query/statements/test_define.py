@@ -13,6 +13,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.query.result import QueryResult
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.kinds import KINDS, commands_of
 from deltanb.query.statements.text import Name, Sql
@@ -49,7 +50,7 @@ def test_examples_run(kind: Any, catalog: dn.Catalog) -> None:
     late = pa.table({"month": [1], "delay": [100], "carrier": ["AA"]})
     Path("rain").mkdir()
     pq.write_table(pa.table({"mm": [1.0]}), "rain/a.parquet")
-    dn.sql(kind.example)
+    assert dn.sql(kind.example) is not None
     assert flights.version >= 0 and late.num_rows == 1 and catalog.name == "default"
     assert kind.grammar and kind.calls
 
@@ -236,7 +237,7 @@ def test_clone_and_convert(folder: Path) -> None:
 
 # -- catalogs ------------------------------------------------------------------------------------------------
 
-def listed(result: dn.QueryResult) -> list[tuple[Any, ...]]:
+def listed(result: QueryResult) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in result.rows.to_pylist()]
 
 
@@ -256,6 +257,29 @@ def test_tables_and_namespaces_of_a_catalog(catalog: dn.Catalog) -> None:
     dn.sql("DROP SCHEMA IF EXISTS catalog.stock; CREATE SCHEMA IF NOT EXISTS catalog.shop")
     with pytest.raises(errors.TableNotFound):
         dn.sql("DROP TABLE catalog.shop.none")
+
+
+@pytest.mark.parametrize("sql, words", [
+    ("CREATE SCHEMA catalog.stock", "CREATE SCHEMA  ✓ stock created"),
+    ("CREATE SCHEMA IF NOT EXISTS catalog.shop",
+     "CREATE SCHEMA  nothing done  shop: there is one already"),
+    ("DROP SCHEMA catalog.empty", "DROP SCHEMA  ✓ empty dropped"),
+    ("DROP SCHEMA IF EXISTS catalog.none", "DROP SCHEMA  nothing done  none: there is no such schema"),
+    ("DROP TABLE catalog.shop.orders", "DROP TABLE  ✓ shop.orders dropped"),
+    ("DROP TABLE held PURGE", "DROP TABLE  ✓ shop.orders dropped, with its files"),
+    ("DROP TABLE IF EXISTS catalog.shop.none",
+     "DROP TABLE  nothing done  shop.none: there is no such table"),
+    ("DROP TABLE IF EXISTS catalog.none.orders",
+     "DROP TABLE  nothing done  none.orders: there is no such table"),
+    ("ALTER TABLE held RENAME TO sales", "ALTER TABLE  ✓ shop.orders renamed to shop.sales"),
+])
+def test_a_change_of_the_catalog_is_answered(sql: str, words: str, catalog: dn.Catalog) -> None:
+    catalog.create_namespace("empty")
+    held = catalog.table("shop.orders")
+    before = catalog.list_namespaces(), catalog.list_tables("shop")
+    done = dn.sql(sql)
+    assert str(done) == words and held.name == "shop.orders"
+    assert (before != (catalog.list_namespaces(), catalog.list_tables("shop"))) is done.is_done
 
 
 def test_a_variable_with_an_iceberg_table_names_it(catalog: dn.Catalog) -> None:

@@ -15,7 +15,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import VacuumResult
 from deltanb.log.history import History
 from deltanb.log.skipping.explain import ScanExplanation
-from deltanb.query.result import QueryResult
+from deltanb.query.result import QueryResult, StatementResult
 from deltanb.query.sql import run_sql
 from deltanb.query.statements.kinds import KINDS, Kind, commands_of
 from deltanb.schema.types import from_arrow
@@ -113,6 +113,8 @@ def plain_result(result: Any) -> Any:
             return result.where, result.opened, result.num_files, result.version
         case VacuumResult():
             return result.dry_run
+        case StatementResult():  # the method returns nothing
+            return None
     return result
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.query.result import QueryResult
 from deltanb.testing import MemoryStore
 
 
@@ -29,7 +30,7 @@ def versions(catalog: dn.Catalog) -> list[int]:
     return [catalog.table(name).version for name in catalog.list_tables("shop")]
 
 
-def names(shown: dn.QueryResult) -> list[str]:
+def names(shown: QueryResult) -> list[str]:
     """The names that SHOW TABLES or SHOW SCHEMAS has."""
     return [".".join(value for value in row.values() if value is not False)
             for row in shown.rows.to_pylist()]
