@@ -168,7 +168,7 @@ def _lines(result: Any) -> str:
 def _plain(result: Any) -> Any:
     """A result as JSON has it."""
     from deltanb.commands.result import CommandResult
-    from deltanb.query.result import StatementResult, QueryResult
+    from deltanb.query.result import QueryResult, StatementResult
 
     if isinstance(result, QueryResult):
         return result.rows.to_pylist()

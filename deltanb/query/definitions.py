@@ -20,7 +20,7 @@ from deltanb.errors import (
     TableNotFound,
 )
 from deltanb.query.names import Place, Scope, catalog_of, handle, place_of, place_of_handle
-from deltanb.query.result import StatementResult, QueryResult, rows_of_texts
+from deltanb.query.result import QueryResult, StatementResult, rows_of_texts
 from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.kinds import QUERY

@@ -111,7 +111,7 @@ class QueryPlan(Displayable):
 
 @dataclass(frozen=True, repr=False)
 class StatementResult(Displayable):
-    """What a statement did whose method returns nothing: DROP TABLE, RENAME TO, CREATE or DROP SCHEMA, GENERATE.
+    """What a statement did whose method returns nothing: DROP, RENAME TO, CREATE SCHEMA, GENERATE.
 
     >>> print(StatementResult("DROP TABLE", "shop.orders", "dropped"))
     DROP TABLE  ✓ shop.orders dropped

@@ -47,7 +47,7 @@ from deltanb.observe.post_mortem.report import (
 from deltanb.observe.stream_state import StreamState
 from deltanb.observe.verify.kinds import KINDS as KINDS_OF_FINDINGS
 from deltanb.observe.verify.report import Verification
-from deltanb.query.result import StatementResult, QueryPlan, QueryResult
+from deltanb.query.result import QueryPlan, QueryResult, StatementResult
 from deltanb.schema.types import PrimitiveType, StructField, StructType
 from deltanb.table.table import DeltaTable
 from deltanb.testing import TableBuilder
