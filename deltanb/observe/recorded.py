@@ -369,7 +369,8 @@ def _scans(commit: Winner, snapshot: Snapshot) -> tuple[list[Scan] | None, str, 
     if name in ("DELETE", "UPDATE", "MERGE"):
         return _by_condition(name, parameters, snapshot)
     if name in _REPLACES_ALL:
-        return [Scan()], "everything: it replaces the table", False
+        verb = "empties" if name == "TRUNCATE" else "replaces"
+        return [Scan()], f"everything: it {verb} the table", False
     if name == "WRITE" and str(parameters.get("mode")).lower() == "overwrite":
         if predicate:
             return _by_condition(name, parameters, snapshot)

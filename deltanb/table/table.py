@@ -827,6 +827,20 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
                       user_metadata=user_metadata)
 
     @writes
+    def truncate(self, *, user_metadata: str | None = None) -> CommandResult:
+        """Remove all rows by the log alone, without counting them.
+
+        Details and errors: :func:`deltanb.commands.rows.delete.truncate`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("emptied", {"id": [1, 2]})
+        >>> table.truncate().operation, table.count()
+        ('TRUNCATE', 0)
+        """
+        from deltanb.commands.rows.delete import truncate
+        return truncate(self.log, user_metadata=user_metadata)
+
+    @writes
     def update(
         self, assignments: Mapping[str, Any], where: Where | None = None, *, engine: str = "auto",
         user_metadata: str | None = None,

@@ -54,6 +54,27 @@ def test_without_a_condition_the_log_alone_says_it() -> None:
     assert table.delete().version is None and table.version == 1
 
 
+def test_truncate_removes_all_files_without_looking_into_them() -> None:
+    store = ScriptedStore()
+    table = six_rows(store)
+    store.calls.clear()
+    done = table.truncate(user_metadata="night run")
+    assert (done.operation, done.version, done.engine) == ("TRUNCATE", 1, "log")
+    assert store.calls["open_input"] == 0 and ids(table) == [] and table.verify().is_sound
+    entry = table.history(1)[0]
+    assert (entry.operation, entry.operation_parameters, entry.user_metadata) == ("TRUNCATE", {}, "night run")
+    assert entry.operation_metrics["numRemovedFiles"] == str(done.metrics["numRemovedFiles"])
+    assert table.truncate().version is None and table.version == 1
+
+
+def test_truncate_is_refused_where_another_commit_added_rows() -> None:
+    table = six_rows(MemoryStore())
+    with pytest.raises(ConcurrentAppendException), table.transaction() as txn:
+        txn.truncate()
+        DeltaTable(table.log).append(table.to_arrow(limit=1))
+    assert len(ids(table)) == 7
+
+
 def test_whole_partitions_go_by_the_log() -> None:
     store = ScriptedStore()
     table = six_rows(store)

@@ -256,6 +256,7 @@ COMMANDS = [
     Command("delete", "flat", on(lambda t: t.delete("id IN (2, 5)"))),
     Command("delete partition", "plain", on(lambda t: t.delete("part = 'p0'"))),
     Command("delete by vector", "vectors", on(lambda t: t.delete("id IN (2, 5)"))),
+    Command("truncate", "vectors", on(lambda t: t.truncate())),
     Command("delete with feed", "feed", on(lambda t: t.delete("id IN (2, 5)"))),
     Command("update", "flat", on(lambda t: t.update({"amount": "amount + 1"}, "id IN (2, 5)"))),
     Command("update by vector, with feed", "feed and vectors",

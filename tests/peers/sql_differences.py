@@ -128,9 +128,6 @@ OPEN: list[Difference] = [
         r"SYNC IDENTITY$", ["parameters"],
         "The column that SYNC IDENTITY records has its new high-water mark in it."),
     Difference(
-        r"TRUNCATE TABLE", ["operation", "parameters", "metrics"],
-        "TRUNCATE TABLE is recorded as a DELETE of all rows."),
-    Difference(
         r"(DESCRIBE|EXTENDED) \{t\} v$", ["refused"],
         "DESCRIBE takes a table, and no column behind it."),
     Difference(

@@ -72,6 +72,7 @@ STATEMENTS: dict[tuple[str, str], list[str]] = {
         "CREATE OR REPLACE TABLE {t} (other STRING, p INT) USING delta PARTITIONED BY (p)",
         "REPLACE TABLE {t} (other STRING) USING delta TBLPROPERTIES ('k' = 'v')",
     ],
+    ("create", "append only"): ["REPLACE TABLE {t} (id BIGINT) USING delta"],
     ("create as", "nothing"): [
         "CREATE TABLE {t} USING delta AS SELECT * FROM {s}",
         "CREATE TABLE {t} USING delta PARTITIONED BY (name) AS SELECT id, name FROM {s}",
@@ -84,6 +85,7 @@ STATEMENTS: dict[tuple[str, str], list[str]] = {
         "CREATE OR REPLACE TABLE {t} USING delta AS SELECT id FROM {s}",
         "CREATE TABLE {t} USING delta AS SELECT id, id FROM {s}",
         "CREATE TABLE {t} (id BIGINT) USING delta AS SELECT id FROM {s}",
+        "REPLACE TABLE {t} USING delta AS SELECT id FROM {s}",
     ],
     ("create as", "plain"): [
         "CREATE OR REPLACE TABLE {t} USING delta AS SELECT id, v FROM {s}",
@@ -431,8 +433,20 @@ STATEMENTS: dict[tuple[str, str], list[str]] = {
     ("alter", "vectors"): ["ALTER TABLE {t} DROP FEATURE deletionVectors",
                            "ALTER TABLE {t} DROP FEATURE deletionVectors TRUNCATE HISTORY"],
     ("alter", "tracked"): ["ALTER TABLE {t} DROP FEATURE rowTracking"],
-    ("drop", "plain"): ["DROP TABLE {t}", "DROP TABLE IF EXISTS {t}", "TRUNCATE TABLE {t}", "DROP VIEW {t}"],
+    ("drop", "plain"): ["DROP TABLE {t}", "DROP TABLE IF EXISTS {t}", "TRUNCATE TABLE {t}", "DROP VIEW {t}",
+        "DELETE FROM {t};\nTRUNCATE TABLE {t}",
+        "TRUNCATE TABLE {u}",
+        "TRUNCATE {t}",
+    ],
     ("drop", "nothing"): ["DROP TABLE {t}", "DROP TABLE IF EXISTS {t}"],
+    ("drop", "feed"): ["TRUNCATE TABLE {t}"],
+    ("drop", "vectors"): ["DELETE FROM {t} WHERE id = 1;\nTRUNCATE TABLE {t}"],
+    ("drop", "append only"): ["TRUNCATE TABLE {t}"],
+    ("drop", "tracked"): ["TRUNCATE TABLE {t}"],
+    ("drop", "parts"): [
+        "TRUNCATE TABLE {t}",
+        "TRUNCATE TABLE {t} PARTITION (p = 'a')",
+    ],
     # -- upkeep ----------------------------------------------------------------------------------------
     ("optimize", "plain"): ["OPTIMIZE {t}", "OPTIMIZE {t} ZORDER BY (id)", "OPTIMIZE {t} ZORDER BY id, v",
                             "OPTIMIZE {t} ZORDER BY (nope)", "OPTIMIZE {t} WHERE id = 1", "OPTIMIZE {t} FULL",
@@ -461,7 +475,9 @@ STATEMENTS: dict[tuple[str, str], list[str]] = {
         "CREATE TABLE {u} SHALLOW CLONE {t} TBLPROPERTIES ('k' = 'v')",
         "CREATE OR REPLACE TABLE {s} SHALLOW CLONE {t}", "CREATE TABLE {s} SHALLOW CLONE {t}",
         "CREATE TABLE {u} CLONE {t}", "CREATE TABLE {u} DEEP CLONE {t}",
-        "CREATE TABLE {u} SHALLOW CLONE {t} VERSION AS OF 99"],
+        "CREATE TABLE {u} SHALLOW CLONE {t} VERSION AS OF 99",
+        "REPLACE TABLE {u} SHALLOW CLONE {t}",
+    ],
     ("clone", "parts"): ["CREATE TABLE {u} SHALLOW CLONE {t}"],
     ("convert", "parquet"): [
         "CONVERT TO DELTA parquet.`{folder}/f`",

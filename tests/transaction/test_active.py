@@ -89,7 +89,8 @@ def test_what_was_read_makes_a_conflict(table: dn.DeltaTable) -> None:
 COMMANDS: dict[str, Callable[[dn.DeltaTable], Any]] = {
     "append": lambda t: t.append({"id": [5], "p": ["a"]}),
     "overwrite": lambda t: t.overwrite({"id": [5], "p": ["a"]}),
-    "delete": lambda t: t.delete("id = 1"), "update": lambda t: t.update({"id": "9"}, "id = 1"),
+    "delete": lambda t: t.delete("id = 1"), "truncate": lambda t: t.truncate(),
+    "update": lambda t: t.update({"id": "9"}, "id = 1"),
     "merge": lambda t: t.merge({"id": [1], "p": ["a"]}, "t.id = s.id", target_alias="t", source_alias="s")
     .when_matched_update_all().execute(),
     "optimize": lambda t: t.optimize(), "purge": lambda t: t.purge(), "vacuum": lambda t: t.vacuum(),

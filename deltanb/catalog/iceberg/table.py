@@ -197,6 +197,15 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
         where = self._condition(where)
         return self._run("DELETE", lambda table: table.delete(*(() if where is None else (where,))))
 
+    @like(DeltaTable.truncate)
+    def truncate(self) -> CommandResult:
+        """Delete all rows; PyIceberg makes a snapshot of the operation ``delete`` of it.
+
+        Raises:
+            CommitFailed: another commit was first; nothing was changed.
+        """
+        return self._run("TRUNCATE", lambda table: table.delete())
+
     @like(DeltaTable.upsert)
     def upsert(self, source: Any, on: str | Sequence[str]) -> CommandResult:
         """Update the rows whose keys the source has, and insert its other rows. PyIceberg does not write rows

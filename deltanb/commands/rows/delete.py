@@ -1,8 +1,8 @@
-"""DELETE: rows of a condition leave the table.
+"""DELETE and TRUNCATE: rows of a condition leave the table, or all of them.
 
-What lives here: :func:`delete`. Rows that partition values alone decide go with their files, by the log
-alone. Of other files only those that hold such rows change: they get a deletion vector where the
-table has ``delta.enableDeletionVectors``, else their other rows are written again.
+What lives here: :func:`delete` and :func:`truncate`. Rows that partition values alone decide go with their
+files, by the log alone. Of other files only those that hold such rows change: they get a deletion vector
+where the table has ``delta.enableDeletionVectors``, else their other rows are written again.
 What it does not know: how rows are found and files written (``find_and_change``, the engines).
 """
 
@@ -93,6 +93,39 @@ def delete(
 
     metrics: dict[str, int] = {}
     return CommandResult("DELETE", commit_or_discard(txn, work), worker.name, metrics)
+
+
+@active.command
+def truncate(log: DeltaLog, *, user_metadata: str | None = None) -> CommandResult:
+    """Remove all files of the table, by the log alone; its columns and properties stay.
+
+    Unlike :func:`delete` it does not count the rows. Nothing is committed if there are no files.
+
+    Args:
+        user_metadata: a text to record in the commit.
+
+    Returns:
+        The version, and the number of files that were removed.
+
+    Raises:
+        TableNotFound: there is no table.
+        AppendOnlyTable: the table has ``delta.appendOnly=true``.
+        DeltaConcurrentModificationException: another commit changed the table meanwhile.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"]})
+    >>> truncate(table.log).metrics["numRemovedFiles"], table.count()
+    (1, 0)
+    """
+    watch = Stopwatch()
+    txn = begin(log, "rows", removes="TRUNCATE")
+    removed = [file.remove() for file in txn.filter_files()]
+    if not removed:
+        return CommandResult("TRUNCATE", None, "log")
+    metrics = {"numRemovedFiles": len(removed), **watch.metrics()}
+    operation = Operation("TRUNCATE", metrics=metrics, tags=FileChanges(removed=removed).tags(txn),
+                          user_metadata=user_metadata)
+    return CommandResult("TRUNCATE", txn.commit(removed, operation), "log", metrics)
 
 
 def _whole_files(

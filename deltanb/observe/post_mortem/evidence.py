@@ -34,6 +34,7 @@ SPELLINGS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "INSERT INTO": ("WRITE", {"mode": "Append"}), "OVERWRITE": ("WRITE", {"mode": "Overwrite"}),
     "INSERT OVERWRITE": ("WRITE", {"mode": "Overwrite"}), "COMPACT": ("OPTIMIZE", {}),
     "UPSERT": ("MERGE", {}), "MERGE INTO": ("MERGE", {}), "DELETE FROM": ("DELETE", {}),
+    "TRUNCATE TABLE": ("TRUNCATE", {}),
 }
 """Operations as people call them: their names in the log, and their parameters."""
 CONDITIONAL = ("DELETE", "UPDATE", "MERGE")

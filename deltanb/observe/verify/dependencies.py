@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_SPAN = 64
 """Versions among which a cycle is looked for, up to its last commit."""
-_REMOVES_ALL_IT_FINDS = frozenset({"DELETE", "UPDATE", "WRITE", *REPLACE_TABLE})
+_REMOVES_ALL_IT_FINDS = frozenset({"DELETE", "TRUNCATE", "UPDATE", "WRITE", *REPLACE_TABLE})
 Edge = tuple[int, int, str]
 
 

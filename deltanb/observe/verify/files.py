@@ -29,7 +29,7 @@ from deltanb.text import formatting as units
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN, parse_high_water_mark
 
 MAX_TEXT = 60  # characters of a value in an evidence
-CHANGING = frozenset({"DELETE", "UPDATE", "MERGE", "WRITE", "OPTIMIZE", "STREAMING UPDATE"})
+CHANGING = frozenset({"DELETE", "TRUNCATE", "UPDATE", "MERGE", "WRITE", "OPTIMIZE", "STREAMING UPDATE"})
 """Operations that never bring a row back."""
 LAYOUT = frozenset({"OPTIMIZE", "REORG", "ANALYZE", "COMPUTE STATS", "ROW TRACKING BACKFILL"})
 

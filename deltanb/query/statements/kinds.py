@@ -60,7 +60,7 @@ KINDS: tuple[Kind, ...] = (
          rows.update),
     Kind("DELETE", ("DELETE",), "DELETE FROM table [alias] [WHERE condition]",
          "table.delete", "DELETE FROM flights f WHERE f.month = 1", rows.delete),
-    Kind("TRUNCATE", ("TRUNCATE",), "TRUNCATE TABLE table", "table.delete", "TRUNCATE TABLE flights",
+    Kind("TRUNCATE", ("TRUNCATE",), "TRUNCATE TABLE table", "table.truncate", "TRUNCATE TABLE flights",
          rows.truncate),
     Kind("MERGE", ("MERGE",),
          "MERGE [WITH SCHEMA EVOLUTION] INTO table [alias] USING table | (query) [alias] ON condition\n"

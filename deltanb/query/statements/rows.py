@@ -124,8 +124,11 @@ def delete(cursor: Cursor) -> Command:
 
 def truncate(cursor: Cursor) -> Command:
     """``TRUNCATE TABLE table``."""
-    cursor.take_keyword_table()
-    return Command("TRUNCATE", "delete", cursor.table())
+    cursor.expect("TABLE")
+    target = cursor.table()
+    if cursor.sees("PARTITION"):
+        cursor.fail("the end of the statement: DELETE FROM … WHERE empties a partition; it")
+    return Command("TRUNCATE", "truncate", target)
 
 
 def _with_where(cursor: Cursor, command: Command, alias: str | None) -> Command:

@@ -32,7 +32,7 @@ DIRECT: dict[str, Callable[[Any, Any], Any]] = {
         {"month": [1], "delay": [7], "carrier": ["DL"]}, where="month = 1"),
     "UPDATE": lambda t, late: t.update({"delay": "0", "carrier": "lower(carrier)"}, where="delay IS NULL"),
     "DELETE": lambda t, late: t.delete("month = 1"),
-    "TRUNCATE": lambda t, late: t.delete(),
+    "TRUNCATE": lambda t, late: t.truncate(),
     "MERGE": lambda t, late: t.merge(
         late, "f.month = l.month AND f.carrier = l.carrier", target_alias="f", source_alias="l")
     .when_matched_update(set={"delay": "l.delay"}).when_not_matched_insert_all().execute(),
