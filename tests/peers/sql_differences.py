@@ -116,12 +116,6 @@ OPEN: list[Difference] = [
         r"INSERT WITH SCHEMA EVOLUTION INTO \{t\} SELECT", ["refused"],
         "INSERT WITH SCHEMA EVOLUTION takes new columns BY NAME alone, and not by position."),
     Difference(
-        r"UNSET TBLPROPERTIES \('", ["refused", "parameters"],
-        "UNSET TBLPROPERTIES refuses properties that are not set; Spark's SQL implies IF EXISTS."),
-    Difference(
-        r"COMMENT ON TABLE \{t\} IS NULL", ["description", "operation", "parameters"],
-        "COMMENT ON TABLE … IS NULL takes the description away; Delta Spark sets it to an empty text."),
-    Difference(
         r"COMMENT 'a', name COMMENT", ["refused"],
         "ALTER COLUMN changes one column at a time."),
     Difference(

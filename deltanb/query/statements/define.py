@@ -185,7 +185,7 @@ def comment_on_table(cursor: Cursor) -> Command:
     """``COMMENT ON TABLE table IS 'text'``."""
     target = cursor.table()
     cursor.expect("IS")
-    text = None if cursor.take("NULL") else cursor.string()
+    text = "" if cursor.take("NULL") else cursor.string()
     return Command("COMMENT ON TABLE", "set_description", target, {"description": text})
 
 
@@ -219,7 +219,8 @@ def _set(cursor: Cursor) -> dict[str, Any]:
 
 
 def _unset(cursor: Cursor) -> dict[str, Any]:
-    return _if_exists(cursor) | {"names": cursor.bracketed(lambda: _key(cursor))}
+    _if_exists(cursor)  # goes without saying in Spark's SQL
+    return {"if_exists": True, "names": cursor.bracketed(lambda: _key(cursor))}
 
 
 def _if_exists(cursor: Cursor) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def written(value: Any) -> Any:
 @pytest.mark.parametrize("sql, method, arguments", [
     ("SET TBLPROPERTIES ('delta.appendOnly' = 'true', a.b = 7, c true)", "set_properties",
      {"values": {"delta.appendOnly": "true", "a.b": "7", "c": "true"}}),
-    ("UNSET TBLPROPERTIES ('a', b.c)", "unset_properties", {"names": ["a", "b.c"]}),
+    ("UNSET TBLPROPERTIES ('a', b.c)", "unset_properties", {"names": ["a", "b.c"], "if_exists": True}),
     ("UNSET TBLPROPERTIES IF EXISTS (a)", "unset_properties", {"names": ["a"], "if_exists": True}),
     ("ADD COLUMNS (a int, b struct<c: int, d: string> COMMENT 'x, y' FIRST)", "add_columns",
      {"columns": "a int, b struct<c: int, d: string> COMMENT 'x, y' FIRST"}),
@@ -140,7 +140,7 @@ def test_a_form_of_alter_table_is_a_call(sql: str, method: str, arguments: dict[
     ("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a, b.c", {"columns": ["a", "b.c"]}),
     ("REORG TABLE t WHERE p = 1 APPLY (PURGE)", {"where": "p = 1"}),
     ("DESCRIBE HISTORY t LIMIT 3", {"limit": 3}),
-    ("COMMENT ON TABLE t IS NULL", {"description": None}),
+    ("COMMENT ON TABLE t IS NULL", {"description": ""}),
 ])
 def test_upkeep_is_a_call(sql: str, arguments: dict[str, Any]) -> None:
     (command,) = commands_of(sql)
