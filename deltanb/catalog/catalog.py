@@ -30,7 +30,7 @@ from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.transaction import CatalogTransaction
 from deltanb.commands.define.create import MODES, nothing_to_replace, schema_and_data
 from deltanb.concurrency import background
-from deltanb.errors import DeltaError, InvalidArgument, TableNotFound
+from deltanb.errors import DeltaError, InvalidArgument, TableAlreadyExists, TableNotFound
 from deltanb.options import writer_name
 from deltanb.table.table import DeltaTable
 from deltanb.text import upper
@@ -303,9 +303,25 @@ class Catalog(Displayable, Spelt, place="catalog"):
             raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
         row = None if mode == "error" else self._row_or_none(name)
         if row is not None and mode == "ignore":
-            return self.table(name)
+            return self._table(row)
         if row is None and mode == "replace":
             raise nothing_to_replace(str(name))
+        try:
+            return self._create(name, data_or_schema, row, mode, format, columns, properties, description,
+                                place, cluster_by, user_metadata)
+        except TableAlreadyExists:
+            # Somebody may have created it since. Nothing is overwritten: a stream of rows is read only once.
+            row = self._row_or_none(name) if mode == "ignore" else None
+            if row is None:
+                raise
+            return self._table(row)
+
+    def _create(
+        self, name: TableName, data_or_schema: Any, row: TableRow | None, mode: str, format: str,
+        partition_by: str | Sequence[str], properties: Mapping[str, Any], description: str | None,
+        place: str | None, cluster_by: str | Sequence[str], user_metadata: str | None,
+    ) -> DeltaTable | IcebergTable:
+        """Create a table, or replace that of ``row``."""
         if format == "iceberg":
             if description is not None or user_metadata is not None:
                 raise InvalidArgument("an Iceberg table takes properties, no description or user_metadata")
@@ -313,11 +329,12 @@ class Catalog(Displayable, Spelt, place="catalog"):
                 what = "is replaced" if row is not None else "is clustered"
                 raise InvalidArgument(
                     f"{name}: no Iceberg table {what}; drop it and create it, or partition it")
-            return self._create_iceberg(name, data_or_schema, columns, properties, place)
+            return self._create_iceberg(name, data_or_schema, partition_by, properties, place)
         if format != "delta":
             raise InvalidArgument(f"format={format!r} is neither 'delta' nor 'iceberg'")
-        settings = {"partition_by": columns, "properties": properties, "description": description,
-                    "cluster_by": cluster_by, "user_metadata": user_metadata}
+        settings: dict[str, Any] = {
+            "partition_by": partition_by, "properties": properties, "description": description,
+            "cluster_by": cluster_by, "user_metadata": user_metadata}
         if row is not None:
             if place is not None:
                 raise InvalidArgument(f"{name} lies where it is; a table that is replaced takes no location")
@@ -375,7 +392,9 @@ class Catalog(Displayable, Spelt, place="catalog"):
         >>> catalog.table("shop.ducks").count()
         1
         """
-        row = self._row(name)
+        return self._table(self._row(name))
+
+    def _table(self, row: TableRow) -> Any:
         return IcebergTable(self.iceberg, row.name) if row.delta is None else DeltaTable(self.delta.log(row))
 
     def _row(self, name: Any) -> TableRow:

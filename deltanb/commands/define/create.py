@@ -30,7 +30,14 @@ from deltanb.commands.rows.write import (
 from deltanb.commands.session import through_session
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.prewritten import PrewrittenFiles
-from deltanb.errors import InvalidArgument, InvalidSchema, StorageError, TableAlreadyExists, TableNotFound
+from deltanb.errors import (
+    DeltaError,
+    InvalidArgument,
+    InvalidSchema,
+    StorageError,
+    TableAlreadyExists,
+    TableNotFound,
+)
 from deltanb.log.file_options import FileOptions
 from deltanb.options import options
 from deltanb.schema import columns as column_values
@@ -39,6 +46,7 @@ from deltanb.schema.paths import quoted
 from deltanb.schema.protocol import FEATURE_PREFIX, check_writable, without_protocol_properties
 from deltanb.schema.types import StructType, from_arrow
 from deltanb.store.base import LogStore
+from deltanb.text.safe_text import get_logger
 from deltanb.transaction import active
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.ids import new_table_id
@@ -46,6 +54,8 @@ from deltanb.transaction.operations import Operation
 
 if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
+
+logger = get_logger(__name__)
 
 MODES = {"error": "CREATE TABLE", "ignore": "CREATE TABLE", "overwrite": "CREATE OR REPLACE TABLE",
          "replace": "REPLACE TABLE"}
@@ -112,6 +122,11 @@ def create(
         raise InvalidArgument(
             f"{log.path} is not a place for a table: it is a file, or lies in one. Give another path",
             path=log.path) from None
+    except DeltaError as error:
+        txn.note_outcome(error)
+        if mode != "ignore" or not is_new or log.update().version < 0:
+            raise
+        logger.info("Not creating a table at %s: another writer has created it meanwhile", log.path)
     except BaseException as error:  # an interrupt may come behind the commit, while its note is removed
         txn.note_outcome(error)
         raise
