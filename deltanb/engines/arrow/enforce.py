@@ -337,9 +337,7 @@ def _convert(array: Any, data_type: DataType, target: pa.DataType, path: str) ->
         made = pa.ListArray.from_arrays(offsets, values, mask=array.is_null())
         return made.view(target)
     if isinstance(data_type, MapType):
-        pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-        entries = pa.ListArray.from_buffers(  # a cast of some rows would take runs from the beginning
-            pa.list_(pairs.type), len(array), array.buffers()[:2], array.null_count, array.offset, [pairs])
+        entries = _entries(array, array.keys, array.items)
         flat = entries.flatten()
         keys = _inside(pc.struct_field(flat, [0]), data_type.key_type, target.key_type, path + ".key")
         items = _inside(pc.struct_field(flat, [1]), data_type.value_type, target.item_type,
@@ -378,7 +376,41 @@ def decoded(array: Any) -> pa.Array:
         return pa.ListArray.from_arrays(_offsets(array), decoded(array.flatten()), mask=array.is_null())
     if t.is_string_view(array.type):
         return array.cast(pa.string())
-    return array.cast(pa.binary()) if t.is_binary_view(array.type) else array
+    if t.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    return _decoded_inside(array) if t.is_nested(array.type) and _is_encoded_inside(array.type) else array
+
+
+def _is_encoded_inside(kind: pa.DataType) -> bool:
+    """Whether a part of a nested type is what :func:`decoded` undoes."""
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return any(t.is_dictionary(part) or t.is_run_end_encoded(part) or t.is_list_view(part)
+               or t.is_large_list_view(part) or t.is_string_view(part) or t.is_binary_view(part)
+               or (t.is_nested(part) and _is_encoded_inside(part)) for part in parts)
+
+
+def _decoded_inside(array: Any) -> pa.Array:
+    """A struct, list or map whose parts are decoded; its rows are as they were."""
+    kind = array.type
+    if t.is_struct(kind):
+        parts = [decoded(array.field(place)) for place in range(kind.num_fields)]
+        fields = [kind.field(place).with_type(part.type) for place, part in enumerate(parts)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
+    if t.is_map(kind):
+        entries = _entries(array, decoded(array.keys), decoded(array.items))
+        pairs = entries.flatten()
+        return pa.MapArray.from_arrays(
+            _offsets(entries), pairs.field(0), pairs.field(1), mask=array.is_null())
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        return pa.ListArray.from_arrays(_offsets(array), decoded(array.flatten()), mask=array.is_null())
+    return array
+
+
+def _entries(array: pa.MapArray, keys: pa.Array, items: pa.Array) -> pa.ListArray:
+    """A map as a list of pairs; a cast of some rows would take runs from the beginning."""
+    pairs = pa.StructArray.from_arrays([keys, items], names=["key", "value"])
+    return pa.ListArray.from_buffers(
+        pa.list_(pairs.type), len(array), array.buffers()[:2], array.null_count, array.offset, [pairs])
 
 
 @lru_cache(maxsize=256)
