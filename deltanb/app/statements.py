@@ -135,6 +135,8 @@ def listing(result: Any) -> str:
     """
     from deltanb.notebook.views.diff import shown
 
+    if len(result) == len(result.columns) == 1 and "\n" in str(text := result.rows[0][0].as_py()):
+        return str(text)  # SHOW CREATE TABLE: to be run elsewhere
     head = result.rows.slice(0, MAX_ROWS)
     columns = [[name, *(shown(value).text for value in head.column(at).to_pylist())]
                for at, name in enumerate(result.columns)]

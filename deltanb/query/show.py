@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidQuery
+from deltanb.query.create_text import create_text, protocol_properties
 from deltanb.query.definitions import catalog_of_namespace
-from deltanb.query.names import handle
+from deltanb.query.names import handle, place_of_handle
 from deltanb.query.result import QueryResult, rows_of_texts
 from deltanb.query.statements.command import Command
+from deltanb.schema.paths import quoted
+from deltanb.schema.types import backticked
 from deltanb.table.table import DeltaTable
+from deltanb.text.safe_text import redacted
 
 if TYPE_CHECKING:
     from deltanb.query.perform import Performer
@@ -68,17 +72,32 @@ def show_properties(performer: Performer, command: Command) -> QueryResult:
 def _properties(table: Any) -> Iterator[tuple[str, str]]:
     """What was set, and the protocol as Delta Spark writes it among the properties."""
     yield from table.properties.items()
+    if isinstance(table, DeltaTable):
+        yield from protocol_properties(table.protocol)
+
+
+def show_create_table(performer: Performer, command: Command) -> QueryResult:
+    """``SHOW CREATE TABLE``: the statement that creates a table like it, with its name or its path."""
+    assert command.target is not None
+    table = handle(command.target, performer.scope)
     if not isinstance(table, DeltaTable):
-        return
-    protocol = table.protocol
-    yield "delta.minReaderVersion", str(protocol.min_reader_version)
-    yield "delta.minWriterVersion", str(protocol.min_writer_version)
-    for name in {*(protocol.reader_features or ()), *(protocol.writer_features or ())}:
-        yield f"delta.feature.{name}", "supported"
+        raise InvalidQuery(f"{command.target.text} is an Iceberg table, of which a statement does not say "
+                           "all; DESCRIBE has its columns, SHOW TBLPROPERTIES its properties",
+                           name=command.target.text)
+    place, own = place_of_handle(table), table.metadata.name
+    path = redacted(table.path)
+    if place.catalog is not None:
+        name, location = quoted(place.name.split(".")), None
+    elif own is not None and own.isidentifier():
+        name, location = quoted([own]), path
+    else:
+        name, location = f"delta.{backticked(path)}", None
+    text = create_text(table.snapshot, name, location)
+    return rows_of_texts(command.sql, {"createtab_stmt": [text]}, OF_TABLE)
 
 
 SPECIAL: dict[str, Callable[[Any, Command], Any]] = {
     "SHOW TABLES": show_tables, "SHOW SCHEMAS": show_namespaces, "SHOW COLUMNS": show_columns,
-    "SHOW TBLPROPERTIES": show_properties,
+    "SHOW TBLPROPERTIES": show_properties, "SHOW CREATE TABLE": show_create_table,
 }
 """What performs these statements."""

@@ -81,6 +81,7 @@ def test_a_catalog_names_tables(run: Run, folder: Path) -> None:
         "namespace  tableName  isTemporary\n"
         "shop       a          false\nshop       b          false\n2 rows\n")
     assert json.loads(run("SELECT * FROM shop.b", "--json", *where)[1]) == [{"id": 1}]
+    assert run("SHOW CREATE TABLE shop.a", *where)[1].startswith("CREATE TABLE shop.a (\n  id int)\nUSING")
     assert run("DROP TABLE shop.a", *where)[1] == "DROP TABLE  ✓ shop.a dropped\n"
     assert json.loads(run("DROP TABLE IF EXISTS shop.a", "--json", *where)[1]) == {
         "statement": "DROP TABLE", "name": "shop.a", "outcome": "there is no such table", "is_done": False}

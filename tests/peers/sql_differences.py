@@ -107,6 +107,9 @@ DIFFERENCES: list[Difference] = [
         r"SHOW TBLPROPERTIES \{t\} \('nope'\)", ["refused"],
         "A property that is not set is refused; Delta Spark writes into the value that there is none."),
     Difference(
+        r"SHOW CREATE TABLE", ["refused"],
+        "SHOW CREATE TABLE answers of a path, too, which Delta Spark refuses."),
+    Difference(
         r"parts: SHOW PARTITIONS", ["refused"],
         "SHOW PARTITIONS is not run: SELECT DISTINCT of the columns has the values."),
 ]

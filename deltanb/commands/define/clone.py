@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from deltanb.transaction.transaction import OptimisticTransaction
 
 MODES = ("error", "overwrite")
-_OF_THE_SOURCES_LOG = ("delta.inCommitTimestampEnablementVersion",
+OF_THE_SOURCES_LOG = ("delta.inCommitTimestampEnablementVersion",
                        "delta.inCommitTimestampEnablementTimestamp",
                        "delta.requireCheckpointProtectionBeforeVersion", CATALOG_TABLE_ID)
 """Properties about versions of the source, which the clone does not have."""
@@ -109,7 +109,7 @@ def clone(
     txn.update_protocol(merged(txn.protocol, protocol) if exists else protocol)
     source = snapshot.metadata
     configuration = {key: text for key, text in source.configuration.items()
-                     if key not in _OF_THE_SOURCES_LOG}
+                     if key not in OF_THE_SOURCES_LOG}
     added = [_elsewhere(file, snapshot.log.store) for file in FileScan(snapshot.files)]
     keeps_ids = not (exists and supports(txn.snapshot.protocol, "rowTracking"))
     if not keeps_ids:  # the table has given the same ids to rows of its own

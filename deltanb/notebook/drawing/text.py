@@ -52,6 +52,9 @@ def _section(section: Section, indent: int, room: int) -> list[str]:
     lines = [pad(section.heading, indent) + plain(section.summary)]
     if section.text_rows and section.table is not None:
         lines += rows(section.table, room - len(lines))
+    if section.text_rows and section.source is not None and room > len(lines):
+        source = [clean(line) for line in section.source.splitlines()]
+        lines += clamp(source, room - len(lines)).split("\n")
     return lines
 
 

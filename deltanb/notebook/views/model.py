@@ -113,7 +113,7 @@ class Section:
     is_detail: bool = False
     """Only where there is something to unfold; the text form leaves it out."""
     text_rows: bool = False
-    """The text form prints the table too, as far as its lines go."""
+    """The text form prints the table, or the source, too, as far as its lines go."""
 
 
 def present(*sections: Section | None) -> tuple[Section, ...]:

@@ -49,6 +49,11 @@ def show_properties(cursor: Cursor) -> Command:
     return Command("SHOW TBLPROPERTIES", "properties", target, {}, {"key": key})
 
 
+def show_create_table(cursor: Cursor) -> Command:
+    """``SHOW CREATE TABLE table``."""
+    return Command("SHOW CREATE TABLE", "schema", cursor.table())
+
+
 def show_columns(cursor: Cursor) -> Command:
     """``SHOW COLUMNS IN table``."""
     if not cursor.take_any("IN", "FROM"):

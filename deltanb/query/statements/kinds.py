@@ -126,6 +126,8 @@ KINDS: tuple[Kind, ...] = (
          "table.properties", "SHOW TBLPROPERTIES flights", describe.show_properties),
     Kind("SHOW COLUMNS", ("SHOW COLUMNS",), "SHOW COLUMNS IN table", "table.schema",
          "SHOW COLUMNS IN flights", describe.show_columns),
+    Kind("SHOW CREATE TABLE", ("SHOW CREATE TABLE",), "SHOW CREATE TABLE table", "table.schema, table.detail",
+         "SHOW CREATE TABLE flights", describe.show_create_table),
     Kind("BEGIN ATOMIC", ("BEGIN ATOMIC", "END"), "BEGIN ATOMIC statement; … END",
          "catalog.transaction, table.transaction",
          "BEGIN ATOMIC INSERT INTO catalog.shop.orders VALUES (2); "
@@ -152,7 +154,6 @@ ABSENT: dict[str, str] = {
     "CREATE FUNCTION": "register it with Spark, and ask with spark=",
     "USE": "name tables with their namespace: namespace.table",
     "SET": "table properties are set by ALTER TABLE … SET TBLPROPERTIES, options by dn.set_options(…)",
-    "SHOW CREATE TABLE": "DESCRIBE EXTENDED and SHOW TBLPROPERTIES say what the table is",
     "SHOW PARTITIONS": "ask for them: SELECT DISTINCT the partition columns",
     "COPY INTO": "read the files and append their rows: table.append(…), or INSERT INTO … SELECT",
     "FSCK": "table.verify() says what is wrong, table.restore(…) goes back",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.upkeep.vacuum import VacuumResult
 from deltanb.log.history import History
 from deltanb.log.skipping.explain import ScanExplanation
+from deltanb.query.create_text import create_text
 from deltanb.query.result import QueryResult, StatementResult
 from deltanb.query.sql import run_sql
 from deltanb.query.statements.kinds import KINDS, Kind, commands_of
@@ -52,6 +54,7 @@ DIRECT: dict[str, Callable[[Any, Any], Any]] = {
     "SHOW TBLPROPERTIES": lambda t, late: [
         {"key": key, "value": value} for key, value in sorted(properties(t).items())],
     "SHOW COLUMNS": lambda t, late: [{"col_name": name} for name in t.to_arrow(limit=0).column_names],
+    "SHOW CREATE TABLE": lambda t, late: [{"createtab_stmt": create_text(t.snapshot, "flights")}],
     "EXPLAIN": lambda t, late: t.explain("month = 1"),
 }
 """What each statement's example does, written as a call."""
@@ -93,6 +96,9 @@ OWN = ("id", "location", "createdAt", "lastModified", "name", "sizeInBytes", "io
 """What two tables that are alike differ in."""
 
 
+NO_METHOD = re.compile("has no method|is an Iceberg table")
+
+
 def plain_result(result: Any) -> Any:
     """What a result says, for comparison."""
     match result:
@@ -102,7 +108,8 @@ def plain_result(result: Any) -> Any:
         case QueryResult():
             return plain_result(result.rows.to_pylist())
         case list():
-            return [row for row in result if row.get("key") not in OWN]
+            return [{name: value.partition("(")[2] if name == "createtab_stmt" else value
+                     for name, value in row.items()} for row in result if row.get("key") not in OWN]
         case DeltaTable():
             return result.version, result.to_arrow().num_rows
         case dict():
@@ -125,7 +132,7 @@ def seen(home: Home, work: Callable[[], Any], path: Path) -> tuple[Any, ...]:
     except AttributeError:
         came = "there is no such method"
     except errors.InvalidQuery as error:
-        came = "there is no such method" if "has no method" in str(error) else str(error)
+        came = "there is no such method" if NO_METHOD.search(str(error)) else str(error)
     except errors.DeltaError as error:
         came = type(error).__name__, str(error).replace(str(path), "")
     rows = sorted(map(str, home.table.to_arrow().to_pylist()))
