@@ -86,6 +86,8 @@ class Arguments:
                 return self.assignments(value)
             case PartitionCondition():
                 return " AND ".join(self._equality(*pair) for pair in value.pairs)
+            case dict():
+                return {name: self.of(one) for name, one in value.items()}
             case Clause():
                 return {name: self.of(argument) for name, argument in value.arguments.items()}
         return value

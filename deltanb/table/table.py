@@ -1291,6 +1291,22 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             position=position, default=default, drop_default=drop_default)
 
     @defines
+    def change_columns(
+        self, changes: Mapping[str | Sequence[str], Mapping[str, Any]]
+    ) -> CommandResult:
+        """Change several columns in one commit; details and errors:
+        :func:`deltanb.commands.define.alter_columns.change_columns`.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("renewed", {"id": [1], "n": [5]})
+        >>> _ = table.change_columns({"id": {"comment": "the key"}, "n": {"position": "first"}})
+        >>> table.columns, table.schema.field("id").metadata
+        (['n', 'id'], {'comment': 'the key'})
+        """
+        from deltanb.commands.define.alter_columns import change_columns
+        return change_columns(self.log, changes)
+
+    @defines
     def set_properties(self, values: Mapping[str, Any]) -> CommandResult:
         """Set table properties; see :func:`deltanb.commands.define.alter_properties.set_properties`.
 

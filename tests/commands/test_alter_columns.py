@@ -398,6 +398,32 @@ def test_a_new_column_goes_beside_appends_and_deletes() -> None:
     assert sorted(rows(table), key=lambda row: row["id"]) == [{"id": n, "x": None} for n in (1, 2, 3)]
 
 
+def test_several_columns_are_changed_in_one_commit() -> None:
+    table = dn.create(MemoryStore(), "id bigint NOT NULL, s struct<x: int, y: string>, n int")
+    done = table.change_columns({"N": {"position": "first", "comment": "count"}, "s.y": {"position": "first"},
+                                 ("id",): {"nullable": True}})
+    assert (done.operation, done.version) == ("CHANGE COLUMNS", 1)
+    assert table.schema.names == ["n", "id", "s"] and table.schema.field("id").nullable
+    assert str(table.schema.field("s").type) == "struct<y: string, x: integer>"
+    assert [{key: one[key] for key in ("name", "position") if key in one} for one in
+            json.loads(table.history(1)[0].operation_parameters["columns"])] == [
+        {"name": "n", "position": "FIRST"}, {"name": "s.y", "position": "FIRST"}, {"name": "id"}]
+
+
+@pytest.mark.parametrize("changes, match", [
+    ({}, "at least, .* write it like change_columns"), ({"id": "bigint"}, "each a dict of change_column's"),
+    ({"id": {"coment": "x"}}, "'coment' is no change of column 'id'; did you mean comment"),
+    ({"id": {}}, "nothing to change of 'id'; give type, comment,"),
+    ({"s": {"comment": "a"}, "s.x": {"comment": "b"}}, "s.x is changed together with s; change a column"),
+    ({"id": {"comment": "a"}, "nosuch": {"comment": "b"}}, "nosuch"),
+])
+def test_several_columns_change_together_or_not_at_all(changes: Any, match: str) -> None:
+    table = dn.create(MemoryStore(), "id bigint, s struct<x: int>")
+    with pytest.raises(DeltaError, match=match):
+        table.change_columns(changes)
+    assert table.version == 0 and table.schema.field("id").metadata == {}
+
+
 def test_two_changes_of_the_metadata_cannot_both_commit() -> None:
     table = table_of({"id": [1]})
     from deltanb.commands.define.alter import commit_metadata

@@ -295,6 +295,8 @@ COMMANDS = [
     Command("replace columns", "mapped",
             on(lambda t: t.replace_columns([f for f in t.schema.fields if f.name != "text"]))),
     Command("widen column", "widening", on(lambda t: t.change_column("small", type="bigint"))),
+    Command("change columns", "plain", on(lambda t: t.change_columns(
+        {"id": {"comment": "which"}, "part": {"position": "first"}}))),
     Command("comment on column", "plain", on(lambda t: t.change_column("id", comment="which"))),
     Command("set properties", "plain", on(lambda t: t.set_properties({"delta.appendOnly": True}))),
     Command("unset properties", "often checkpointed",

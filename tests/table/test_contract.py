@@ -84,7 +84,7 @@ ARGUMENTS: dict[str, Any] = {
     "columns": "w long", "name": "v", "new_name": "w", "names": "v",
     "values": {"any": "thing"}, "description": "ducks", "comment": "ducks",
     "expression": "id > 0", "reader_version": 1, "writer_version": 4, "frame": None, "checkpoint": "stream",
-    "key": ["id", "v"],
+    "key": ["id", "v"], "changes": {"v": {"comment": "ducks"}},
 }
 """By the name of the parameter."""
 OF_METHOD = {("cluster_by", "columns"): ["id"], ("analyze", "columns"): ["v"],

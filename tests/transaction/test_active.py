@@ -100,6 +100,7 @@ COMMANDS: dict[str, Callable[[dn.DeltaTable], Any]] = {
     "drop_columns": lambda t: t.drop_columns("id"),
     "replace_columns": lambda t: t.replace_columns("p string, id bigint"),
     "change_column": lambda t: t.change_column("id", comment="x"),
+    "change_columns": lambda t: t.change_columns({"id": {"comment": "x"}}),
     "set_properties": lambda t: t.set_properties({"a": "b"}),
     "unset_properties": lambda t: t.unset_properties("a", if_exists=True),
     "set_description": lambda t: t.set_description("x"), "set_name": lambda t: t.set_name("x"),

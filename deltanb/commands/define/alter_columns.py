@@ -48,6 +48,8 @@ from deltanb.schema.paths import (
 )
 from deltanb.schema.protocol import supports
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type, from_arrow
+from deltanb.text.formatting import did_you_mean
+from deltanb.text.safe_text import shown
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 
@@ -341,13 +343,76 @@ def change_column(
         InvalidArgument: a required feature is not enabled; no change is given; the type of a column that a
             constraint or generated column reads.
     """
-    if all(change in (None, False) for change in (type, comment, position, default, drop_default)) and (
-            nullable is None):
-        raise InvalidArgument(
-            f"change_column({name!r}): nothing to change; give type, comment, nullable, position, default or "
-            "drop_default", column=name)
+    change = {"type": type, "comment": comment, "nullable": nullable, "position": position,
+              "default": default, "drop_default": drop_default}
+    _refuse_no_change("change_column", name, change)
     txn = begin(log)
-    schema = txn.metadata.schema
+    changed, _, (column, position) = _changed(txn, txn.metadata.schema, name, **change)
+    return commit_metadata(txn, evolution.with_schema(txn.metadata, changed), Operation(
+        "CHANGE COLUMN", {"column": column, **({} if position is None else {"position": position})}))
+
+
+@active.command
+def change_columns(
+    log: DeltaLog, changes: Mapping[str | Sequence[str], Mapping[str, Any]]
+) -> CommandResult:
+    """Change several columns in one commit, one after another.
+
+    Args:
+        changes: by column, the keyword arguments of :func:`change_column`:
+            ``{"delay": {"comment": "in minutes"}, "month": {"position": "first"}}``.
+
+    Returns:
+        The version committed.
+
+    Raises:
+        InvalidSchema, InvalidArgument: as of :func:`change_column`, and where a column is named twice, or
+            beside a field of its own; nothing was changed.
+    """
+    if not isinstance(changes, Mapping) or not changes or not all(
+            isinstance(change, Mapping) for change in changes.values()):
+        raise InvalidArgument(
+            "change_columns takes a dict with the changes of one column at least, each a dict of "
+            f"change_column's arguments, found {shown(changes)}; write it like "
+            'change_columns({"delay": {"comment": "in minutes"}})')
+    for name, change in changes.items():
+        for unknown in change.keys() - _CHANGES:
+            hint, _ = did_you_mean(str(unknown), _CHANGES)
+            raise InvalidArgument(
+                f"change_columns: {shown(unknown)} is no change of column {shown(name)}; {hint}", column=name)
+        _refuse_no_change("change_columns", name, change)
+    txn = begin(log)
+    schema, columns = txn.metadata.schema, []
+    before: list[tuple[str, ...]] = []
+    for name, change in changes.items():
+        schema, path, (column, position) = _changed(txn, schema, name, **change)
+        other = next((one for one in before if one[:len(path)] == path[:len(one)]), None)
+        if other is not None:
+            raise InvalidArgument(
+                f"table {txn.table}: {quoted(path)} is changed together with {quoted(other)}; change a "
+                "column, or a struct and a field of it, by one statement each", column=quoted(path))
+        before.append(path)
+        columns.append({**column, **({} if position is None else {"position": position})})
+    return commit_metadata(txn, evolution.with_schema(txn.metadata, schema), Operation(
+        "CHANGE COLUMNS", {"columns": columns}))
+
+
+_CHANGES = ("type", "comment", "nullable", "position", "default", "drop_default")
+
+
+def _refuse_no_change(command: str, name: str | Sequence[str], change: Mapping[str, Any]) -> None:
+    if all(value is None or (value is False and kind != "nullable") for kind, value in change.items()):
+        raise InvalidArgument(
+            f"{command}: nothing to change of {name!r}; give {', '.join(_CHANGES[:-1])} or {_CHANGES[-1]}",
+            column=name)
+
+
+def _changed(
+    txn: OptimisticTransaction, schema: StructType, name: str | Sequence[str], *, type: Any = None,
+    comment: str | None = None, nullable: bool | None = None, position: str | None = None,
+    default: str | None = None, drop_default: bool = False,
+) -> tuple[StructType, tuple[str, ...], tuple[dict[str, Any], str | None]]:
+    """A schema with a change of a column, the column's path, and what a commit records of both."""
     path = find(schema, parse_path(name), txn.table)
     before = field = field_at(schema, path)
     if not isinstance(type_at(schema, path[:-1]), StructType):
@@ -361,17 +426,14 @@ def change_column(
     changed = schema
     if field != before or field.metadata != before.metadata:
         changed = replaced(schema, path, field)
-    shown = field
+    metadata = field.metadata
     if type is not None:
         field, changed = with_type(txn, path, field, _new_type(type, path, txn.table), changed)
     where = None if position is None else parse_position(position)
     if where is not None:
         changed = moved(changed, path, where)
-    shown = field.replace(metadata=shown.metadata)  # as Delta records it: before this change of type
-    metadata = evolution.with_schema(txn.metadata, changed)
-    return commit_metadata(txn, metadata, Operation(
-        "CHANGE COLUMN", {"column": field_for_log(path, shown),
-                          **({} if where is None else {"position": str(where)})}))
+    recorded = field.replace(metadata=metadata)  # as Delta records it: before this change of type
+    return changed, path, (field_for_log(path, recorded), None if where is None else str(where))
 
 
 def _refuse_for_part(table: str, path: Sequence[str], *settings: Any) -> None:

@@ -65,7 +65,6 @@ def sync_identity(log: DeltaLog, column: str) -> CommandResult:
         return CommandResult("CHANGE COLUMN", None, "arrow")
     metadata = with_marks(txn.metadata, {field.name: mark})
     txn.update_metadata(metadata)
-    changed = metadata.schema.field(field.name)
-    operation = Operation(
-        "CHANGE COLUMN", {"column": field_for_log([field.name], changed)}, tags=SCHEMA_UPDATE)
+    operation = Operation(  # as Delta records it: the column before
+        "CHANGE COLUMN", {"column": field_for_log([field.name], field)}, tags=SCHEMA_UPDATE)
     return CommandResult.of(operation, txn.commit([], operation), "arrow")

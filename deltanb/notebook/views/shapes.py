@@ -34,7 +34,7 @@ def schema(schema: Any) -> View:
 
 def detail(detail: Any) -> View:
     """The view of a :class:`~deltanb.commands.read.detail.TableDetail`: what is set, a line each."""
-    some = {key: value for key, value in detail.items() if value is not None and value not in ([], {})}
+    some = {key: value for key, value in detail.items() if value is not None and value not in ("", [], {})}
     rows: tuple[tuple[Inline, ...], ...] = tuple((code(key), _value(key, some[key])) for key in some)
     left = len(detail) - len(some)
     unset = muted(f"{units.number(left)} not set" if left else "all set")

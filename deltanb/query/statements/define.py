@@ -273,22 +273,40 @@ def _rename_to(cursor: Cursor) -> dict[str, Any]:
 
 
 def _change_column(cursor: Cursor) -> dict[str, Any]:
-    """What follows ``ALTER COLUMN name``; or, as Hive has it, ``CHANGE COLUMN name name type``."""
-    name = cursor.column()
-    arguments: dict[str, Any] = {"name": name.text}
+    """What follows ``ALTER COLUMN``: a column and its changes, or several with commas between them."""
+    first = cursor.at
+    name = cursor.column().text
     if cursor.take("SYNC", "IDENTITY"):
-        return {"method": "sync_identity", "column": name.text}
-    if cursor.word is not None and cursor.word.text.lower() == name.text.strip("`").lower():
+        return {"method": "sync_identity", "column": name}
+    cursor.at, changes = first, dict[str, dict[str, Any]]()
+
+    def one() -> None:
+        start, name = cursor.start, cursor.column().text
+        if name in changes:
+            raise cursor.refused(
+                f"column {name} is changed twice; write all its changes behind its name", start)
+        changes[name] = _changes_of_one(cursor, name)
+
+    cursor.listed(one)
+    if len(changes) > 1:
+        return {"method": "change_columns", "changes": changes}
+    return {"name": name, **changes[name]}
+
+
+def _changes_of_one(cursor: Cursor, name: str) -> dict[str, Any]:
+    """The changes of one column; or, as Hive has them, ``CHANGE COLUMN name name type``."""
+    arguments: dict[str, Any] = {}
+    if cursor.word is not None and cursor.word.text.lower() == name.strip("`").lower():
         cursor.at += 1  # its name once more; another one would rename it
-        arguments["type"] = cursor.expression("COMMENT", "FIRST", "AFTER", what="a type")
-    while not cursor.is_at_end:
+        arguments["type"] = cursor.type("COMMENT", "FIRST", "AFTER")
+    while not arguments or not (cursor.is_at_end or cursor.sees_sign(",")):
         _one_change(cursor, arguments)
     return arguments
 
 
 def _one_change(cursor: Cursor, arguments: dict[str, Any]) -> None:
     if cursor.take("TYPE"):
-        arguments["type"] = cursor.expression("COMMENT", "FIRST", "AFTER", what="a type")
+        arguments["type"] = cursor.type("COMMENT", "FIRST", "AFTER")
     elif cursor.take("COMMENT"):
         arguments["comment"] = cursor.string()
     elif cursor.take("SET", "NOT", "NULL"):
@@ -319,7 +337,7 @@ _FORMS: dict[str, tuple[str, Callable[[Cursor], dict[str, Any]], str]] = {
     "REPLACE COLUMNS": ("replace_columns", _replace_columns, "(columns)"),
     "ALTER COLUMN": ("change_column", _change_column,
                      "column TYPE type | COMMENT 'text' | SET NOT NULL | DROP NOT NULL | SET DEFAULT value | "
-                     "DROP DEFAULT | FIRST | AFTER other | SYNC IDENTITY"),
+                     "DROP DEFAULT | FIRST | AFTER other | SYNC IDENTITY [, other column …]"),
     "CHANGE COLUMN": ("change_column", _change_column, "column … as ALTER COLUMN, or: column column type …"),
     "ADD CONSTRAINT": ("add_constraint", _add_constraint, "name CHECK (condition)"),
     "DROP CONSTRAINT": ("drop_constraint", _drop_constraint, "[IF EXISTS] name"),

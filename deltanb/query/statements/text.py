@@ -241,6 +241,10 @@ class Cursor:
         if not self.take(*words):
             self.fail(" ".join(words))
 
+    def sees_sign(self, *signs: str) -> bool:
+        """Whether one of some signs comes next."""
+        return self.word is not None and self.word.is_sign(*signs)
+
     def take_sign(self, *signs: str) -> str:
         """Take a sign and return it, or the empty text."""
         word = self.word
@@ -394,6 +398,17 @@ class Cursor:
         self._pass_over(stops, comma=True)
         if self.at == first:
             self.fail(what)
+        return self._slice(first, self.at)
+
+    def type(self, *stops: str) -> Sql:
+        """The text of a type, in whose angle brackets commas may be."""
+        first, depth = self.at, 0
+        while (word := self.word) is not None and (depth or not (word.is_word(*stops) or word.is_sign(","))):
+            if word.kind == "sign":
+                depth += sum(map(word.text.count, "<(")) - sum(map(word.text.count, ">)"))
+            self.at += 1
+        if self.at == first:
+            self.fail("a type")
         return self._slice(first, self.at)
 
     def brackets(self, what: str = "'('") -> Sql:

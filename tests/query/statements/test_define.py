@@ -80,6 +80,8 @@ def written(value: Any) -> Any:
     """An argument as it was written."""
     if isinstance(value, Sql):
         return value.text
+    if isinstance(value, dict):
+        return {name: written(one) for name, one in value.items()}
     return value.text if isinstance(value, Name) else value
 
 
@@ -108,6 +110,11 @@ def written(value: Any) -> Any:
     ("CHANGE COLUMN a AFTER `b c`", "change_column", {"name": "a", "position": "after `b c`"}),
     ("CHANGE COLUMN a a bigint COMMENT 'x' AFTER b", "change_column",
      {"name": "a", "type": "bigint", "comment": "x", "position": "after b"}),
+    ("CHANGE COLUMN a a struct<b: int, c: map<string, int>> COMMENT 'x'", "change_column",
+     {"name": "a", "type": "struct<b: int, c: map<string, int>>", "comment": "x"}),
+    ("ALTER COLUMN a TYPE decimal(8, 3), b.c COMMENT 'x' FIRST, `d e` SET DEFAULT (1 + 2)", "change_columns",
+     {"changes": {"a": {"type": "decimal(8, 3)"}, "b.c": {"comment": "x", "position": "first"},
+                  "`d e`": {"default": "(1 + 2)"}}}),
     ("ALTER COLUMN a SYNC IDENTITY", "sync_identity", {"column": "a"}),
     ("ADD CONSTRAINT positive CHECK (a > 0 AND (b IS NULL OR b > 0))", "add_constraint",
      {"name": "positive", "expression": "a > 0 AND (b IS NULL OR b > 0)"}),
@@ -306,6 +313,13 @@ def test_a_variable_with_an_iceberg_table_names_it(catalog: dn.Catalog) -> None:
     ("CREATE TABLE 'a' DEEP CLONE t", errors.InvalidQuery, "SHALLOW CLONE: .* 'DEEP' .line 1, column 18"),
     ("ALTER TABLE t SET LOCATION 'x'", errors.InvalidQuery, "SET TBLPROPERTIES, .* is expected, found 'SET'"),
     ("ALTER TABLE t ALTER COLUMN id RENAME TO x", errors.InvalidQuery, "TYPE, COMMENT, .* found 'RENAME'"),
+    ("ALTER TABLE t ALTER COLUMN id FIRST, name", errors.InvalidQuery, "TYPE, COMMENT, .* ends there"),
+    ("ALTER TABLE t ALTER COLUMN id FIRST, id COMMENT 'x'", errors.InvalidQuery,
+     "column id is changed twice; write all its changes behind its name .line 1, column 38"),
+    ("ALTER TABLE t ALTER COLUMN id FIRST, ID COMMENT 'x'", errors.InvalidArgument,
+     "id is changed together with id"),
+    ("ALTER TABLE t ALTER COLUMN id FIRST, nosuch COMMENT 'x'", errors.InvalidSchema, "nosuch"),
+    ("ALTER TABLE t ALTER COLUMN id COMMENT 'x', name SYNC IDENTITY", errors.InvalidQuery, "found 'SYNC'"),
     ("ALTER TABLE t ADD CONSTRAINT c UNIQUE (id)", errors.InvalidQuery, "CHECK is expected, found 'UNIQUE'"),
     ("ALTER TABLE t RENAME TO u", errors.InvalidQuery, "t is no table of a catalog"),
     ("DROP TABLE t", errors.InvalidQuery, "t is no table of a catalog, .* delete the folder"),
