@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from deltanb.commands.define.create import nothing_to_replace
+from deltanb.commands.define.create import RowsWithin, nothing_to_replace
 from deltanb.errors import (
     DeltaError,
     InvalidQuery,
@@ -119,7 +119,10 @@ def _source(performer: Performer, command: Command, settings: dict[str, Any]) ->
     """The new table's columns, or its rows."""
     details = command.details
     if details["query"] is not None:
-        return performer.ask(details["query"].text).rows
+        query = details["query"].text
+        if settings["mode"] in ("overwrite", "replace") and details["format"] == "delta":
+            return RowsWithin(lambda: performer.ask(query).rows)
+        return performer.ask(query).rows
     columns: str = performer.arguments(None, command).of(details["columns"])
     if "partition_columns" in details:
         more = details["partition_columns"].text

@@ -1,6 +1,7 @@
 """CREATE TABLE: a table from a schema, or from data.
 
-What lives here: :func:`create`: the first metadata and protocol of a table, and its first rows.
+What lives here: :func:`create`: the first metadata and protocol of a table, and its first rows;
+:class:`RowsWithin`, rows that a replacement reads in its own transaction.
 What it does not know: how rows become files, how commits work.
 """
 
@@ -9,8 +10,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -62,6 +64,13 @@ MODES = {"error": "CREATE TABLE", "ignore": "CREATE TABLE", "overwrite": "CREATE
 """What is done where a table is there, or has to be, and the operation that the commit records."""
 
 
+@dataclass(frozen=True)
+class RowsWithin:
+    """Rows that are read when the transaction has begun: what comes in place of a table may be made of it."""
+
+    read: Callable[[], Any]
+
+
 @active.command
 def create(
     path: str | os.PathLike[str] | LogStore | DeltaLog,
@@ -82,6 +91,7 @@ def create(
 ) -> DeltaLog:
     """The log of the created table; arguments and errors are those of :func:`deltanb.create`.
 
+    ``data_or_schema`` may also be :class:`RowsWithin`.
     ``path`` may also be a log, for a table of a catalog; ``asked`` is the mode that was asked of the catalog,
     which knows whether the table is there, and that the commit records. ``application``
     is (application id, version) of the write, as in :func:`deltanb.commands.rows.write.append`. ``batch``
@@ -101,7 +111,8 @@ def create(
             'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=log.path)
     if txn.read_version < 0 and mode == "replace":
         raise nothing_to_replace(log.path)
-    schema, data = schema_and_data(data_or_schema)
+    schema, data = schema_and_data(
+        data_or_schema.read() if isinstance(data_or_schema, RowsWithin) else data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     metadata = data.target.metadata if isinstance(data, PrewrittenFiles) and data.target is not None else \
         metadata_of(schema, columns, properties or {}, name, description)

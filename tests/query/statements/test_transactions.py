@@ -182,6 +182,43 @@ def test_a_merge_that_reads_its_table_conflicts_with_who_changes_what_it_read(
     assert alone.version == 3
 
 
+@pytest.mark.parametrize("query", [
+    "SELECT id, n FROM {t}", "SELECT id, n FROM {t} WHERE id = 1",
+    "WITH a AS (FROM {t}) SELECT a.id, b.n FROM a JOIN {t} b USING (id)",
+    "SELECT id, n FROM frame WHERE id IN (SELECT id FROM {t})"])
+@pytest.mark.parametrize("begin", ["CREATE OR REPLACE TABLE", "REPLACE TABLE"])
+@pytest.mark.parametrize("name", ["alone", "'folder'", "shop.stock"])
+def test_what_replaces_a_table_is_read_in_its_transaction(
+    name: str, begin: str, query: str, catalog: dn.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltanb.query import perform
+
+    monkeypatch.chdir(tmp_path)
+    frame = pa.table({"id": [1], "n": [7]})
+    alone = dn.create(MemoryStore(), frame)
+    tables = {"alone": alone, "'folder'": dn.create("folder", frame),
+              "shop.stock": catalog.table("shop.stock")}
+    table, run = tables[name], perform.run
+    version = table.version
+    sql = f"{begin} {name} AS {query.format(t=name)}"
+
+    def overtaken(*args: object) -> QueryResult:
+        result = run(*args)
+        monkeypatch.setattr(perform, "run", run)
+        table.append({"id": pa.array([2], table.to_arrow()["id"].type),
+                      "n": pa.array([8], table.to_arrow()["n"].type)})
+        return result
+
+    monkeypatch.setattr(perform, "run", overtaken)
+    with pytest.raises(errors.DeltaConcurrentModificationException):
+        catalog.sql(sql)
+    assert (table.version, table.count()) == (version + 1, 2)
+    assert catalog.sql(sql).version == version + 2
+    (newest,) = table.history(1)
+    assert newest.operation == f"{begin} AS SELECT" and newest.is_blind_append is False
+    assert table.count("id = 1") == frame.num_rows
+
+
 def test_iceberg_tables_take_part(catalog: dn.Catalog) -> None:
     pytest.importorskip("pyiceberg", reason="rows of Iceberg tables are PyIceberg's")
     catalog.sql("CREATE TABLE shop.events (id int) USING iceberg")
