@@ -25,7 +25,8 @@ from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.kinds import QUERY
 from deltanb.query.statements.text import Name
-from deltanb.schema.types import arrow_type
+from deltanb.schema.paths import field_at, find, parse_path
+from deltanb.schema.types import StructType, arrow_type
 from deltanb.sql.coercion import spark_name
 from deltanb.table import entry
 from deltanb.table.contract import Askable
@@ -214,10 +215,12 @@ def _change(command: Command, name: str | None, done: str, change: Callable[[], 
 # -- what a table is -----------------------------------------------------------------------------------------
 
 def describe(performer: Performer, command: Command) -> QueryResult:
-    """``DESCRIBE``: the columns as rows; EXTENDED adds what DESCRIBE DETAIL says."""
+    """``DESCRIBE``: the columns as rows, or one of them; EXTENDED adds what DESCRIBE DETAIL says."""
     assert command.target is not None
     table = handle(command.target, performer.scope)
     schema = performer.arguments(table, command).schema
+    if command.details["column"] is not None:
+        return _described_column(command, schema, table.name)
     rows = [(field.name, spark_name(arrow_type(field.type)), field.metadata.get("comment"))
             for field in schema.fields]
     partitions = getattr(table, "partition_columns", ())
@@ -229,6 +232,15 @@ def describe(performer: Performer, command: Command) -> QueryResult:
         rows += [(name, str(value), None) for name, value in table.detail().items()]
     return rows_of_texts(command.sql, {name: [row[at] for row in rows] for at, name in enumerate(
         ("col_name", "data_type", "comment"))}, "the log")
+
+
+def _described_column(command: Command, schema: StructType, table: str) -> QueryResult:
+    name: str = command.details["column"].text
+    field = field_at(schema, find(schema, parse_path(name), table))
+    return rows_of_texts(command.sql, {
+        "info_name": ["col_name", "data_type", "comment"],
+        "info_value": [name, spark_name(arrow_type(field.type)), field.metadata.get("comment", "NULL")],
+    }, "the log")
 
 
 def generate(performer: Performer, command: Command) -> StatementResult:

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from deltanb.errors import InvalidQuery, NamespaceNotFound, TableNotFound
-from deltanb.query.statements.text import Name
+from deltanb.query.statements.text import Name, split_moment
 from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
@@ -171,13 +171,34 @@ def _offered(variables: Mapping[str, Any]) -> list[str]:
 
 
 def _look_up(reference: Named, scope: Scope, files: bool) -> Any:
-    source = _at_any_version(reference, scope, files)
-    if reference.moment is None:
+    source, moment = _with_moment(reference, scope, files)
+    if moment is None:
         return scope.staged(source) if isinstance(source, Askable) else source
     if isinstance(source, DeltaTable):
-        return source.as_of(reference.moment)
+        return source.as_of(moment)
     raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the words "
                        "AS OF", name=reference.text)
+
+
+def _with_moment(reference: Named, scope: Scope, files: bool) -> tuple[Any, int | str | None]:
+    """What a name stands for, and the version or time behind it, or at the end of its path."""
+    path = _path_of(reference, scope)
+    if path is not None:
+        shorter, moment = split_moment(path)
+        if moment is not None and not DeltaTable.is_delta_table(path):
+            if reference.moment is not None:
+                raise InvalidQuery(f"{path} says the version already: leave out the words AS OF, or what is "
+                                   "behind @", name=reference.text)
+            return DeltaTable.for_path(shorter), moment
+    return _at_any_version(reference, scope, files), reference.moment
+
+
+def _path_of(reference: Named, scope: Scope) -> str | None:
+    """The path that a name is, if it is anything, but for the names of variables."""
+    parts = reference.parts
+    if len(parts) == 2 and parts[0].lower() == "delta":
+        return parts[1]
+    return parts[0] if len(parts) == 1 and not scope.has(parts[0]) else None
 
 
 def _at_any_version(reference: Named, scope: Scope, files: bool) -> Any:

@@ -6,8 +6,8 @@ What it does not know: what a name stands for (``names``), what conditions mean 
 
 ``FROM flights VERSION AS OF 3``, ``flights@v3`` and ``TIMESTAMP AS OF '2026-03-01'`` are Spark's, and no
 engine is asked about them: the clause is read here and cut out. So is ``table_changes('flights', 2, 5)``,
-which stands for the table's change data feed. A parameter may be written ``:name`` or ``$name``, whoever runs
-the query.
+which stands for the table's change data feed, and ``table_changes_by_path('lake/flights', 2, 5)``. A
+parameter may be written ``:name`` or ``$name``, whoever runs the query.
 """
 
 from __future__ import annotations
@@ -220,13 +220,15 @@ class _Call:
 
 
 def _calls(cursor: Cursor) -> Iterator[_Call]:
-    """The calls of ``table_changes``, wherever they stand."""
+    """The calls of ``table_changes`` and ``table_changes_by_path``, wherever they stand."""
     while not cursor.is_at_end:
         start = cursor.start
-        if not (cursor.take("TABLE_CHANGES") and cursor.take_sign("(")):
-            cursor.at += 1
+        called = cursor.take_any("TABLE_CHANGES", "TABLE_CHANGES_BY_PATH").lower()
+        if not (called and cursor.take_sign("(")):
+            cursor.at += not called
             continue
-        parts = _table_of(cursor)
+        by_path = called.endswith("path")
+        parts = ("delta", cursor.string("a path in quotes")) if by_path else _table_of(cursor)
         moments: list[int | str] = []
         while cursor.take_sign(","):
             word = cursor.word
@@ -235,7 +237,8 @@ def _calls(cursor: Cursor) -> Iterator[_Call]:
                 cursor.string() if is_time else int(cursor.number("a version or a time in quotes")))
         if len(moments) not in (1, 2):
             raise cursor.refused(
-                "table_changes takes a table, the first version and perhaps the last one", start)
+                f"{called} takes a {'path' if by_path else 'table'}, the first version or time, and perhaps "
+                "the last one", start)
         cursor.expect_sign(")")
         first, last = moments[0], moments[1] if moments[1:] else None
         yield _Call(start, cursor.words[cursor.at - 1].end - 1, parts, (first, last))

@@ -11,7 +11,7 @@ from deltanb.query.statements.text import Cursor
 
 
 def describe(cursor: Cursor) -> Command:
-    """``DESCRIBE [DETAIL | HISTORY | EXTENDED] table``, or of a query."""
+    """``DESCRIBE [DETAIL | HISTORY | EXTENDED] table``, of one of its columns, or of a query."""
     if cursor.sees_query() and not cursor.sees("TABLE"):
         cursor.rest()
         return Command("SELECT")
@@ -23,7 +23,9 @@ def describe(cursor: Cursor) -> Command:
         return Command("DESCRIBE HISTORY", "history", target, arguments)
     cursor.take_keyword_table()
     is_extended = bool(cursor.take_any("EXTENDED", "FORMATTED"))
-    return Command("DESCRIBE", "schema", cursor.table(), {}, {"extended": is_extended})
+    target = cursor.table()
+    column = None if cursor.is_at_end else cursor.column("the end of the statement, or the name of a column,")
+    return Command("DESCRIBE", "schema", target, {}, {"extended": is_extended, "column": column})
 
 
 def show_tables(cursor: Cursor) -> Command:

@@ -44,7 +44,9 @@ class Kind:
 
 KINDS: tuple[Kind, ...] = (
     Kind("SELECT", (*_QUERIES, "WITH"),
-         "SELECT … FROM table [VERSION AS OF n | TIMESTAMP AS OF 'time' | @vN] …",
+         "SELECT … FROM table [VERSION AS OF n | TIMESTAMP AS OF 'time' | @vN] …\n"
+         "SELECT … FROM table_changes('table', first [, last]) …\n"
+         "SELECT … FROM table_changes_by_path('path', first [, last]) …",
          "DuckDB or Spark", "SELECT carrier, max(delay) AS worst FROM flights GROUP BY carrier"),
     Kind("INSERT", ("INSERT",),
          "INSERT [WITH SCHEMA EVOLUTION] INTO table [PARTITION (column = value)] [(columns) | BY NAME] "
@@ -113,8 +115,8 @@ KINDS: tuple[Kind, ...] = (
          "ANALYZE TABLE flights COMPUTE STATISTICS FOR COLUMNS delay", upkeep.analyze),
     Kind("GENERATE", ("GENERATE",), "GENERATE symlink_format_manifest FOR TABLE table", "table.generate",
          "GENERATE symlink_format_manifest FOR TABLE flights", upkeep.generate),
-    Kind("DESCRIBE", ("DESCRIBE", "DESC"), "DESCRIBE [TABLE] [EXTENDED] table", "table.schema, table.detail",
-         "DESCRIBE flights", describe.describe),
+    Kind("DESCRIBE", ("DESCRIBE", "DESC"), "DESCRIBE [TABLE] [EXTENDED] table [column]",
+         "table.schema, table.detail", "DESCRIBE flights", describe.describe),
     Kind("DESCRIBE DETAIL", (), "DESCRIBE DETAIL table", "table.detail", "DESCRIBE DETAIL flights"),
     Kind("DESCRIBE HISTORY", (), "DESCRIBE HISTORY table [LIMIT n]", "table.history",
          "DESCRIBE HISTORY flights LIMIT 5"),

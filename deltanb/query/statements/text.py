@@ -113,6 +113,25 @@ class Name:
         return self.parts[0] if self.is_quoted else None
 
 
+_PATH_AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d{1,18})|"
+                      r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3}))", re.DOTALL)
+
+
+def split_moment(path: str) -> tuple[str, int | str | None]:
+    """A path that may end in ``@v3``, or in ``@`` and a time as ``yyyyMMddHHmmssSSS``, and what it ends in.
+
+    >>> split_moment("lake/flights@v3"), split_moment("lake/flights@20260301120000500"), split_moment("a@b")
+    (('lake/flights', 3), ('lake/flights', '2026-03-01 12:00:00.500'), ('a@b', None))
+    """
+    match = _PATH_AT.fullmatch(path)
+    if match is None:
+        return path, None
+    if match["version"]:
+        return match["path"], int(match["version"])
+    year, month, day, *time, milliseconds = match.groups()[2:]
+    return match["path"], f"{year}-{month}-{day} {':'.join(time)}.{milliseconds}"
+
+
 class Cursor:
     """A place in a text of statements; what is taken moves it on.
 
@@ -295,10 +314,10 @@ class Cursor:
         self.at += 1
         return word.text
 
-    def column(self) -> Sql:
+    def column(self, what: str = "the name of a column") -> Sql:
         """The name of a column, with dots and backticks as it was written."""
         first = self.at
-        self.name("the name of a column")
+        self.name(what)
         while self.take_sign("."):
             self.name("the name of a field")
         return self._slice(first, self.at)

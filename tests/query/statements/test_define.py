@@ -331,6 +331,9 @@ def test_a_variable_with_an_iceberg_table_names_it(catalog: dn.Catalog) -> None:
     ("OPTIMIZE t ZORDER (a)", errors.InvalidQuery, "end of the statement is expected, found 'ZORDER'"),
     ("SHOW TBLPROPERTIES t (nosuch)", errors.InvalidQuery, "no property nosuch"),
     ("EXPLAIN INSERT INTO t VALUES (1, 'a')", errors.InvalidQuery, "this INSERT has none"),
+    ("DESCRIBE t nosuch", errors.InvalidSchema, "nosuch"),
+    ("DESCRIBE t 'id'", errors.InvalidQuery, "or the name of a column, is expected, found"),
+    ("DESCRIBE t id name", errors.InvalidQuery, "the end of the statement is expected, found 'name'"),
     ("DESCRIBE HISTORY frame", errors.InvalidQuery, "frame is a Table and no Delta table"),
 ])
 def test_what_cannot_be_is_refused(sql: str, error: type[Exception], match: str, folder: Path) -> None:
@@ -365,6 +368,10 @@ def test_describe_shows_columns() -> None:
         {"col_name": "name", "data_type": "string", "comment": "its name"}]
     extended = dn.sql("DESCRIBE TABLE EXTENDED t").rows.to_pylist()
     assert {"col_name": "numFiles", "data_type": "1", "comment": None} in extended
+    of_one = dn.sql("DESCRIBE t NAME")
+    assert of_one.rows.to_pylist() == [
+        {"info_name": "col_name", "info_value": "NAME"}, {"info_name": "data_type", "info_value": "string"},
+        {"info_name": "comment", "info_value": "its name"}] and of_one.engine == "the log"
     assert [row["column_name"] for row in dn.sql("DESCRIBE SELECT id FROM t").rows.to_pylist()] == ["id"]
     assert t.version == 1
 

@@ -341,7 +341,33 @@ def test_table_changes_and_versions_are_read_in_from() -> None:
     assert dn.sql("SELECT count(*) AS n FROM table_changes(t, 1, 1)").rows.to_pylist() == [{"n": 1}]
     assert dn.sql("SELECT count(*) AS n FROM t@v1 JOIN t@v0 o USING (id)").rows.to_pylist() == [{"n": 1}]
     frame = pa.table({"id": [1]})
-    for sql in ("SELECT 1 FROM table_changes('t')", "SELECT 1 FROM table_changes('frame', 1)"):
+    for sql in ("SELECT 1 FROM table_changes('t')", "SELECT 1 FROM table_changes('frame', 1)",
+                "SELECT 1 FROM table_changes_by_path('t')", "SELECT 1 FROM table_changes_by_path(t, 1)"):
         with pytest.raises(errors.InvalidQuery):
             dn.sql(sql)
     assert frame.num_rows == 1
+
+
+def test_a_path_may_end_in_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    t = dn.create("lake/t", {"id": [1]}, properties={"delta.enableChangeDataFeed": True})
+    t.append({"id": [2]})
+    for name in ("delta.`lake/t@v0`", "'lake/t@v0'", "delta.`lake/t@V0`"):
+        assert dn.sql(f"SELECT count(*) AS n FROM {name}").rows.to_pylist() == [{"n": 1}]
+    made = dn.sql("BEGIN ATOMIC INSERT INTO delta.`lake/t` SELECT id + 7 FROM delta.`lake/t@v0`; "
+                  "MERGE INTO delta.`lake/t` t USING delta.`lake/t@v0` s ON t.id = s.id "
+                  "WHEN MATCHED THEN DELETE; END")
+    assert made.committed == 2 and rows(t) == [(2,), (8,)]
+    assert dn.sql("SELECT id FROM table_changes_by_path('lake/t', 1, 1)").rows.to_pylist() == [{"id": 2}]
+    with pytest.raises(errors.DeltaError, match="version 0"):
+        dn.sql("DELETE FROM delta.`lake/t@v0`")
+    with pytest.raises(errors.VersionNotFound):
+        dn.sql("SELECT * FROM 'lake/t@v9'")
+    with pytest.raises(errors.InvalidQuery, match="lake/t@v0 says the version already: leave out"):
+        dn.sql("SELECT * FROM delta.`lake/t@v0` VERSION AS OF 0")
+    with pytest.raises(errors.InvalidArgument, match="2026-13-01"):
+        dn.sql("SELECT * FROM delta.`lake/t@20261301000000000`")
+    with pytest.raises(errors.TableNotFound, match="lake/t@1"):
+        dn.sql("SELECT * FROM delta.`lake/t@1`")
+    dn.create("lake/t@v0", {"id": [3, 4, 5]})
+    assert dn.sql("SELECT count(*) AS n FROM delta.`lake/t@v0`").rows.to_pylist() == [{"n": 3}], "its own"
