@@ -151,8 +151,8 @@ def _explanation_of(one: Reference, source: Source, conditions: Pushed) -> ScanE
     """Which files are opened, in the words of the query."""
     assert source.snapshot is not None
     idle = [Condition(text, None, reason=reason) for text, reason in conditions.not_used]
-    shown = explain(source.snapshot, source.where, name=one.text if len(one.parts) == 1 else one.parts[-1],
-                   not_used=idle)
+    is_path = len(one.parts) == 2 and one.parts[0].lower() == "delta"
+    shown = explain(source.snapshot, source.where, name=one.parts[-1] if is_path else one.text, not_used=idle)
     texts = {ours.sql: text for ours, text in conditions.conditions}
     return replace(
         shown, where=" AND ".join(texts.values()) or None,

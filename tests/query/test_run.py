@@ -105,6 +105,8 @@ def test_a_catalog_names_its_tables(tmp_path: Path) -> None:
     catalog.create_namespace("shop")
     catalog.create_table("shop.orders", {"id": [1, 2]})
     assert rows("SELECT sum(id) FROM catalog.shop.orders", catalog=catalog) == [(3,)]
+    shown = catalog.sql("SELECT count(*) FROM shop.orders a, catalog.shop.orders b")
+    assert [scan.table for scan in shown.scans] == ["shop.orders", "catalog.shop.orders"]
 
 
 def test_a_stream_is_read_as_often_as_the_query_names_it() -> None:
