@@ -52,6 +52,9 @@ class Limits:
 
         Raises:
             InvalidArgument: a value of another type.
+
+        >>> Limits.of(None) == Limits(), Limits.of(Limits(seconds=60)).seconds
+        (True, 60)
         """
         if limits is None:
             return cls()
@@ -64,6 +67,11 @@ class Limits:
 
         Raises:
             InvalidArgument: the limit is exceeded; says how to raise it.
+
+        >>> Limits(tables=2).require(tables=3, updates=0)
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.InvalidArgument: a transaction may have 2 tables, and this one has 3; commit it ...
         """
         for name, count, most in (("tables", tables, self.tables), ("updates", updates, self.updates)):
             if count > most:
@@ -78,6 +86,10 @@ class Limits:
         within the block end at its deadline.
 
         A nested block has no more time than is left of the outer one.
+
+        >>> with Limits(seconds=60).began() as outer, Limits(seconds=600).began() as inner:
+        ...     inner is outer
+        True
         """
         start = options.timer() if at is None else at
         around, mine = _current.get(), Deadline(start + int(self.seconds * _SECOND), self.seconds)

@@ -95,17 +95,36 @@ class LogReader:
 
     @property
     def path(self) -> str:
-        """The table's root as the store names it."""
+        """The table's root as the store names it.
+
+        >>> import deltanb as dn
+        >>> dn.DeltaLog.for_table("lake/ducks").path
+        '/.../lake/ducks'
+        """
         return self.store.root
 
     @property
     def exists(self) -> bool:
-        """Whether there is a table, according to the store."""
+        """Whether there is a table, according to the store.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> LogReader(MemoryStore()).exists, LogReader(TableBuilder(MemoryStore()).create().store).exists
+        (False, True)
+        """
         return self.update().version >= 0
 
     @property
     def seen_by_others(self) -> LogReader:
-        """The log without the statements of an open transaction: itself, but where there are some."""
+        """The log without the statements of an open transaction: itself, but where there are some.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> with table.transaction() as txn:
+        ...     _ = txn.append({"id": [2]})
+        ...     txn.log.update().version, txn.log.seen_by_others.update().version
+        (1, 0)
+        """
         return self
 
     # -- snapshots ------------------------------------------------------------------------------
@@ -117,6 +136,15 @@ class LogReader:
         Raises:
             InvalidTable: the log contradicts the protocol.
             UnsupportedProtocol: the table needs a newer reader.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long")
+        >>> log = LogReader(builder.store)
+        >>> log.snapshot.version
+        0
+        >>> _ = builder.commit(add("a"))
+        >>> log.snapshot.version, log.update().version, log.snapshot.version
+        (0, 1, 1)
         """
         held = self._held
         return self.update() if held is None else held[0]
@@ -127,6 +155,16 @@ class LogReader:
         Raises:
             InvalidTable: the log contradicts the protocol.
             UnsupportedProtocol: the table needs a newer reader.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long")
+        >>> log = LogReader(builder.store)
+        >>> before = log.update()
+        >>> log.update() is before
+        True
+        >>> _ = builder.commit(add("a"))
+        >>> log.update().version, before.version
+        (1, 0)
         """
         held = self._held
         if held is not None and held[0].version >= 0 and isinstance(self.commits, BucketCommits):
@@ -146,6 +184,15 @@ class LogReader:
         Falls back to :meth:`update` if the commit does not follow the snapshot held. ``written`` are files
         created for this commit, which no earlier version has. ``known`` are the winners before it that were
         read.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long")
+        >>> log = LogReader(builder.store)
+        >>> log.update().num_files
+        0
+        >>> _ = builder.commit(add("a"))
+        >>> log.advance(1, log.read_commit(1)).num_files
+        1
         """
         held = self._held
         if held is not None and held[0].version >= version:
@@ -185,6 +232,11 @@ class LogReader:
             VersionNotFound: before the first or after the last version that can be read.
             InvalidArgument: no version.
             InvalidTable: the log contradicts the protocol.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> log = LogReader(TableBuilder(MemoryStore()).create("id long").commit(add("a")).store)
+        >>> log.snapshot_at(0).num_files, log.snapshot_at(1).num_files
+        (0, 1)
         """
         version = as_version(version, "a snapshot")
         held = self._held
@@ -216,6 +268,18 @@ class LogReader:
 
         Raises:
             TableReplaced: another table is at the path.
+
+        >>> import shutil
+        >>> import deltanb as dn
+        >>> table = dn.create("replaced", {"id": [1]})
+        >>> before = table.snapshot
+        >>> table.log.refuse_replaced(before)
+        >>> shutil.rmtree("replaced")
+        >>> _ = dn.create("replaced", {"id": [2]})
+        >>> table.log.refuse_replaced(before)
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.TableReplaced: version 0 of /.../replaced was read, and another table is there ...
         """
         seen, now = read.commit_identity, self._glance(read.version)
         if seen is None or now == seen:
@@ -237,6 +301,12 @@ class LogReader:
         Raises:
             VersionNotFound: before the first or after the last commit that can be read.
             InvalidArgument: a time that cannot be understood.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> table.log.snapshot_as_of(table.snapshot.timestamp).version
+        0
         """
 
         from deltanb.log import commit_times
@@ -248,6 +318,11 @@ class LogReader:
 
         Raises:
             TableNotFound: there is no table.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).log.earliest_version()
+        0
         """
         names = self.store.list_names(LOG_FOLDER + "/")
         earliest = segments.earliest_version(names, self.commits)
@@ -264,6 +339,11 @@ class LogReader:
             VersionNotFound: no such commit in the log.
             InvalidArgument: no version.
             InvalidTable: a line that is not an action, naming file and line.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> log = LogReader(TableBuilder(MemoryStore()).create("id long").commit(add("a", size=3)).store)
+        >>> [(action.path, action.size) for action in log.read_commit(1)]
+        [('a', 3)]
         """
         version = as_version(version, "read_commit")
         name = commit_name(version)
@@ -284,6 +364,13 @@ class LogReader:
         Raises:
             TableNotFound: there is no table.
             InvalidTable: a damaged commit, naming file and line.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]}, user_metadata="night run")
+        >>> [(entry.version, entry.operation, entry.user_metadata) for entry in table.log.history(limit=1)]
+        [(1, 'WRITE', 'night run')]
         """
         from deltanb.log import history
 
@@ -297,6 +384,12 @@ class LogReader:
         Raises:
             TableNotFound: there is no table.
             VersionNotFound, InvalidArgument: no such version, or none at all; one that is not published.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long").commit(add("a"))
+        >>> _ = LogReader(builder.store).checkpoint()
+        >>> LogReader(builder.store).snapshot.checkpoint_version
+        1
         """
         from deltanb.log.checkpoint.write import write_checkpoint
 
@@ -316,6 +409,13 @@ class LogReader:
         Raises:
             TableNotFound: the table was removed or replaced.
             InvalidArgument: the version is not published.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long").commit(add("a"))
+        >>> log = LogReader(builder.store)
+        >>> _ = log.checkpoint_behind(log.update(), version=0)
+        >>> LogReader(builder.store).snapshot.checkpoint_version
+        0
         """
         yield_to_commits()
         from deltanb.log.checkpoint.write import write_checkpoint
@@ -358,6 +458,10 @@ class LogReader:
 
         Raises:
             InvalidArgument: the version is not published.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = LogReader(TableBuilder(MemoryStore()).create("id long").store)
+        >>> log.must_be_published(0, "checkpointed")  # without a catalog all commits are files of the folder
         """
         last = self.commits.published(version)
         if last < version:
@@ -366,12 +470,32 @@ class LogReader:
                 f"folder has commits up to version {last}. Publish it first, or end there", version=version)
 
     def forget_versions(self) -> None:
-        """Forget past versions, since their commits may have been cleaned up."""
+        """Forget past versions, since their commits may have been cleaned up.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> log = LogReader(TableBuilder(MemoryStore()).create("id long").commit(add("a")).store)
+        >>> _, old = log.update(), log.snapshot_at(0)
+        >>> log.snapshot_at(0) is old
+        True
+        >>> log.forget_versions()
+        >>> log.snapshot_at(0) is old
+        False
+        """
         with self._lock:
             self._versions.clear()
 
     def clean_up(self) -> Any:
-        """Delete log files older than ``delta.logRetentionDuration`` that no retained version needs."""
+        """Delete log files older than ``delta.logRetentionDuration`` that no retained version needs.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> _ = table.log.checkpoint()
+        >>> with dn.set_options(clock=lambda: 4_000_000_000_000):
+        ...     sorted(table.log.clean_up())
+        ['_delta_log/00000000000000000000.crc', '_delta_log/00000000000000000000.json']
+        """
         yield_to_commits()
         from deltanb.log import cleanup
 
@@ -452,6 +576,14 @@ class LogReader:
 
         Raises:
             InvalidTable, VersionNotFound: the state cannot be read from other files.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long").commit(add("a"))
+        >>> _ = LogReader(builder.store).checkpoint()
+        >>> log = LogReader(builder.store)
+        >>> [name] = log.snapshot._state.checkpoint
+        >>> log.state_without(1, [name]).checkpoint_version is None
+        True
         """
         return self._load(version, frozenset(checkpoint))
 

@@ -179,7 +179,12 @@ class Snapshot(Displayable):
 
     @property
     def version(self) -> int:
-        """The version; -1 if there is no table yet."""
+        """The version; -1 if there is no table yet.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> TableBuilder(MemoryStore()).create("id long").log.snapshot.version
+        0
+        """
         return self._state.version
 
     @cached_property
@@ -187,6 +192,14 @@ class Snapshot(Displayable):
         """When the version was committed, in epoch milliseconds.
 
         The in-commit timestamp on tables that have them, else the modification time of the commit.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> in_commit = {"delta.enableInCommitTimestamps": True}
+        >>> with dn.set_options(clock=lambda: 1_700_000_000_000):
+        ...     table = dn.create(MemoryStore(), {"id": [1]}, properties=in_commit)
+        >>> table.snapshot.timestamp
+        1700000000000
         """
 
         from deltanb.log import commit_times
@@ -199,12 +212,24 @@ class Snapshot(Displayable):
 
         Raises:
             TableNotFound: the snapshot of a table that does not exist.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> builder = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
+        >>> metadata = builder.log.snapshot.metadata
+        >>> metadata.schema.names, metadata.partition_columns
+        (['id', 'part'], ('part',))
         """
         return self._present("metaData", self._state.metadata)
 
     @property
     def protocol(self) -> Protocol:
-        """Versions and features a client must support."""
+        """Versions and features a client must support.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> protocol = TableBuilder(MemoryStore()).create("id long").log.snapshot.protocol
+        >>> protocol.min_reader_version, protocol.min_writer_version
+        (1, 2)
+        """
         return self._present("protocol", self._state.protocol)
 
     def _present(self, name: str, action: Any) -> Any:
@@ -221,6 +246,11 @@ class Snapshot(Displayable):
 
         Raises:
             InvalidTable: the schema cannot be read, or lacks a partition column.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> schema = TableBuilder(MemoryStore()).create("id long, tags array<string>").log.snapshot.schema
+        >>> {field.name: str(field.type) for field in schema}
+        {'id': 'long', 'tags': 'array<string>'}
         """
         schema = self.metadata.schema
         absent = [name for name in self.partition_columns if name not in schema]
@@ -232,37 +262,91 @@ class Snapshot(Displayable):
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Names of the partition columns, in order."""
+        """Names of the partition columns, in order.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> builder = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
+        >>> builder.log.snapshot.partition_columns
+        ('part',)
+        """
         return self.metadata.partition_columns
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table's properties, ``metaData.configuration``."""
+        """The table's properties, ``metaData.configuration``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dict(dn.create(MemoryStore(), {"id": [1]}, properties={"owner": "Daisy"}).snapshot.properties)
+        {'owner': 'Daisy'}
+        """
         return self.metadata.configuration
 
     @property
     def txns(self) -> Mapping[str, SetTransaction]:
-        """The latest ``txn`` action of every application."""
+        """The latest ``txn`` action of every application.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]}, txn=("nightly", 7))
+        >>> table.snapshot.txns["nightly"].version
+        7
+        """
         return MappingProxyType(dict(self._state.txns))
 
     @property
     def set_transactions(self) -> dict[str, int]:
-        """The latest ``txn`` version of every application."""
+        """The latest ``txn`` version of every application.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]}, txn=("nightly", 7))
+        >>> table.append({"id": [2]}, txn=("nightly", 7)).version is None  # it was written before
+        True
+        >>> table.snapshot.set_transactions
+        {'nightly': 7}
+        """
         return {app: txn.version for app, txn in self._state.txns.items()}
 
     @property
     def last_commit_info(self) -> dict[str, Any]:
-        """The commitInfo of the newest commit; empty if a checkpoint was read instead."""
+        """The commitInfo of the newest commit; empty if a checkpoint was read instead.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> info = dn.create(MemoryStore(), {"id": [1]}).snapshot.last_commit_info
+        >>> info["operation"], info["operationMetrics"]["numOutputRows"]
+        ('CREATE TABLE AS SELECT', '1')
+        """
         return self._state.info
 
     @property
     def domain_metadata(self) -> dict[str, DomainMetadata]:
-        """The metadata domains that are not removed."""
+        """The metadata domains that are not removed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> snapshot = dn.create(MemoryStore(), {"id": [1]}, cluster_by="id").snapshot
+        >>> snapshot.domain_metadata["delta.clustering"].configuration
+        '{"clusteringColumns":[["id"]]}'
+        """
         return dict(self._state.domains)
 
     @property
     def checkpoint_version(self) -> int | None:
-        """The version of the checkpoint this state was read from, None if from version 0."""
+        """The version of the checkpoint this state was read from, None if from version 0.
+
+        >>> from deltanb.log.reader import LogReader
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long")
+        >>> _ = LogReader(builder.store).checkpoint()
+        >>> _ = builder.commit(add("a"))
+        >>> snapshot = LogReader(builder.store).snapshot
+        >>> snapshot.version, snapshot.checkpoint_version
+        (1, 0)
+        """
         return self._state.checkpoint_version
 
     def __sub__(self, before: Snapshot) -> TableDiff:
@@ -278,13 +362,24 @@ class Snapshot(Displayable):
 
     @property
     def num_files(self) -> int:
-        """The number of logical files in the table."""
+        """The number of logical files in the table.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add, remove
+        >>> builder = TableBuilder(MemoryStore()).create().commit(add("a"), add("b")).commit(remove("a"))
+        >>> builder.log.snapshot.num_files
+        1
+        """
         return self._compared(self._read(lambda files: files.num_files))
 
     @property
     def about_num_files(self) -> int:
         """About the number of files; may include files that the newest commits removed, since no column of a
-        checkpoint is read."""
+        checkpoint is read.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> TableBuilder(MemoryStore()).create().commit(add("a"), add("b")).log.snapshot.about_num_files
+        2
+        """
         if self._state.tally is not None:
             return self._state.tally.num_files
         known, _ = self._state.files.known
@@ -310,12 +405,25 @@ class Snapshot(Displayable):
 
         The files are counted only if the size of the table matters, and then without reading a column of an
         older checkpoint: files that the newest commits removed are counted, too.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> often = {"delta.checkpointInterval": 10}
+        >>> snapshot = dn.create(MemoryStore(), {"id": [1]}, properties=often).snapshot
+        >>> snapshot.needs_checkpoint(9), snapshot.needs_checkpoint(10)
+        (False, True)
         """
         return may_be_due(self.metadata.configuration, version) and version % self.checkpoint_interval == 0
 
     @property
     def size_in_bytes(self) -> int:
-        """The sum of the files' sizes in bytes."""
+        """The sum of the files' sizes in bytes.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create().commit(add("a", size=3), add("b", size=4))
+        >>> builder.log.snapshot.size_in_bytes
+        7
+        """
         return self._compared(self._read(lambda files: files.size_in_bytes))
 
     @property
@@ -338,19 +446,37 @@ class Snapshot(Displayable):
     @property
     def tally(self) -> Tally:
         """The tally of the files that a commit of this process records: carried on from the version before or
-        its checksum if that is certainly right, else counted."""
+        its checksum if that is certainly right, else counted.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> tally = TableBuilder(MemoryStore()).create("id long").commit(add("a", size=3)).log.snapshot.tally
+        >>> tally.num_files, tally.size_in_bytes
+        (1, 3)
+        """
         carried = self._state.tally
         return self._compared(self._read(lambda files: files.tally)) if carried is None else carried
 
     @property
     def files(self) -> pa.Table:
-        """All files with every column of FILES_SCHEMA; :meth:`select_files` is cheaper."""
+        """All files with every column of FILES_SCHEMA; :meth:`select_files` is cheaper.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> files = TableBuilder(MemoryStore()).create("id long").commit(add("a", size=3)).log.snapshot.files
+        >>> files.select(["path", "size"]).to_pylist()
+        [{'path': 'a', 'size': 3}]
+        """
         files = self._read(lambda files: files.read(FILES_SCHEMA.names))
         _ = self.num_files, self.size_in_bytes  # which cost nothing any more
         return files
 
     def files_by(self, read: Callable[[FileSet], _T]) -> _T:
-        """The result of reading the files; repeated if the checkpoint turns out to be damaged."""
+        """The result of reading the files; repeated if the checkpoint turns out to be damaged.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> snapshot = TableBuilder(MemoryStore()).create("id long").commit(add("a", size=3)).log.snapshot
+        >>> snapshot.files_by(lambda files: (files.num_files, files.size_in_bytes))
+        (1, 3)
+        """
         table = self._read(read)
         _ = self.num_files  # costs nothing by now, and is compared with the checksum
         return table
@@ -387,6 +513,14 @@ class Snapshot(Displayable):
 
         Raises:
             KeyError: a name that is not in FILES_SCHEMA.
+
+        >>> import pyarrow as pa
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> snapshot = TableBuilder(MemoryStore()).create("id long").commit(add("a"), add("b")).log.snapshot
+        >>> snapshot.select_files(["path"]).to_pylist()
+        [{'path': 'a'}, {'path': 'b'}]
+        >>> snapshot.select_files(["path"], pa.array([1])).to_pylist()
+        [{'path': 'b'}]
         """
         if rows is None:
             return self._read(lambda files: files.read(list(columns)))
@@ -394,11 +528,23 @@ class Snapshot(Displayable):
 
     @property
     def candidates(self) -> FileSet:
-        """The files and perhaps some that the newest commits removed: searches begin with these."""
+        """The files and perhaps some that the newest commits removed: searches begin with these.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> TableBuilder(MemoryStore()).create().commit(add("a"), add("b")).log.snapshot.candidates.num_files
+        2
+        """
         return self._state.files.candidates()
 
     def live_files(self, columns: Sequence[str], rows: pa.Array) -> pa.Table:
-        """The named columns of the files among :attr:`candidates` at ascending positions."""
+        """The named columns of the files among :attr:`candidates` at ascending positions.
+
+        >>> import pyarrow as pa
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> snapshot = TableBuilder(MemoryStore()).create("id long").commit(add("a"), add("b")).log.snapshot
+        >>> snapshot.live_files(["path"], pa.array([0])).to_pylist()
+        [{'path': 'a'}]
+        """
         return self._state.files.live_files(list(columns), rows)
 
     def stats_for(self, needed: Sequence[Stat], rows: pa.Array | None = None) -> pa.Table:
@@ -406,6 +552,14 @@ class Snapshot(Displayable):
 
         ``rows``: ascending positions of files, None for all. Statistics of all files are cached for the next
         call and the next version.
+
+        >>> import deltanb as dn
+        >>> from deltanb.log.skipping.stats import Stat
+        >>> from deltanb.testing import MemoryStore
+        >>> snapshot = dn.create(MemoryStore(), {"id": [3, 5]}).snapshot
+        >>> stats = snapshot.stats_for([Stat("min", ("id",)), Stat("max", ("id",))])
+        >>> [column.to_pylist() for column in stats.columns]
+        [[3], [5]]
         """
         from deltanb.log.skipping import prune as skipping
 
@@ -413,7 +567,14 @@ class Snapshot(Displayable):
 
     @property
     def tombstones(self) -> pa.Table:
-        """Removed files that the log still names, expired or not, by TOMBSTONES_SCHEMA."""
+        """Removed files that the log still names, expired or not, by TOMBSTONES_SCHEMA.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add, remove
+        >>> builder = TableBuilder(MemoryStore()).create().commit(add("a"), add("b")).commit(remove("a"))
+        >>> snapshot = builder.log.snapshot
+        >>> snapshot.tombstones["path"].to_pylist(), snapshot.files["path"].to_pylist()
+        (['a'], ['b'])
+        """
         return self._read(lambda files: files.tombstones())
 
     def files_for_scan(
@@ -427,6 +588,13 @@ class Snapshot(Displayable):
         Raises:
             InvalidPredicate: syntax, or a column the table does not have.
             UnsupportedProtocol: a reader feature that this library does not have.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> _ = table.append({"id": [10, 20]})
+        >>> table.snapshot.num_files, table.snapshot.files_for_scan("id > 5").num_rows
+        (2, 1)
         """
         self.check_readable()
         if not predicates:
@@ -439,7 +607,14 @@ class Snapshot(Displayable):
 
     def verify_checksum(self) -> ChecksumVerification:
         """Compare the version's ``.crc`` file with the log:
-        :func:`deltanb.log.verification.verify`."""
+        :func:`deltanb.log.verification.verify`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> checked = dn.create(MemoryStore(), {"id": [1]}).snapshot.verify_checksum()
+        >>> checked.ok, checked.differences
+        (True, ())
+        """
         from deltanb.log.verification import verify
 
         return verify(self)
@@ -449,6 +624,10 @@ class Snapshot(Displayable):
 
         Raises:
             UnsupportedProtocol: naming the features.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).snapshot.check_readable()
         """
         from deltanb.schema.protocol import check_readable
 

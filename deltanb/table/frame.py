@@ -65,13 +65,23 @@ class Frame:
     @property
     @reads_log
     def columns(self) -> list[str]:
-        """The names of the top-level columns; their types are ``dtypes``, and of a Delta table ``schema``."""
+        """The names of the top-level columns; their types are ``dtypes``, and of a Delta table ``schema``.
+
+        >>> import deltanb as dn
+        >>> dn.create("two_columns", {"id": [1], "name": ["Huey"]}).columns
+        ['id', 'name']
+        """
         return self._column_names()
 
     @property
     @reads
     def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
+        """The numbers of rows and of columns.
+
+        >>> import deltanb as dn
+        >>> dn.create("three_rows", {"id": [1, 2, 3], "name": ["Huey", "Dewey", "Louie"]}).shape
+        (3, 2)
+        """
         return self.count(), len(self._column_names())
 
     @property

@@ -165,7 +165,12 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @property
     def path(self) -> str:
-        """The table's absolute path or URI."""
+        """The table's absolute path or URI.
+
+        >>> import deltanb as dn
+        >>> dn.create("place", {"id": [1]}).path
+        '/.../place'
+        """
         return self.log.path
 
     def __fspath__(self) -> str:
@@ -181,42 +186,93 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @property
     def name(self) -> str:
-        """The name in the catalog or in the metadata, else the last part of the path."""
+        """The name in the catalog or in the metadata, else the last part of the path.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("first_name", {"id": [1]})
+        >>> table.name
+        'first_name'
+        >>> _ = table.set_name("ducks")
+        >>> table.name
+        'ducks'
+        """
         return self.log.name or self.metadata.name or last_part(self.path)
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest state of the table, or that of the version it is pinned to."""
+        """The newest state of the table, or that of the version it is pinned to.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("newest", {"id": [1, 2]})
+        >>> _ = table.append({"id": [3]})
+        >>> table.snapshot.version, table.snapshot.num_files, table.as_of(0).snapshot.num_files
+        (1, 2, 1)
+        """
         return active.snapshot_of(self.log, self._pinned)
 
     @property
     def version(self) -> int:
-        """The version that is read."""
+        """The version that is read.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("two_versions", {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> table.version, table.as_of(0).version
+        (1, 0)
+        """
         return Number(self.snapshot.version)
 
     @property
     def metadata(self) -> Metadata:
-        """Name, schema, partition columns and properties as one action."""
+        """Name, schema, partition columns and properties as one action.
+
+        >>> import deltanb as dn
+        >>> dn.create("about_ducks", {"id": [1]}, description="one duck a row").metadata.description
+        'one duck a row'
+        """
         return self.snapshot.metadata
 
     @property
     def protocol(self) -> Protocol:
-        """The versions and features a client must support."""
+        """The versions and features a client must support.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("features", {"id": [1]}, properties={"delta.enableDeletionVectors": True})
+        >>> table.protocol.supports("deletionVectors"), table.protocol.supports("columnMapping")
+        (True, False)
+        """
         return self.snapshot.protocol
 
     @property
     def schema(self) -> StructType:
-        """The columns."""
+        """The columns.
+
+        >>> import deltanb as dn
+        >>> schema = dn.create("schema", "id bigint NOT NULL, at timestamp").schema
+        >>> schema.names, str(schema.field("at").type), schema.field("id").nullable
+        (['id', 'at'], 'timestamp', False)
+        """
         return self.snapshot.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The columns the table is partitioned by."""
+        """The columns the table is partitioned by.
+
+        >>> import deltanb as dn
+        >>> dn.create("by_day", {"id": [1], "day": [2]}, partition_by="day").partition_columns
+        ('day',)
+        """
         return self.snapshot.partition_columns
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The properties set on the table."""
+        """The properties set on the table.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("set_properties_of", {"id": [1]}, properties={"delta.appendOnly": True})
+        >>> dict(table.properties)
+        {'delta.appendOnly': 'true'}
+        """
         return self.snapshot.properties
 
     @reads_log

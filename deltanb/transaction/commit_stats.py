@@ -70,6 +70,15 @@ class CommitStats:
     ``num_files_total`` and ``size_in_bytes_total`` describe the table after a commit, when its version may be
     a later one already; they are None where nothing was committed. ``error`` is the stable code, or else the
     class, of what a commit failed with. ``info`` and ``new_metadata`` are the commit's.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> seen = []
+    >>> with dn.set_options(commit_listeners=[seen.append]):
+    ...     table = dn.create(MemoryStore(), {"id": [1, 2]})
+    >>> [stats] = seen
+    >>> stats.operation, stats.outcome, stats.num_add, stats.num_files_total
+    ('CREATE TABLE AS SELECT', 'committed', 1, 1)
     """
 
     table: str
@@ -108,16 +117,45 @@ class CommitStats:
 
     @property
     def retries(self) -> int:
-        """How often it tried again after a lost race."""
+        """How often it tried again after a lost race.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import Lose, MemoryStore, ScriptedStore, add
+        >>> store, seen = MemoryStore(), []
+        >>> _ = dn.create(store, {"id": [1]})
+        >>> with dn.set_options(commit_listeners=[seen.append], backoff=lambda attempt: 0):
+        ...     _ = dn.open(ScriptedStore(store, [Lose((add("theirs"),))])).append({"id": [2]})
+        >>> seen[-1].attempts, seen[-1].retries
+        (2, 1)
+        """
         return max(0, self.attempts - 1)
 
     @property
     def weight(self) -> int:
-        """Characters of the texts it holds."""
+        """Characters of the texts it holds.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> seen = []
+        >>> with dn.set_options(commit_listeners=[seen.append]):
+        ...     table = dn.create(MemoryStore(), {"id": [1]})
+        >>> seen[0].weight == len(table.metadata.schema_string)
+        True
+        """
         return len(self.new_metadata.schema_string or "") if self.new_metadata is not None else 0
 
     def lightened(self) -> CommitStats:
-        """The numbers without the actions."""
+        """The numbers without the actions.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> seen = []
+        >>> with dn.set_options(commit_listeners=[seen.append]):
+        ...     _ = dn.create(MemoryStore(), {"id": [1]})
+        >>> light = seen[0].lightened()
+        >>> light.weight, light.num_add
+        (0, 1)
+        """
         return replace(self, info=None, new_metadata=None)
 
 

@@ -77,6 +77,18 @@ class Conflict(Displayable):
     ``read_version`` is what the transaction read, ``wanted_version`` the first version it tried,
     ``version`` the winner's. ``predicates`` are the scans made, ``predicate`` the one the winner's
     ``files`` met. ``partition`` is Delta's hint, e.g. ``[part=1]``. ``checks`` are all rules in order.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import Lose, MemoryStore, ScriptedStore, remove
+    >>> store = MemoryStore()
+    >>> file = dn.create(store, {"id": [1]}).snapshot.files["path"][0].as_py()
+    >>> table = dn.open(ScriptedStore(store, [Lose((remove(file),))]))
+    >>> try:
+    ...     table.delete("id = 1")
+    ... except dn.errors.DeltaConcurrentModificationException as error:
+    ...     conflict = error.conflict
+    >>> conflict.kind, conflict.rule, conflict.version
+    ('CONCURRENT_DELETE_READ', 'delete / read', 1)
     """
 
     rule: str
@@ -108,15 +120,55 @@ class Conflict(Displayable):
 
     @property
     def winner_operation(self) -> str:
-        """The winner's operation, ``TRANSACTION`` where it does not say."""
+        """The winner's operation, ``TRANSACTION`` where it does not say.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, remove, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long").commit(add("a"))
+        >>> txn = builder.log.start_transaction()
+        >>> [file] = txn.filter_files()
+        >>> _ = builder.commit(remove("a"))
+        >>> conflict = None
+        >>> try:
+        ...     txn.commit([file.remove()], "DELETE")
+        ... except Exception as error:
+        ...     conflict = error.conflict
+        >>> conflict.winner_operation
+        'TRANSACTION'
+        """
         return str(self.winner.operation or "TRANSACTION")
 
     def dated(self, log: LogReader) -> Conflict:
-        """The same with the winner's time, which the log knows: rules ask no store."""
+        """The same with the winner's time, which the log knows: rules ask no store.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, remove, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long").commit(add("a"))
+        >>> txn = builder.log.start_transaction()
+        >>> [file] = txn.filter_files()
+        >>> _ = builder.commit(remove("a"))
+        >>> try:
+        ...     txn.commit([file.remove()], "DELETE")
+        ... except Exception as error:
+        ...     conflict = error.conflict
+        >>> conflict.dated(builder.log).committed_at == builder.log.history()[0].timestamp
+        True
+        """
         return replace(self, committed_at=time_of(log, self.version, self.winner.to_value()))
 
     def error(self) -> DeltaConcurrentModificationException:
-        """The exception that carries this conflict."""
+        """The exception that carries this conflict.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, remove, add
+        >>> builder = TableBuilder(MemoryStore()).create("id long").commit(add("a"))
+        >>> txn = builder.log.start_transaction()
+        >>> [file] = txn.filter_files()
+        >>> _ = builder.commit(remove("a"))
+        >>> try:
+        ...     txn.commit([file.remove()], "DELETE")
+        ... except Exception as error:
+        ...     conflict = error.conflict
+        >>> type(conflict.error()).__name__
+        'ConcurrentDeleteReadException'
+        """
         return self.exception(
             self.message, conflict=self, version=self.version, error_class=self.error_class
         )

@@ -64,12 +64,26 @@ class DeltaLog(LogReader, Displayable):
 
     def committer(self, snapshot: Snapshot) -> Committer:
         """Where a commit behind this snapshot goes: into the folder, unless the log was made with another
-        :data:`committer <deltanb.transaction.committer.Makes>`."""
+        :data:`committer <deltanb.transaction.committer.Makes>`.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = TableBuilder(MemoryStore()).create("id long").log
+        >>> committer = log.committer(log.snapshot)
+        >>> type(committer).__name__, committer.is_final
+        ('FolderCommitter', True)
+        """
         return self._makes_committer(self, snapshot)
 
     def place_of_ids(self, metadata: Metadata | None) -> str | None:
         """Where no two transactions may have one id: the table with this metadata, as long as it is here, or
-        the catalog that keeps all ids. None for a table to be, or in a store that may repeat a request."""
+        the catalog that keeps all ids. None for a table to be, or in a store that may repeat a request.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = TableBuilder(MemoryStore()).create("id long").log
+        >>> metadata = log.snapshot.metadata
+        >>> log.place_of_ids(None) is None, log.place_of_ids(metadata).endswith(metadata.id)
+        (True, True)
+        """
         catalog = getattr(self.commits, "catalog", None)
         if catalog is not None:
             place: str | None = catalog.place_of_ids
@@ -80,7 +94,17 @@ class DeltaLog(LogReader, Displayable):
 
     @property
     def reader(self) -> OptimisticTransaction | None:
-        """Who remembers what is read between statements, where several of them are one transaction."""
+        """Who remembers what is read between statements, where several of them are one transaction.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> table.log.reader is None
+        True
+        >>> with table.transaction() as txn:
+        ...     type(txn.log.reader).__name__
+        'StagedTransaction'
+        """
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,6 +134,12 @@ class DeltaLog(LogReader, Displayable):
 
         Raises:
             InvalidArgument: a URI that no store serves, or options that it does not know.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> DeltaLog.for_table(table.log.store) is table.log
+        True
         """
         store = store_for(table, storage_options)
         key = identity_of(store)
@@ -142,7 +172,17 @@ class DeltaLog(LogReader, Displayable):
 
     @staticmethod
     def clear_cache() -> None:
-        """Forget all logs; handles that people hold go on working."""
+        """Forget all logs; handles that people hold go on working.
+
+        >>> from deltanb.testing import MemoryStore
+        >>> store = MemoryStore()
+        >>> log = DeltaLog.for_table(store)
+        >>> DeltaLog.for_table(store) is log
+        True
+        >>> DeltaLog.clear_cache()
+        >>> DeltaLog.for_table(store) is log
+        False
+        """
         with _logs_lock:
             _logs.clear()
             _recent.clear()
@@ -156,6 +196,14 @@ class DeltaLog(LogReader, Displayable):
             snapshot: the version it reads; the newest unless given.
             clock: gives the time of the commit and of its files in epoch milliseconds; the option of that
                 name unless given.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> log = TableBuilder(MemoryStore()).create("id long").commit(add("a")).log
+        >>> txn = log.start_transaction(clock=lambda: 1_700_000_000_000)
+        >>> txn.commit([file.remove() for file in txn.filter_files()], "TRUNCATE")
+        2
+        >>> log.snapshot.num_files, log.snapshot.last_commit_info["timestamp"]
+        (0, 1700000000000)
         """
         from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -167,6 +215,13 @@ class DeltaLog(LogReader, Displayable):
         Raises:
             IllegalStateError: the thread has an active transaction already.
             InvalidArgument: ``work`` is not a function.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> log = TableBuilder(MemoryStore()).create("id long").commit(add("a")).log
+        >>> def truncate(txn):
+        ...     return txn.commit([file.remove() for file in txn.filter_files()], "TRUNCATE")
+        >>> log.with_new_transaction(truncate)
+        2
         """
         if not callable(work):
             raise InvalidArgument(

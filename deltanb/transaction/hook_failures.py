@@ -43,6 +43,16 @@ class HookFailure:
 
     ``version`` and ``txn_id`` are the commit's, ``hook`` is the hook's name. ``error`` is the stable code, or
     else the class, of what it failed with, ``message`` the beginning of its text.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder
+    >>> from deltanb.transaction.hooks import FunctionHook
+    >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+    >>> txn.register_post_commit_hook(FunctionHook("mail", lambda committed, snapshot: 1 / 0))
+    >>> txn.commit()
+    1
+    >>> [failure] = txn.hook_failures
+    >>> failure.hook, failure.version, failure.error
+    ('mail', 1, 'ZeroDivisionError')
     """
 
     table: str

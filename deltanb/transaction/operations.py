@@ -73,6 +73,10 @@ class Operation(Displayable):
         metrics: written as ``operationMetrics``, as text.
         user_metadata: written as ``userMetadata``.
         tags: written as ``tags``.
+
+    >>> optimize = Operation("OPTIMIZE", {"predicate": ["month = 1"]})
+    >>> optimize.changes_data, Operation("DELETE").changes_data
+    (False, True)
     """
 
     name: str
@@ -91,7 +95,12 @@ class Operation(Displayable):
             object.__setattr__(self, "changes_data", self.name in CHANGES_DATA)
 
     def replace(self, **changes: Any) -> Operation:
-        """A copy with some parts changed, e.g. with the metrics known at the end."""
+        """A copy with some parts changed, e.g. with the metrics known at the end.
+
+        >>> write = Operation("WRITE", {"mode": "Append"})
+        >>> write.replace(metrics={"numFiles": 2}).encoded_metrics()
+        {'numFiles': '2'}
+        """
         return replace(self, **changes)
 
     def encoded_parameters(self) -> dict[str, Any]:
@@ -105,7 +114,11 @@ class Operation(Displayable):
                 for k, v in self.parameters.items()}
 
     def encoded_metrics(self) -> dict[str, str]:
-        """The metrics as ``commitInfo`` holds them: text."""
+        """The metrics as ``commitInfo`` holds them: text.
+
+        >>> Operation("DELETE", metrics={"numDeletedRows": 3, "numCopiedRows": None}).encoded_metrics()
+        {'numDeletedRows': '3'}
+        """
         return {k: _encode(v) for k, v in self.metrics.items() if v is not None}
 
 
