@@ -151,7 +151,7 @@ class Arguments:
         else:
             made = self.ask(self._query(rows)).rows
         if not rows.by_name:
-            made = made.rename_columns(self._names(rows, fixed, made.num_columns))
+            made = made.rename_columns(self._names(rows, fixed, made.column_names))
         for name, value in fixed.items():
             field = self._field(name)
             made = made.append_column(
@@ -163,8 +163,8 @@ class Arguments:
             return rows.query.text
         return self._of_values([[self.sql(value) for value in row] for row in rows.values])
 
-    def _names(self, rows: Rows, fixed: Mapping[str, Sql], num_columns: int) -> list[str]:
-        """The names of the columns that rows are for, of which they have so many."""
+    def _names(self, rows: Rows, fixed: Mapping[str, Sql], own: Sequence[str]) -> list[str]:
+        """The names of the columns that rows are for, by the names that they have themselves."""
         if rows.columns is not None:
             names = [split_name(name)[-1] if "`" in name else name for name in rows.columns]
             what = count(len(names), "column is named", "columns are named")
@@ -174,13 +174,18 @@ class Arguments:
             taken = {name.lower() for name in fixed}
             names = [name for name in self.schema.names if name.lower() not in taken]
             what = f"table {self.table.name} has {count(len(names), 'column')}"
-        if len(names) != num_columns:
+            if rows.evolves:
+                names += own[len(names):]
+        if len(names) != len(own):
             raise InvalidQuery(
-                f"{what} ({', '.join(names)}), and the rows have {count(num_columns, 'value')}; "
+                f"{what} ({', '.join(names)}), and the rows have {count(len(own), 'value')}; "
                 "name the columns: INSERT INTO table (a, b) …, or insert BY NAME", columns=names)
-        times = Counter(name.lower() for name in names)
-        if len(times) < len(names):
-            twice = next(name for name in names if times[name.lower()] > 1)
+        if rows.evolves and rows.columns is not None:
+            for name in names:  # who names columns means those that there are
+                self._field(name)
+        times = Counter(name.lower() for name in (*names, *fixed))
+        twice = next((name for name in names if times[name.lower()] > 1), None)
+        if twice is not None:
             raise InvalidQuery(f"column {twice} is named twice; name it once", name=twice)
         return names
 
@@ -192,17 +197,28 @@ class Arguments:
         return field
 
     def _values(self, rows: Rows, fixed: Mapping[str, Sql]) -> pa.Table:
-        names = self._names(rows, fixed, len(rows.values[0]))
+        own = [f"col{place}" for place, _ in enumerate(rows.values[0], 1)]  # as Spark calls them
+        names = self._names(rows, fixed, own)
         columns = {name: [row[place] for row in rows.values] for place, name in enumerate(names)}
         columns.update({name: [value] * len(rows.values) for name, value in fixed.items()})
         made = {}
         for name, values in columns.items():
+            if rows.evolves and self.schema.get(name) is None:
+                made[name] = self._of_new_column(values)
+                continue
             field = self._field(name)
             if not all(value.text.upper() == DEFAULT for value in values):
                 made[field.name] = self._evaluated(values, field)
         if not made:  # DEFAULT alone: as many rows
             made[self.schema.names[0]] = pa.nulls(len(rows.values))
         return pa.table(made)
+
+    def _of_new_column(self, values: Sequence[Sql]) -> pa.ChunkedArray:
+        """Values of a column that the table does not have yet, in the type that the engine gives them."""
+        texts = [self.sql(value) for value in values]
+        if all(text.upper() in ("NULL", DEFAULT) for text in texts):
+            return pa.chunked_array([pa.nulls(len(texts))])
+        return self.ask(self._of_values([[text] for text in texts])).rows.column(0)
 
     def _evaluated(self, values: Sequence[Sql], field: StructField) -> pa.Array:
         """Values of one column, as Spark stores them."""

@@ -123,18 +123,6 @@ DIFFERENCES: list[Difference] = [
         "SHOW PARTITIONS is not run: SELECT DISTINCT of the columns has the values."),
 ]
 
-OPEN: list[Difference] = [
-    Difference(
-        r"INSERT WITH SCHEMA EVOLUTION INTO \{t\} SELECT", ["refused"],
-        "INSERT WITH SCHEMA EVOLUTION takes new columns BY NAME alone, and not by position."),
-]
-"""What is to become the same: it may differ until then."""
-
-
-def still_open(case: Case) -> set[str]:
-    """What of a case's outcome may differ until it is mended."""
-    return {one for row in OPEN if row.is_about(case) for one in row.differs}
-
 
 def as_markdown(rows: Sequence[Difference]) -> str:
     """The reasons as a list, for ``docs/sql.md``."""

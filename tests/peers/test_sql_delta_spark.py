@@ -20,7 +20,7 @@ from deltanb.engines.spark import session
 from tests.examples import every
 from tests.pages import assert_part
 from tests.peers.delta_spark import VERSION, DeltaSpark
-from tests.peers.sql_differences import DIFFERENCES, OPEN, as_markdown, differing, intended, still_open
+from tests.peers.sql_differences import DIFFERENCES, as_markdown, differing, intended
 from tests.peers.sql_results import AS_USUAL, Recording, Rows, outcome
 from tests.peers.sql_statements import CASES, Case
 
@@ -118,15 +118,14 @@ def check(case: Case, folder: Path, recording: Recording) -> None:
     with dn.set_options(durability="none"):
         ours = outcome(case, folder, run)
     differences = differing(ours, recording.outcomes[case.name])
-    assert differences.keys() - still_open(case) == intended(case), differences
+    assert differences.keys() == intended(case), differences
 
 
 def test_every_difference_is_about_a_statement_and_has_a_reason() -> None:
-    for row in (*DIFFERENCES, *OPEN):
+    for row in DIFFERENCES:
         assert any(map(row.is_about, CASES)), row.cases
         assert row.differs and row.reason.endswith(".")
 
 
 def test_the_page_lists_the_differences(update_golden: bool) -> None:
     assert_part(PAGE, "differences", as_markdown(DIFFERENCES), update_golden)
-    assert_part(PAGE, "open differences", as_markdown(OPEN), update_golden)

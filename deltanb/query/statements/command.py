@@ -30,6 +30,8 @@ class Rows:
     """Whether their own names say which columns they are for."""
     partition: tuple[tuple[Sql, Sql], ...] = ()
     """Columns that have one value in all rows."""
+    evolves: bool = False
+    """Whether those behind all of the table's columns are new ones."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def insert(cursor: Cursor) -> Command:
             cursor.fail("WHERE: rows are replaced by a condition; it")
         where = cursor.expression(*QUERY_WORDS, "BY", what="a condition")
         by_name = cursor.take("BY", "NAME") or by_name
-    rows = replace(_rows(cursor), columns=columns, by_name=by_name, partition=partition)
+    rows = replace(_rows(cursor), columns=columns, by_name=by_name, partition=partition, evolves=bool(more))
     if overwrites == "INTO" and where is None:
         return Command("INSERT", "append", target, {"data": rows, **more})
     condition = where if where is not None else PartitionCondition(partition) if partition else None

@@ -60,6 +60,33 @@ def test_insert_adds_rows(sql: str, expected: list[Any]) -> None:
     assert rows(t) == sorted([(1, "Donald"), (2, "Daisy"), *expected], key=str)
 
 
+@pytest.mark.parametrize("sql, columns, new", [
+    ("INTO t SELECT id, name, 5 AS age FROM frame", ["id", "name", "age"], [(7, "Huey", 5)]),
+    ("INTO t VALUES (3, DEFAULT, 5, 'x'), (4, upper('gus'), NULL, NULL)", ["id", "name", "col3", "col4"],
+     [(3, None, 5, "x"), (4, "GUS", None, None)]),
+    ("INTO t VALUES (3, :name, :age)", ["id", "name", "col3"], [(3, "Gus", 5)]),
+    ("INTO t PARTITION (name = 'Gus') SELECT 3, 5 AS age", ["id", "name", "age"], [(3, "Gus", 5)]),
+    ("OVERWRITE t SELECT id, name, 5 AS age FROM frame", ["id", "name", "age"], [(7, "Huey", 5)]),
+    ("INTO t VALUES (3, 'Gus')", ["id", "name"], [(3, "Gus")]),
+    ("INTO t SELECT 'Gus' AS name, 3 AS id", None, "id: string in the data, long in the table"),
+    ("INTO t SELECT 3", None, "has 2 columns .*, and the rows have 1 value"),
+    ("INTO t SELECT 3, 'Gus', 5 AS Id", None, "column id is named twice"),
+    ("INTO t PARTITION (id = 3) SELECT 'Gus', 5 AS id", None, "column id is named twice"),
+    ("INTO t (id, nam) SELECT 3, 'Gus'", None, "has no column nam; did you mean name"),
+])
+def test_insert_with_schema_evolution_goes_by_position(
+    sql: str, columns: list[str] | None, new: Any
+) -> None:
+    t, frame, name, age = ducks(), pd.DataFrame({"id": [7], "name": ["Huey"]}), "Gus", 5
+    if columns is None:
+        with pytest.raises(errors.DeltaError, match=new):
+            dn.sql(f"INSERT WITH SCHEMA EVOLUTION {sql}")
+    else:
+        dn.sql(f"INSERT WITH SCHEMA EVOLUTION {sql}")
+        assert t.columns == columns and set(new) <= set(rows(t))
+    assert (t.version, len(frame), name, age) == (int(columns is not None), 1, "Gus", 5)
+
+
 @pytest.mark.parametrize("sql, expected", [
     ("INSERT OVERWRITE t VALUES (3, 'Gus')", [(3, "Gus")]),
     ("INSERT OVERWRITE TABLE t SELECT id * 10, name FROM t", [(10, "Donald"), (20, "Daisy")]),
