@@ -114,23 +114,51 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def read_version(self) -> int:
-        """The version read; -1 where there was no table."""
+        """The version read; -1 where there was no table.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> from deltanb.transaction.delta_log import DeltaLog
+        >>> log = TableBuilder(MemoryStore()).create().log
+        >>> log.start_transaction().read_version
+        0
+        >>> DeltaLog.for_table(MemoryStore()).start_transaction().read_version
+        -1
+        """
         return self.snapshot.version
 
     @property
     def metadata(self) -> Metadata:
-        """The new metadata if this transaction sets it, else that of the version read."""
+        """The new metadata if this transaction sets it, else that of the version read.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.update_metadata(txn.metadata.replace(description="ducks"))
+        >>> txn.metadata.description, txn.snapshot.metadata.description
+        ('ducks', None)
+        """
         return self._new_metadata if self._new_metadata is not None else self.snapshot.metadata
 
     @property
     def protocol(self) -> Protocol:
-        """The new protocol if this transaction sets it, else that of the version read."""
+        """The new protocol if this transaction sets it, else that of the version read.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.update_metadata(txn.metadata.replace(configuration={"delta.enableDeletionVectors": "true"}))
+        >>> txn.protocol.supports("deletionVectors"), txn.snapshot.protocol.supports("deletionVectors")
+        (True, False)
+        """
         before = self.snapshot.protocol if self.read_version >= 0 else Protocol(1, 2)
         return before if self._new_protocol is None else self._new_protocol
 
     @property
     def table(self) -> str:
-        """The table's name for messages: of its catalog or its metadata, or the last part of its path."""
+        """The table's name for messages: of its catalog or its metadata, or the last part of its path.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> TableBuilder(MemoryStore("memory:///lake/ducks")).create().log.start_transaction().table
+        'ducks'
+        """
         of_metadata = self.snapshot.metadata.name if self.read_version >= 0 else None
         return self.log.name or of_metadata or last_part(self.log.path) or redacted(self.log.path)
 
@@ -144,6 +172,15 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidPredicate: syntax, or a column the table does not have.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2], "pond": ["a", "b"]}, partition_by="pond")
+        >>> txn = table.log.start_transaction()
+        >>> [file.partition_values for file in txn.filter_files("pond = 'a'", "id < 5")]
+        [{'pond': 'a'}]
+        >>> txn.reads.scans[0].text
+        "pond = 'a' AND id < 5"
         """
         self._must_be_open()
         if self.read_version < 0:  # no table, so no columns to name and no files
@@ -159,6 +196,14 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         """The files in the partitions of the given ones, as a dynamic partition overwrite needs.
 
         The partitions are remembered as a predicate; the files are not, as nobody looked into them.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2], "pond": ["a", "b"]}, partition_by="pond")
+        >>> txn = table.log.start_transaction()
+        >>> new = txn.write_files({"id": [3], "pond": ["b"]})
+        >>> [file.partition_values for file in txn.filter_files_in_partitions_of(new)]
+        [{'pond': 'b'}]
         """
         self._must_be_open()
         partitions = frozenset(map(partition_of, files if isinstance(files, Iterable) else [files]))
@@ -177,7 +222,18 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         return FileScan(table)
 
     def read_whole_table(self) -> None:
-        """Mark everything as read: any file added or removed by a winner is a conflict."""
+        """Mark everything as read: any file added or removed by a winner is a conflict.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create()
+        >>> txn = builder.log.start_transaction()
+        >>> txn.read_whole_table()
+        >>> _ = builder.commit(add("theirs"))
+        >>> txn.commit([AddFile(path="ours", partition_values={}, size=1, modification_time=1)], "WRITE")
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.ConcurrentAppendException: ...
+        """
         self._must_be_open()
         self._reads.scans.append(Scan())
         self._reads.whole_table = True
@@ -187,6 +243,14 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidArgument: no application id.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]}, txn=("nightly", 7))
+        >>> txn = table.log.start_transaction()
+        >>> txn.txn_version("nightly"), txn.txn_version("another")
+        (7, -1)
         """
         self._must_be_open()
         require(app_id, str, "txn_version", "an application id (a text)")
@@ -195,7 +259,14 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def reads(self) -> Any:
-        """What was read so far, frozen (:class:`~deltanb.transaction.reads.Reads`)."""
+        """What was read so far, frozen (:class:`~deltanb.transaction.reads.Reads`).
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> txn = TableBuilder(MemoryStore()).create().commit(add("a")).log.start_transaction()
+        >>> [file] = txn.filter_files("id = 1")
+        >>> [scan.text for scan in txn.reads.scans], txn.reads.paths(10), txn.reads.whole_table
+        (['id = 1'], ('a',), False)
+        """
         return self._reads.freeze()
 
     # -- changing --------------------------------------------------------------------------------
@@ -211,6 +282,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         Raises:
             InvalidTransaction: data was written already, or the metadata was set before.
             InvalidSchema, InvalidArgument: not metadata a table may have.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = TableBuilder(MemoryStore()).create().log
+        >>> txn = log.start_transaction()
+        >>> txn.update_metadata(txn.metadata.replace(name="ducks"))
+        >>> txn.commit((), "SET TBLPROPERTIES"), log.snapshot.metadata.name
+        (1, 'ducks')
         """
         self._set_metadata(metadata, is_new=self.read_version < 0 and not ignore_default_properties)
 
@@ -244,6 +322,16 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             IllegalStateError: the table exists.
+
+        >>> from deltanb.schema.ddl import parse_schema
+        >>> from deltanb.testing import MemoryStore
+        >>> from deltanb.transaction.delta_log import DeltaLog
+        >>> log = DeltaLog.for_table(MemoryStore())
+        >>> txn = log.start_transaction()
+        >>> schema = parse_schema("id long").to_json()
+        >>> txn.update_metadata_for_new_table(Metadata(id="ducks", schema_string=schema))
+        >>> txn.commit((), "CREATE TABLE"), log.snapshot.schema.names
+        (0, ['id'])
         """
         if self.read_version >= 0 and not replaces:
             raise IllegalStateError(
@@ -255,6 +343,13 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidArgument: no protocol.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = TableBuilder(MemoryStore()).create().log
+        >>> txn = log.start_transaction()
+        >>> txn.update_protocol(Protocol(1, 4))
+        >>> txn.commit((), "UPGRADE PROTOCOL"), log.snapshot.protocol.min_writer_version
+        (1, 4)
         """
         self._must_be_open()
         require(protocol, Protocol, "update_protocol", "a Protocol action")
@@ -265,6 +360,15 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidArgument: no hook.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> from deltanb.transaction.hooks import FunctionHook
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> versions = []
+        >>> txn.register_post_commit_hook(
+        ...     FunctionHook("note", lambda committed, snapshot: versions.append(committed.version)))
+        >>> txn.commit(), versions
+        (1, [1])
         """
         self._must_be_open()
         self._hooks = (*self._hooks, post_commit.as_hook(hook))
@@ -284,6 +388,19 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         An interrupt (Ctrl-C) ends the commit once it is known what became of it: its notes say that the
         version is committed, if it is, or that this is unknown; :attr:`status` says it, too.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> one, other = table.log.start_transaction(), table.log.start_transaction()
+        >>> one.commit([file.remove() for file in one.filter_files("id = 1")], "DELETE")
+        1
+        >>> other.commit([file.remove() for file in other.filter_files("id = 2")], "DELETE")
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.ConcurrentDeleteReadException: ...
+        >>> other.status, other.conflict.version
+        ('failed', 1)
         """
         return self._run(self.commit_steps(actions, operation))
 
@@ -294,6 +411,11 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Then nothing is committed, it stays open and None is returned; but where the table is
         ``WriteSerializable`` an operation that changes data is committed, as in Delta Spark.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.commit_if_needed((), "DELETE") is None, txn.status
+        (True, 'open')
         """
         self._laps.prepared = options.timer()
         self._claim_id()
@@ -310,6 +432,12 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             ConcurrentWriteException: the version is taken.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> log = TableBuilder(MemoryStore()).create().commit(add("a")).log
+        >>> txn = log.start_transaction()
+        >>> txn.commit_large([file.remove() for file in txn.filter_files()], "RESTORE")
+        2
         """
         steps = self._begin(actions, operation, check=False)
         self._hooks = (post_commit.LargeCommitHook(), *self._hooks)
@@ -324,6 +452,15 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         :mod:`deltanb.transaction.steps` for the steps and their replies, and
         :func:`deltanb.transaction.drive.drain` for a driver. When the generator is closed before its
         end the transaction is abandoned. Post-commit hooks are the driver's: :meth:`run_post_commit_hooks`.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> steps = txn.commit_steps((), "Manual Update")
+        >>> type(next(steps)).__name__, type(next(steps)).__name__
+        ('Prepared', 'PutIfAbsent')
+        >>> steps.close()  # nothing was put
+        >>> txn.status
+        'abandoned'
         """
         return self._begin(actions, operation, check=True)
 
@@ -334,6 +471,14 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidTransaction: as :meth:`commit`.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> stepper = txn.stepper((), "Manual Update")
+        >>> _ = stepper.run()
+        1 prepare: 0 actions, SnapshotIsolation
+        2 put: v1 if it is absent
+        3 committed v1 after 1 attempt
         """
         return upper.CommitStepper(self, actions, operation)
 
@@ -355,6 +500,12 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidTransaction: as :meth:`commit`.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> current = txn.prepare((), "Manual Update")
+        >>> current.isolation, current.is_blind_append, txn.status
+        ('SnapshotIsolation', True, 'open')
         """
         from deltanb._version import __version__
 
@@ -452,11 +603,28 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def may_have_landed(self) -> bool:
-        """Whether its version may be this commit, although no answer says so."""
+        """Whether its version may be this commit, although no answer says so.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> steps = txn.commit_steps()
+        >>> _ = next(steps), next(steps)
+        >>> txn.may_have_landed  # a put was asked for, and not answered
+        True
+        """
         return self._commit is not None and self._commit.may_have_landed
 
     def note_outcome(self, error: BaseException) -> None:
-        """Add a note to an error: that the commit landed before it, or may have. Twice is harmless."""
+        """Add a note to an error: that the commit landed before it, or may have. Twice is harmless.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> _ = txn.commit()
+        >>> error = KeyboardInterrupt()
+        >>> txn.note_outcome(error)
+        >>> print(error.__notes__[0])
+        table ...: version 1 was committed despite the interruption ...
+        """
         if self._commit is not None:
             self._commit.note_outcome(error)
 
@@ -474,6 +642,17 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
         Raises:
             InvalidTransaction: nothing was committed.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> from deltanb.transaction.drive import drain
+        >>> log = TableBuilder(MemoryStore()).create().log
+        >>> txn = log.start_transaction()
+        >>> committed = drain(txn.commit_steps(), txn.committer)
+        >>> log.snapshot.version
+        0
+        >>> txn.run_post_commit_hooks()
+        >>> log.snapshot.version
+        1
         """
         if self.committed is None:
             raise InvalidTransaction("Can't call post commit hooks before committing")
@@ -495,7 +674,12 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @cached_property
     def committer(self) -> Committer:
-        """Where this transaction's commit goes."""
+        """Where this transaction's commit goes.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> type(TableBuilder(MemoryStore()).create().log.start_transaction().committer).__name__
+        'FolderCommitter'
+        """
         return self.log.committer(self.snapshot)
 
     def _commit_lock(self) -> AbstractContextManager[Any]:
@@ -508,19 +692,37 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @property
     def prepared(self) -> CurrentTransaction | None:
-        """As prepared for its commit and, once that landed, as committed: rebased on all winners."""
+        """As prepared for its commit and, once that landed, as committed: rebased on all winners.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.prepared is None, txn.commit((), "Manual Update"), txn.prepared.operation.name
+        (True, 1, 'Manual Update')
+        """
         return self._current
 
     @property
     def stats(self) -> CommitStats | None:
-        """The commit in numbers, once it was tried and has come to an end."""
+        """The commit in numbers, once it was tried and has come to an end.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.stats is None, txn.commit(), txn.stats.outcome, txn.stats.attempts
+        (True, 1, 'committed', 1)
+        """
         if self._stats is None and self._laps.ended is not None:
             self._stats = stats_of(self, self._laps)
         return self._stats
 
     @property
     def hook_failures(self) -> tuple[HookFailure, ...]:
-        """The hooks that failed after its commit; :func:`deltanb.flush` waits for those still at work."""
+        """The hooks that failed after its commit; :func:`deltanb.flush` waits for those still at work.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.commit(), txn.hook_failures
+        (1, ())
+        """
         return journal_of(self.log).hook_failures(self.txn_id)
 
     def _must_be_open(self) -> None:
@@ -544,7 +746,15 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @classmethod
     def get_active(cls) -> OptimisticTransaction | None:
-        """The transaction that is active in this thread."""
+        """The transaction that is active in this thread.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> log = TableBuilder(MemoryStore()).create().log
+        >>> log.with_new_transaction(lambda txn: OptimisticTransaction.get_active() is txn)
+        True
+        >>> OptimisticTransaction.get_active() is None
+        True
+        """
         return active.get()
 
     @classmethod
@@ -554,6 +764,15 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         Raises:
             IllegalStateError: there is one already, or this one has come to its end.
             InvalidArgument: no transaction.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.log.start_transaction()
+        >>> OptimisticTransaction.set_active(txn)
+        >>> table.snapshot is txn.snapshot
+        True
+        >>> OptimisticTransaction.clear_active()
         """
         require(txn, OptimisticTransaction, "set_active", "an OptimisticTransaction")
         txn._must_be_open()
@@ -561,13 +780,28 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
 
     @classmethod
     def clear_active(cls) -> None:
-        """Leave this thread without an active transaction."""
+        """Leave this thread without an active transaction.
+
+        >>> OptimisticTransaction.clear_active()
+        >>> OptimisticTransaction.get_active() is None
+        True
+        """
         active.clear()
 
     @classmethod
     @contextmanager
     def with_active(cls, txn: OptimisticTransaction) -> Iterator[OptimisticTransaction]:
-        """Make a transaction active for a block."""
+        """Make a transaction active for a block.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> with OptimisticTransaction.with_active(table.log.start_transaction()) as txn:
+        ...     table.snapshot is txn.snapshot
+        True
+        >>> OptimisticTransaction.get_active() is None
+        True
+        """
         cls.set_active(txn)
         try:
             yield txn

@@ -169,6 +169,14 @@ class TransactionalWrite:
 
         Raises:
             SchemaMismatch, ConstraintViolation: the rows do not fit the table.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.log.start_transaction()
+        >>> [file] = txn.write_files({"id": [2, 3]})
+        >>> file.num_records, txn.commit([file], "WRITE"), table.count()
+        (2, 1, 3)
         """
         self._must_be_open()
         file_options = write_options if isinstance(write_options, FileOptions) else \
@@ -206,6 +214,14 @@ class TransactionalWrite:
 
         Raises:
             IllegalStateError: the transaction has ended.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> before = txn.savepoint()
+        >>> txn.update_metadata(txn.metadata.replace(name="ducks"))
+        >>> txn.rollback_to(before)
+        >>> txn.metadata.name is None
+        True
         """
         self._must_be_open()
         made = Savepoint(self, len(self.written), self.has_written, dict(self.identity_marks),
@@ -249,7 +265,13 @@ class TransactionalWrite:
 
     @property
     def has_surely_not_landed(self) -> bool:
-        """Whether the files it wrote are not a part of the table, whatever happens."""
+        """Whether the files it wrote are not a part of the table, whatever happens.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> txn.has_surely_not_landed, txn.commit(), txn.has_surely_not_landed
+        (True, 1, False)
+        """
         return self.status in ("open", "failed", "abandoned") and not self.may_have_landed
 
     def discard_written(self) -> None:
@@ -257,6 +279,13 @@ class TransactionalWrite:
 
         Raises:
             IllegalStateError: the transaction committed, or may have; its files may belong to the table.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> txn = TableBuilder(MemoryStore()).create().log.start_transaction()
+        >>> _ = txn.write_files({"id": [1]})
+        >>> txn.discard_written()
+        >>> [file.name for file in txn.log.store.list_all("") if file.name.endswith(".parquet")]
+        []
         """
         if not self.has_surely_not_landed:
             state = "may have landed" if self.may_have_landed else f"is {self.status}"
