@@ -136,19 +136,38 @@ def save(obj: Any, path: Any) -> Path:
 
 
 def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """What a notebook shows of an object: its forms, and its buttons if it has some."""
-    entry = views.entry_of(obj)
+    """The forms of an object, and its controls if it has some: all of it as one output."""
     forms = mimebundle(obj, include, exclude)
-    if not entry.widget or options.display == "text" or (include and WIDGET not in include) or (
-            WIDGET in (exclude or ())):
+    if (include and WIDGET not in include) or WIDGET in (exclude or ()):
         return forms
-    try:
-        widget = import_module(entry.widget)
-    except ImportError:  # ipywidgets is an extra; the picture stands without its buttons
-        return forms
-    if obj.panel is None:  # one panel serves all displays of an object
+    panel = _panel_of(obj)
+    return forms if panel is None else {**forms, **panel.view()}
+
+
+def publish(obj: Any) -> None:
+    """Show an object with controls in the running cell of a notebook.
+
+    Raises:
+        NotImplementedError: it is to be shown by its forms alone; IPython asks for them then.
+    """
+    panel = _panel_of(obj) if _is_notebook() else None
+    if panel is None or not panel.view():
+        raise NotImplementedError
+    panel.publish()
+
+
+def _panel_of(obj: Any) -> Any:
+    """The controls of an object, None if it has none or they are not shown; one panel serves all displays."""
+    entry = views.entry_of(obj)
+    if not entry.widget or options.display == "text":
+        return None
+    if obj.panel is None:
+        try:
+            widget = import_module(entry.widget)
+        except ImportError:  # ipywidgets is an extra; the picture stands without its buttons
+            return None
         obj.panel = widget.Panel(obj)
-    return {**forms, **obj.panel.view()}
+    return obj.panel
 
 
 def render_traceback(error: BaseException) -> list[str]:
@@ -184,6 +203,13 @@ def publish_conflict(conflict: Any, shell: Any) -> None:
     assert entry.sentence is not None
     sentence = entry.sentence(entry.fields(conflict))
     shell.display_pub.publish(data={**mimebundle(conflict, include=[HTML]), TEXT: sentence})
+
+
+def _is_notebook() -> bool:
+    try:
+        return hasattr(_shell(), "kernel")
+    except (ImportError, RuntimeError):
+        return False
 
 
 def _shell() -> Any:

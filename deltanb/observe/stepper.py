@@ -22,7 +22,7 @@ from deltanb.observe import frames, rivals
 from deltanb.observe.frames import StepFrame
 from deltanb.options import set_options
 from deltanb.text import formatting as units
-from deltanb.text.display import Displayable
+from deltanb.text.display import Interactive
 from deltanb.text.safe_text import safe
 from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.drive import Drive, GivenUp
@@ -60,7 +60,7 @@ class Moved:
 
 
 @answer_wrong_arguments()
-class Stepper(Displayable):
+class Stepper(Interactive):
     """A commit that is advanced step by step, and the trace of its frames, which only grows.
 
     A step reads or writes when it is left, so a rival that commits before that is seen by it. A commit that
@@ -75,14 +75,12 @@ class Stepper(Displayable):
     """Whose commit it is, before what is refused."""
 
     def __init__(self, drive: Any, first: StepFrame) -> None:
+        super().__init__()
         self._drive = drive
         self._frames = [first]
         self._at = 0
         self.error: BaseException | None = None
         """Why the commit failed."""
-        self.panel: Any = None
-        """Its buttons, once a notebook has shown it."""
-        self._listeners: list[Callable[[], None]] = []
 
     # -- what there is to see --------------------------------------------------------------------
 
@@ -243,7 +241,7 @@ class Stepper(Displayable):
     def move(self, position: int) -> str:
         """Show the frame at an index, or the nearest one, and return its line."""
         self._at = min(max(0, position), len(self._frames) - 1)
-        self._tell()
+        self._call_listeners()
         frame = self.frame
         line = frame.line
         if not frame.ending:
@@ -251,20 +249,12 @@ class Stepper(Displayable):
         note = f" (looking back: {self.in_short()})"
         return units.fit(line, units.MAX_COLUMNS - len(note)) + note
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call this function, without arguments, whenever another frame is shown."""
-        self._listeners.append(listener)
-
     # -- inside ----------------------------------------------------------------------------------
 
     def _show(self, frame: StepFrame) -> None:
         self._frames.append(frame)
         self._at = len(self._frames) - 1
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()
+        self._call_listeners()
 
 
 @answer_wrong_arguments()

@@ -10,7 +10,7 @@ Rows are read in the process when the position changes; showing a frame reads no
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from deltanb.errors import DataFileNotFound, DeltaError, InvalidTable, VersionNo
 from deltanb.observe.availability import spans
 from deltanb.observe.next_step import NextStep, next_step
 from deltanb.text import formatting as units
-from deltanb.text.display import Displayable
+from deltanb.text.display import Displayable, Interactive
 from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TimeFrame(Displayable):
 
 
 @answer_wrong_arguments()
-class TimeTravel(Displayable):
+class TimeTravel(Interactive):
     """A movable position in the history of a table: one version, or two to compare.
 
     A notebook shows it with a slider over the versions that can be read and a box for a version or a time;
@@ -97,12 +97,10 @@ class TimeTravel(Displayable):
     ) -> None:
         from deltanb.commands.read.diff import key_names
 
+        super().__init__()
         self._table = table
         self.keys = None if keys is None else key_names(keys)
         self.columns = None if columns is None else key_names(columns, "columns")
-        self._listeners: list[Callable[[], None]] = []
-        self.panel: Any = None
-        """Its slider, once a notebook has shown it."""
         self.versions: Versions = table.versions()
         """The versions there are, and which of them can be read."""
         self.tracks: tuple[Track, ...] = self._newest_tracks()
@@ -165,14 +163,9 @@ class TimeTravel(Displayable):
         if "frame" in vars(self):  # what it says of the versions must not contradict what is said now
             self.frame = replace(self.frame, versions=self.versions)
 
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call this function, without arguments, after every move."""
-        self._listeners.append(listener)
-
     def _show(self, frame: TimeFrame) -> TimeFrame:
         self.frame = frame
-        for listener in self._listeners:
-            listener()
+        self._call_listeners()
         return frame
 
     def _snapshot(self, moment: Moment) -> Snapshot:

@@ -8,6 +8,7 @@ What it does not know: any object, any format. ``deltanb.notebook`` knows those,
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,29 @@ class Displayable:
         """
         written: Path = views().save(self, path)
         return written
+
+
+class Interactive(Displayable):
+    """What moves, and has controls for that in a notebook.
+
+    A notebook gets two outputs of it: the controls, and the picture that is left where they are not.
+    """
+
+    def __init__(self) -> None:
+        self.panel: Any = None
+        """Its controls, once a notebook has shown it."""
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this function, without arguments, whenever something else is shown."""
+        self._listeners.append(listener)
+
+    def _call_listeners(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _ipython_display_(self) -> None:
+        views().publish(self)
 
 
 class Charted(Displayable):

@@ -224,11 +224,12 @@ class Cell:
     def show(self, text: str) -> None:
         """Make the widget, or change its text."""
         if self._widget is None:
-            from IPython.display import display
+            from IPython.display import publish_display_data
             from ipywidgets import Label
 
             self._widget = Label(text)
-            display(self._widget)
+            # A saved notebook keeps the output of a closed widget, of which the text form is then seen.
+            publish_display_data({**self._widget._repr_mimebundle_(), "text/plain": ""})
         self._widget.value = text
 
     def clear(self) -> None:

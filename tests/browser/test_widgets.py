@@ -5,31 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 
 from tests.browser.conftest import VIEW
-from tests.browser.hosts import Reader, Server, cell
+from tests.browser.hosts import Reader, Server, cell, outputs
+from tests.notebook.widgets import BEGIN, GROUP, STEPPER, TRAVEL
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Picture = Callable[..., bytes]
 
 HOSTS = [("lab", "light"), ("lab", "dark"), ("notebook", "light"), ("notebook", "dark")]
-TIMELINE = """\
-import deltanb as dn
-dn.teaching(seed=1)
-table = dn.create("orders", {"day": [1, 2, 3], "qty": [2, 4, 9]}, partition_by="day")
-for n in range(12):
-    with dn.set_options(user_name=("etl-a", "etl-b", "analyst")[n % 3]):
-        table.append({"day": [n % 3 + 1], "qty": [n]})
-table.timeline()"""
-STEPPER = """\
-yours = table.start_transaction()
-read = yours.filter_files("day = 1")
-yours.stepper(yours.write_files({"day": [1], "qty": [7]}), "WRITE")"""
-TRAVEL = "table.time_travel()"
+TIMELINE = f"{BEGIN}\ntable.timeline()"
 KEYS = """\
 ducks = dn.create("ducks", {"n": [1]})
 ours = ducks.start_transaction()
@@ -44,15 +36,6 @@ Chart(many.spec, "900 commits")"""
 WIDE = """\
 wide = dn.create("wide", {f"a_column_with_a_long_name_{n}": ["x" * 60] for n in range(12)})
 wide.time_travel()"""
-GROUP = """\
-catalog = dn.Catalog("sqlite:///shop.db", warehouse="shop")
-catalog.create_namespace("shop")
-for name in ("orders", "totals"):
-    catalog.create_table(f"shop.{name}", {"n": [1]})
-both = catalog.transaction()
-for name in ("orders", "totals"):
-    both.table(f"shop.{name}").update({"n": "n + 1"})
-both.stepper()"""
 TIED = """\
 for name in ("menu", "stock"):
     catalog.create_table(f"shop.{name}", {"n": [1]})
@@ -63,6 +46,25 @@ catalog.timeline()"""
 MAX_TABS = 12  # from a stepper's first button to its last
 APPEND = (0x56, 0x8D, 0xE0)  # --dnb-append
 MAX_STEPS = 20  # of a commit that loses one race; it has ten
+WIDGETS = 5  # of the lesson, at least; test_saved_widgets holds that its cells have all kinds
+# Still pictures that are seen, in any frame. One that waits for its widget waits on.
+SEEN = """() => {
+    window.seen = [];
+    const look = () => {
+        for (const still of document.querySelectorAll(".dnb-still"))
+            if (still.getBoundingClientRect().height) window.seen.push(still.innerText.slice(0, 40));
+        requestAnimationFrame(look);
+    };
+    addEventListener("DOMContentLoaded", () => {
+        const sheet = document.createElement("style");
+        sheet.textContent = ".dnb-still { animation-duration: 999s !important }";
+        document.head.append(sheet);
+        look();
+    });
+}"""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+COLOURS = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}
+STATE = "application/vnd.jupyter.widget-state+json"
 # Pixels of a colour, and how opaque the corner is.
 DRAWN = """(canvas, [r, g, b]) => {
     const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -80,6 +82,8 @@ class Lesson:
     page: Any
     reader: Reader
     app: str
+    theme: str
+    path: str
 
 
 @pytest.fixture(scope="module", params=HOSTS, ids=["-".join(host) for host in HOSTS])
@@ -88,9 +92,10 @@ def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iter
     app, theme = request.param
     server.set_theme(theme)
     reader = Reader(browser.new_context(viewport=VIEW), server)
+    reader.context.add_init_script(f"({SEEN})()")
     steps = (TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE, GROUP, TIED, CHART)
     path = server.write(f"lesson-{app}-{theme}", *steps)
-    yield Lesson(reader.run(path, app), reader, app)
+    yield Lesson(reader.run(path, app), reader, app, theme, path)
     reader.context.close()
     server.end_kernels()
 
@@ -108,16 +113,16 @@ def test_timeline_is_as_wide_as_its_cell(lesson: Lesson, picture: Picture) -> No
     expect(lanes).to_have_count(1)
     assert lanes.locator(".dnb-band b").all_inner_texts() == ["you", "etl-a", "etl-b", "analyst"]
     area = shown.locator(".jp-OutputArea-output").first.bounding_box()
-    rich = shown.locator(".dnb-rich").bounding_box()
+    rich = shown.locator(".dnb-rich:visible").bounding_box()
     assert rich["width"] > 0.9 * area["width"]
     font = "node => getComputedStyle(node).fontFamily"
-    assert lanes.locator("text").first.evaluate(font) == shown.locator(".dnb-rich").evaluate(font)
+    assert lanes.locator("text").first.evaluate(font) == shown.locator(".dnb-rich:visible").evaluate(font)
     picture(shown)
 
 
 def test_commit_is_stepped_to_its_end_with_a_winner_in_between(lesson: Lesson, picture: Picture) -> None:
     page, shown = lesson.page, cell(lesson.page, 1)
-    step, rich = shown.get_by_role("button", name=re.compile("step|next")), shown.locator(".dnb-rich")
+    step, rich = shown.get_by_role("button", name=re.compile("step|next")), shown.locator(".dnb-rich:visible")
     heading = rich.locator("p").first
     expect(heading).to_contain_text("not begun")
     step.click()
@@ -140,7 +145,7 @@ def test_commit_is_stepped_to_its_end_with_a_winner_in_between(lesson: Lesson, p
 
 def test_trace_is_looked_back_upon_from_the_keyboard(lesson: Lesson) -> None:
     shown = cell(lesson.page, 1)
-    heading, newest = shown.locator(".dnb-rich p").first, shown.get_by_role("button", name="last")
+    heading, newest = shown.locator(".dnb-rich:visible p").first, shown.get_by_role("button", name="last")
     before = heading.inner_text()
     shown.get_by_role("button", name="back").focus()
     lesson.page.keyboard.press("Space")
@@ -156,11 +161,11 @@ def test_trace_is_looked_back_upon_from_the_keyboard(lesson: Lesson) -> None:
 
 def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> None:
     page, shown = lesson.page, cell(lesson.page, 2)
-    rich = shown.locator(".dnb-rich").last
+    rich = shown.locator(".dnb-rich:visible").last
     before = rich.inner_text()
     drag(page, shown.locator(".noUi-handle:visible"), to=0.5, still=lambda: rich.inner_text() == before)
     expect(rich).to_contain_text("table.restore(6)")
-    expect(shown.locator(".dnb-rich tbody tr")).to_have_count(9)  # rows of version 6
+    expect(shown.locator(".dnb-rich:visible tbody tr")).to_have_count(9)  # rows of version 6
     picture(shown, "one")
     box = shown.get_by_placeholder("2026")
     box.fill("3")
@@ -172,7 +177,7 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     expect(shown.get_by_role("img", name=re.compile("a bar each"))).to_be_visible()
     shown.locator(".noUi-target:visible").click(position={"x": 1, "y": 2})
     expect(rich).to_contain_text("v0 → v3")
-    expect(shown.locator(".dnb-rich").last.get_by_text("added").first).to_be_visible()
+    expect(shown.locator(".dnb-rich:visible").last.get_by_text("added").first).to_be_visible()
     picture(shown, "two")
 
 
@@ -187,7 +192,7 @@ def tab_to(page: Any, wanted: Any) -> None:
 
 def test_a_rival_wins_by_the_keyboard_alone(lesson: Lesson, picture: Picture) -> None:
     page, shown = lesson.page, cell(lesson.page, 3)
-    rich, choice = shown.locator(".dnb-rich"), shown.locator("select")
+    rich, choice = shown.locator(".dnb-rich:visible"), shown.locator("select")
     rival = shown.get_by_role("button", name="let another writer win now")
     heading = rich.locator("p").first
     shown.get_by_role("button", name="step").focus()
@@ -197,7 +202,7 @@ def test_a_rival_wins_by_the_keyboard_alone(lesson: Lesson, picture: Picture) ->
     tab_to(page, rival)
     page.keyboard.press("Enter")
     expect(rich.get_by_text("another writer").first).to_be_attached()
-    assert shown.locator(".dnb-box.dnb-is-other").count() == 1
+    assert shown.locator(".dnb-box.dnb-is-other:visible").count() == 1
     picture(shown)
 
 
@@ -246,7 +251,7 @@ def test_a_chart_of_the_same_is_brushed(lesson: Lesson, picture: Picture) -> Non
 
 def test_a_wide_table_stays_in_its_cell(lesson: Lesson, picture: Picture) -> None:
     shown = cell(lesson.page, 5)
-    rich = shown.locator(".dnb-rich").last
+    rich = shown.locator(".dnb-rich:visible").last
     expect(rich).to_contain_text("a_column_with_a_long_name_0")
     right = "node => node.getBoundingClientRect().right"
     area = shown.locator(".jp-OutputArea").first.evaluate(right)
@@ -259,7 +264,7 @@ def test_a_wide_table_stays_in_its_cell(lesson: Lesson, picture: Picture) -> Non
 
 def test_a_commit_of_two_tables_fails_at_the_table_that_is_chosen(lesson: Lesson, picture: Picture) -> None:
     shown = cell(lesson.page, 6)
-    rich, heading = shown.locator(".dnb-rich"), shown.locator(".dnb-rich p").first
+    rich, heading = shown.locator(".dnb-rich:visible"), shown.locator(".dnb-rich:visible p").first
     step = shown.get_by_role("button", name=re.compile("step|next"))
     table, kind = shown.locator("select").nth(0), shown.locator("select").nth(1)
     step.click()
@@ -291,6 +296,68 @@ def test_tables_of_one_transaction_are_tied(lesson: Lesson, picture: Picture) ->
     assert ties.count() == 1
     assert ties.evaluate("line => line.getBoundingClientRect().height") > 15
     picture(shown)
+
+
+def test_a_saved_notebook_shows_what_its_widgets_last_showed(
+    lesson: Lesson, server: Server, offline: Reader, tmp_path: Path, picture: Picture
+) -> None:
+    """On a page made by nbconvert, with the widgets' state and without, and where the kernel has ended."""
+    move_all(lesson.page)
+    live = lesson.page.locator(".jupyter-widgets .dnb-rich:visible").all_inner_texts()
+    assert len(live) >= WIDGETS
+    lesson.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    notebook = nbformat.read(server.notebooks / lesson.path, as_version=4)
+    assert seen(lesson.page) == [], "beside its widget a still picture is never seen"
+    models = [output.data[WIDGET]["model_id"] for cell in notebook.cells for output in cell.outputs
+              if WIDGET in output.get("data", {})]
+    assert len(models) == len(live)
+    for name, state in (("plain", None), ("state", {model: {} for model in models})):
+        if state:
+            notebook.metadata["widgets"] = {STATE: {"state": state, "version_major": 2, "version_minor": 0}}
+        path = tmp_path / f"{name}.html"
+        path.write_text(HTMLExporter(theme=lesson.theme).from_notebook_node(notebook)[0], "utf-8")
+        page = offline.context.new_page()
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
+        assert page.locator(".dnb-still .dnb-rich:visible").all_inner_texts() == live
+        grounds = page.locator(".dnb-still .dnb-rich").evaluate_all(
+            "nodes => nodes.map(node => getComputedStyle(node).backgroundColor)")
+        assert set(grounds) == {COLOURS[lesson.theme]}
+        picture(page, name)
+    if lesson.app != "lab":  # what follows Notebook 7 has of JupyterLab
+        return
+    again = lesson.reader.open(lesson.path)
+    expect(again.locator(".jupyter-widgets .dnb-rich:visible")).to_have_count(len(live))
+    assert seen(again) == [], "nor while the widgets of an opened page are loaded"
+    again.close()
+    later = lesson.reader.open(server.write(f"later-{lesson.theme}", *notebook.cells))
+    expect(outputs(later).filter(has_text="model not found")).to_have_count(len(live))
+    assert later.locator(".dnb-still .dnb-rich:visible").all_inner_texts() == live
+    later.close()
+
+
+def seen(page: Any) -> list[str]:
+    """The still pictures that were seen since the page was opened."""
+    found: list[str] = page.evaluate("() => window.seen")
+    return found
+
+
+def move_all(page: Any) -> None:
+    """Use a control of every widget that has somewhere to go."""
+    for widget in page.locator(".jp-OutputArea-output > .jupyter-widgets").all():
+        rich, slider = widget.locator(".dnb-rich"), widget.locator(".noUi-target:visible")
+        before = rich.text_content()
+        step = widget.get_by_role("button", name=re.compile("step|next"))
+        box = widget.get_by_placeholder("2026")
+        if box.count() and not slider.count():  # one version
+            continue
+        if box.count():
+            box.fill("1")
+            box.press("Enter")
+        elif step.is_enabled():
+            step.click()
+        else:
+            widget.get_by_role("button", name="back").click()
+        expect(rich).not_to_have_text(before)
 
 
 def drag(page: Any, handle: Any, to: float, still: Callable[[], bool] = lambda: True) -> None:

@@ -298,7 +298,7 @@ def test_moving_the_handle_shows_the_version(half_gone: Any) -> None:
 
 def test_a_small_timeline_stands_above_the_slider_with_a_bar_for_each_of_its_stops(half_gone: Any) -> None:
     travel, panel = panel_of(half_gone)
-    assert panel.all.children[0] is panel.strip
+    assert panel.root.children[0] is panel.strip
     tips = re.findall(r"<title>(.*?)</title>", panel.strip.value)
     assert tips == ["v3 UPDATE by analyst, +1 −1 files", "v4 VACUUM START by analyst, +0 −0 files",
                     "v5 VACUUM END by analyst, +0 −0 files", "v6 WRITE by analyst, +1 −0 files"]

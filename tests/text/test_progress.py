@@ -18,7 +18,7 @@ from deltanb.errors import MissingDependency
 from deltanb.log.reader import LogReader
 from deltanb.testing import MemoryStore
 from deltanb.text import progress as module
-from deltanb.text.progress import MIN_INTERVAL, PATIENCE, Line, Terminal, progress
+from deltanb.text.progress import MIN_INTERVAL, PATIENCE, Cell, Line, Terminal, progress
 
 
 class Surface:
@@ -139,6 +139,19 @@ def test_a_terminal_is_left_as_it_was() -> None:
     terminal.show("looking")
     terminal.clear()
     assert stream.getvalue() == "\rlooking\r       \r"
+
+
+def test_a_saved_cell_has_no_words_of_work_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ipywidgets")
+    display = pytest.importorskip("IPython.display")
+    outputs: list[dict[str, object]] = []
+    monkeypatch.setattr(display, "publish_display_data", outputs.append)
+    cell = Cell()
+    for words in ("looking: 1 of 2", "looking: 2 of 2"):
+        cell.show(words)
+    cell.clear()
+    assert [output["text/plain"] for output in outputs] == [""]
+    assert "application/vnd.jupyter.widget-view+json" in outputs[0]
 
 
 def test_nobody_watches_a_test(capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,18 +18,19 @@ from typing import Any
 import ipywidgets as w
 
 from deltanb.notebook import bundle
+from deltanb.notebook.widgets import panel
 from deltanb.observe import rivals
 from deltanb.text import formatting as units
 
-VIEW = "application/vnd.jupyter.widget-view+json"
 MAX_MESSAGE = 300  # characters of an error beside the buttons: a conflict's are all in the picture
 WRAPPED = {"flex_flow": "row wrap", "align_items": "center"}
 
 
-class Panel:
+class Panel(panel.Panel):
     """Buttons, a slider over the trace, a choice of rivals, and the picture between them."""
 
     def __init__(self, stepper: Any) -> None:
+        super().__init__()
         self.stepper, self._is_drawing = stepper, False
         self.first = self._button("|◀ first", "Look at the first frame", lambda: stepper.move(0))
         self.back = self._button("◀ back", "Look at the frame before; nothing is undone",
@@ -48,9 +49,9 @@ class Panel:
         self.table = w.Dropdown(
             options=stepper.tables, tooltip="The table that the other writer commits to",
             layout=w.Layout(width="14em"))
-        self.message, self.picture = w.HTML(), w.HTML()
+        self.message = w.HTML()
         moves = [self.first, self.back, self.next, self.last, self.slider]
-        self.box = w.VBox([
+        self.root = w.VBox([
             w.HBox(moves, layout=w.Layout(**WRAPPED)), self.picture,
             w.HBox([*([self.table] if len(stepper.tables) > 1 else []), self.kind, self.rival, self.message],
                    layout=w.Layout(**WRAPPED))])
@@ -73,11 +74,6 @@ class Panel:
         """The chosen table, if there is a choice."""
         return {"table": self.table.value} if len(self.stepper.tables) > 1 else {}
 
-    def view(self) -> dict[str, Any]:
-        """The MIME bundle's part that shows the panel where there is a kernel."""
-        forms = self.box._repr_mimebundle_()
-        return {VIEW: forms[VIEW]} if VIEW in forms else {}
-
     def draw(self) -> None:
         """Show the stepper as it is now.
 
@@ -87,7 +83,6 @@ class Panel:
         stepper, self._is_drawing = self.stepper, True
         newest = len(stepper.frames) - 1
         is_newest = stepper.position == newest
-        forms = bundle.mimebundle(stepper.frame)
         self.slider.max = max(1, newest)  # a slider of one moment cannot be drawn
         self.slider.value = stepper.position
         self.slider.disabled = newest == 0
@@ -100,7 +95,7 @@ class Panel:
         reason = None if stepper.is_done else self.refusal()
         self.rival.disabled = stepper.is_done or reason is not None
         self._say(reason or "")
-        self.picture.value = forms.get(bundle.HTML) or f"<pre>{escape(forms[bundle.TEXT])}</pre>"
+        self.show(bundle.mimebundle(stepper.frame))
         self._is_drawing = False
 
     def _button(

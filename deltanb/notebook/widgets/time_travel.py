@@ -21,9 +21,9 @@ import ipywidgets as w
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import mini_strip
+from deltanb.notebook.widgets import panel
 from deltanb.text import formatting as units
 
-VIEW = "application/vnd.jupyter.widget-view+json"
 MAX_STOPS = 400
 """Versions on the slider: a pixel or two each, and their names are saved in the notebook. Of more, the newest
 half is there singly, those before at even distances; the box takes any version."""
@@ -33,10 +33,11 @@ MAX_MESSAGE = 300  # characters of an error beside the box
 WRAPPED = {"flex_flow": "row wrap", "align_items": "center"}
 
 
-class Panel:
+class Panel(panel.Panel):
     """Slider, switch and box, in step with the time travel."""
 
     def __init__(self, travel: Any) -> None:
+        super().__init__()
         self.travel = travel
         self.is_comparing = w.ToggleButton(
             value=travel.frame.diff is not None, description="compare two",
@@ -49,8 +50,8 @@ class Panel:
         self.box = w.Text(placeholder="3, or 2026-01-01T10:00:00Z", description="go to",
                           continuous_update=False, layout=w.Layout(width="24em"))
         self.strip = w.HTML(description=" ", layout=_wide())
-        self.message, self.about, self.picture = w.HTML(), w.HTML(), w.HTML()
-        self.all = w.VBox([
+        self.message, self.about = w.HTML(), w.HTML()
+        self.root = w.VBox([
             self.strip,
             w.HBox([self.one, self.two, self.is_comparing], layout=w.Layout(**WRAPPED)),
             w.HBox([self.box, self.message], layout=w.Layout(**WRAPPED)), self.about, self.picture])
@@ -62,11 +63,6 @@ class Panel:
         self.box.observe(self._typed, names="value")
         travel.listen(self.draw)
         self.draw()
-
-    def view(self) -> dict[str, Any]:
-        """The MIME bundle's part that shows the panel where there is a kernel."""
-        forms = self.all._repr_mimebundle_()
-        return {VIEW: forms[VIEW]} if VIEW in forms else {}
 
     def draw(self) -> None:
         """Show the current frame."""
@@ -83,8 +79,7 @@ class Panel:
             drawn = mini_strip.draw(self._stops, self.travel.tracks, {frame.version, start})
             self.strip.value = f'<div style="{BESIDE}">{drawn}</div>' if drawn else ""
             self.strip.layout.display = None if drawn else "none"
-            forms = bundle.mimebundle(frame)
-            self.picture.value = forms.get(bundle.HTML) or f"<pre>{escape(forms[bundle.TEXT])}</pre>"
+            self.show(bundle.mimebundle(frame))
             self.about.value = self._gaps(versions)
             self.message.value = ""
         finally:
