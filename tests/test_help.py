@@ -32,7 +32,7 @@ def public() -> Iterator[tuple[str, Any]]:
         thing = getattr(dn, name)
         if inspect.isfunction(thing):
             yield name, thing
-        if inspect.isclass(thing) and thing is not dn.Transaction:
+        if inspect.isclass(thing):
             yield name, thing
             for member, value in members(thing):
                 yield f"{name}.{member}", value

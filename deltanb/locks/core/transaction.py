@@ -102,24 +102,51 @@ class Transaction(Displayable):
 
     @property
     def manager(self) -> LockManager:
-        """The lock manager that made it."""
+        """The lock manager that made it.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> manager.new_transaction().manager is manager
+        True
+        """
         return self._manager
 
     @property
     def id(self) -> int:
         """A positive number of its own; a new one after its outermost end. 0 is ``BOGUS``. As text it has the
-        transaction's name, too."""
+        transaction's name, too.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction("nightly")
+        >>> txn.id, str(txn.id)
+        (1, 'nightly #1')
+        """
         return self._locker.id
 
     @property
     def name(self) -> str:
         """What messages and pictures call it; empty if it has no name. :meth:`LockManager.new_transaction()
-        <deltanb.locks.core.manager.LockManager.new_transaction>` says where it comes from."""
+        <deltanb.locks.core.manager.LockManager.new_transaction>` says where it comes from.
+
+        >>> from deltanb.locks import LockManager
+        >>> LockManager().new_transaction("nightly").name
+        'nightly'
+        """
         return self._locker.id.name
 
     @property
     def lock_mode(self) -> LockMode:
-        """How the current scope reads. A nested one begins with ``UPGRADABLE_READ``; its end restores it."""
+        """How the current scope reads. A nested one begins with ``UPGRADABLE_READ``; its end restores it.
+
+        >>> from deltanb.locks import LockManager, LockMode
+        >>> txn = LockManager().new_transaction()
+        >>> txn.lock_mode = "REPEATABLE_READ"
+        >>> with txn.scope():
+        ...     txn.lock_mode
+        UPGRADABLE_READ
+        >>> txn.lock_mode
+        REPEATABLE_READ
+        """
         return self._lock_mode
 
     @lock_mode.setter
@@ -129,7 +156,18 @@ class Transaction(Displayable):
     @property
     def lock_timeout(self) -> float:
         """Seconds that a call of the current scope waits for a lock; for ever reads -1. Scopes inherit it.
-        It can be set to a ``timedelta``, too, and to None, which is for ever."""
+        It can be set to a ``timedelta``, too, and to None, which is for ever.
+
+        >>> from datetime import timedelta
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager(lock_timeout=2.5).new_transaction()
+        >>> before, txn.lock_timeout = txn.lock_timeout, timedelta(minutes=1)
+        >>> before, txn.lock_timeout
+        (2.5, 60.0)
+        >>> txn.lock_timeout = None
+        >>> txn.lock_timeout
+        -1
+        """
         return self._lock_timeout
 
     @lock_timeout.setter
@@ -138,7 +176,16 @@ class Transaction(Displayable):
 
     @property
     def durability_mode(self) -> DurabilityMode:
-        """What the outermost commit does before it releases locks. It applies to the whole transaction."""
+        """What the outermost commit does before it releases locks. It applies to the whole transaction.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.durability_mode
+        SYNC
+        >>> txn.durability_mode = "NO_FLUSH"  # commit() returns before anything is published
+        >>> txn.durability_mode
+        NO_FLUSH
+        """
         return self._durability
 
     @durability_mode.setter
@@ -150,33 +197,82 @@ class Transaction(Displayable):
 
     @property
     def is_bogus(self) -> bool:
-        """Whether this is ``Transaction.BOGUS``."""
+        """Whether this is ``Transaction.BOGUS``.
+
+        >>> from deltanb.locks import LockManager
+        >>> LockManager().new_transaction().is_bogus, Transaction.BOGUS.is_bogus
+        (False, True)
+        """
         return False
 
     @property
     def is_nested(self) -> bool:
-        """Whether the current scope lies in another one."""
+        """Whether the current scope lies in another one.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> with txn.scope():
+        ...     txn.is_nested
+        True
+        >>> txn.is_nested
+        False
+        """
         return bool(self._scopes)
 
     @property
     def nesting_level(self) -> int:
-        """How many scopes lie around the current one."""
+        """How many scopes lie around the current one.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> with txn.scope(), txn.scope():
+        ...     txn.nesting_level
+        2
+        """
         return len(self._scopes)
 
     @property
     def is_valid(self) -> bool:
-        """Whether it can be used: it was not reset with a cause, and its commit has not failed."""
+        """Whether it can be used: it was not reset with a cause, and its commit has not failed.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.reset("the connection is gone")
+        >>> txn.is_valid
+        False
+        """
         return self._cause is NO_CAUSE
 
     @property
     def waiting(self) -> Waiting | None:
-        """The lock it waits for, or None. Any thread may ask."""
+        """The lock it waits for, or None. Any thread may ask.
+
+        >>> from deltanb.locks import LockManager
+        >>> def park(waiter, timeout):  # instead of a wait
+        ...     print(other.waiting)
+        ...     one.exit()
+        ...     return True
+        >>> manager = LockManager(park=park)
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_exclusive(1, b"k"), other.lock_shared(1, b"k")
+        Waiting(mode='shared', index_id=1, key=b'k')
+        (ACQUIRED, ACQUIRED)
+        >>> other.waiting is None
+        True
+        """
         waiter = self._locker.waiter  # one reference, read once: what it leads to does not change
         return None if waiter is None else Waiting(MODE_NAMES[waiter.requested], *waiter.lock.name)
 
     @property
     def attachment(self) -> Any:
-        """What was attached last, or None."""
+        """What was attached last, or None.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.attach({"job": 7})
+        >>> txn.attachment
+        {'job': 7}
+        """
         return self._locker.attachment
 
     def attach(self, value: Any) -> None:
@@ -185,6 +281,16 @@ class Transaction(Displayable):
 
         A :class:`~deltanb.locks.core.commit.CommitCallback` is also called for commits that are put off. It
         stays attached after commits and resets. Its ``str`` and ``repr`` are called in other threads.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.attach("nightly load")
+        >>> _ = one.lock_exclusive(1, b"k")
+        >>> other.lock_shared(1, b"k", timeout=0)
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.LockTimeoutError: ...
         """
         if isinstance(value, type) and issubclass(value, CommitCallback):
             raise InvalidArgument(f"attach takes a callback, found a class; write attach({value.__name__}())")
@@ -197,6 +303,15 @@ class Transaction(Displayable):
 
         Raises:
             InvalidTransactionError: it is disabled (``.cause``).
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.check()
+        >>> txn.reset("the connection is gone")
+        >>> txn.check()
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.InvalidTransactionError: ... is disabled: the connection is gone; ...
         """
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
@@ -204,7 +319,16 @@ class Transaction(Displayable):
     # -- scopes --------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Begin a nested scope, in the mode ``UPGRADABLE_READ`` and with the timeout of this one."""
+        """Begin a nested scope, in the mode ``UPGRADABLE_READ`` and with the timeout of this one.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.enter()
+        >>> _ = txn.lock_exclusive(1, b"k")
+        >>> txn.exit()
+        >>> txn.lock_check(1, b"k")
+        UNOWNED
+        """
         with self._call():
             self.check()
             locker = self._locker
@@ -222,6 +346,15 @@ class Transaction(Displayable):
         Raises:
             Exception: the reason why the outermost commit failed. Everything is undone then, and the
                 transaction is disabled.
+
+        >>> import deltanb as dn
+        >>> index = dn.testing.MemoryIndex(1)
+        >>> txn = dn.locks.LockManager().new_transaction()
+        >>> index.store(txn, "k", "v")
+        >>> txn.commit()
+        >>> txn.exit()  # undoes nothing any more
+        >>> index.load(None, "k")
+        'v'
         """
         waiting, is_outermost = self._manager.pending, not self._scopes
         if waiting and is_outermost and self._changes and self._durability.is_durable:
@@ -236,7 +369,15 @@ class Transaction(Displayable):
             waiting.was_put_in()
 
     def commit_all(self) -> None:
-        """Commit and exit every scope, the outermost included."""
+        """Commit and exit every scope, the outermost included.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.enter(); txn.enter()
+        >>> txn.commit_all()
+        >>> txn.nesting_level
+        0
+        """
         while self._scopes:
             self.commit()
             self.exit()
@@ -247,6 +388,14 @@ class Transaction(Displayable):
 
         Locks that it only made exclusive are upgradable again. Lock mode and timeout become those of the
         scope around it. The outermost scope stays, with its mode and timeout, and starts again.
+
+        >>> import deltanb as dn
+        >>> index = dn.testing.MemoryIndex(1, {"k": "v"})
+        >>> txn = dn.locks.LockManager().new_transaction()
+        >>> index.store(txn, "k", "w")
+        >>> txn.exit()
+        >>> index.load(None, "k")
+        'v'
         """
         with self._call():
             failed = self._undo_scope()
@@ -257,7 +406,17 @@ class Transaction(Displayable):
     close = exit
 
     def rollback(self) -> None:
-        """Undo what the current scope has not committed and release its locks; it stays open as it is."""
+        """Undo what the current scope has not committed and release its locks; it stays open as it is.
+
+        >>> import deltanb as dn
+        >>> index = dn.testing.MemoryIndex(1, {"k": "v"})
+        >>> txn = dn.locks.LockManager().new_transaction()
+        >>> txn.enter()
+        >>> index.store(txn, "k", "w")
+        >>> txn.rollback()
+        >>> index.load(txn, "k"), txn.nesting_level
+        ('v', 1)
+        """
         with self._call():
             self.check()
             failed = self._undo_scope()
@@ -268,6 +427,14 @@ class Transaction(Displayable):
 
         With a cause the transaction is disabled for good, and nothing is raised; a second cause is ignored.
         With ``None`` a failure is not raised but disables the transaction.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.enter(); txn.enter()
+        >>> _ = txn.lock_exclusive(1, b"k")
+        >>> txn.reset()
+        >>> txn.nesting_level, txn.lock_check(1, b"k"), txn.is_valid
+        (0, UNOWNED, True)
         """
         with self._call():
             failed = self._undo_scope()
@@ -285,6 +452,19 @@ class Transaction(Displayable):
 
         Raises:
             IllegalStateError: the block left a scope open, or ended this one; all it did is undone.
+
+        >>> import deltanb as dn
+        >>> index = dn.testing.MemoryIndex(1)
+        >>> txn = dn.locks.LockManager().new_transaction()
+        >>> index.store(txn, "a", 1)
+        >>> try:
+        ...     with txn.scope():
+        ...         index.store(txn, "b", 2)
+        ...         raise ValueError("half way")
+        ... except ValueError:
+        ...     txn.commit()
+        >>> index.load(None, "a"), index.load(None, "b")
+        (1, None)
         """
         self.enter()
         level = len(self._scopes)
@@ -306,7 +486,16 @@ class Transaction(Displayable):
         self.exit()
 
     def scopes(self) -> tuple[ScopeState, ...]:
-        """The scopes as they stand, the outermost first."""
+        """The scopes as they stand, the outermost first.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> _ = txn.lock_shared(1, b"a")
+        >>> txn.enter()
+        >>> _ = txn.lock_exclusive(1, b"b")
+        >>> [len(state.groups) for state in txn.scopes()]
+        [1, 1]
+        """
         starts = [*(s.floor for s in self._scopes), self._locker.floor], [*(s.height for s in self._scopes),
                                                                          self._height]
         modes = [*(s.lock_mode for s in self._scopes), self._lock_mode]
@@ -319,21 +508,48 @@ class Transaction(Displayable):
     # -- locks ---------------------------------------------------------------------------------
 
     def lock_shared(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
-        """Keep others from writing: ``ACQUIRED``, or what is owned already."""
+        """Keep others from writing: ``ACQUIRED``, or what is owned already.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_shared(1, b"k"), other.lock_shared(1, b"k"), one.lock_shared(1, b"k")
+        (ACQUIRED, ACQUIRED, OWNED_SHARED)
+        """
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         return self._manager.lock(self._locker, index_id, key, SHARED, timeout)
 
     def lock_upgradable(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
-        """Keep others from writing and from preparing to write: ``ACQUIRED``, or what is owned already."""
+        """Keep others from writing and from preparing to write: ``ACQUIRED``, or what is owned already.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_upgradable(1, b"k"), other.lock_shared(1, b"k")
+        (ACQUIRED, ACQUIRED)
+        >>> other.exit(); one.lock_exclusive(1, b"k")
+        UPGRADED
+        """
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
         return self._manager.lock(self._locker, index_id, key, UPGRADABLE, timeout)
 
     def lock_exclusive(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
-        """Be alone: ``ACQUIRED``, ``UPGRADED`` from a lock it had, or ``OWNED_EXCLUSIVE``."""
+        """Be alone: ``ACQUIRED``, ``UPGRADED`` from a lock it had, or ``OWNED_EXCLUSIVE``.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_exclusive(1, b"k"), one.lock_exclusive(1, b"k")
+        (ACQUIRED, OWNED_EXCLUSIVE)
+        >>> other.lock_shared(1, b"k", timeout=0)
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.LockTimeoutError: ...
+        """
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
         timeout = self._lock_timeout if timeout is None else seconds(timeout, "timeout")
@@ -343,15 +559,34 @@ class Transaction(Displayable):
         """As :meth:`lock_shared`, but ``INTERRUPTED`` and ``TIMED_OUT_LOCK`` are returned.
 
         A deadlock is raised, unless ``timeout`` is 0.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_exclusive(1, b"k"), other.try_lock_shared(1, b"k", timeout=0)
+        (ACQUIRED, TIMED_OUT_LOCK)
         """
         return self._try_lock(index_id, key, SHARED, timeout)
 
     def try_lock_upgradable(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
-        """As :meth:`lock_upgradable`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
+        """As :meth:`lock_upgradable`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager(upgrade_rule="STRICT").new_transaction()
+        >>> txn.lock_shared(1, b"k"), txn.try_lock_upgradable(1, b"k")
+        (ACQUIRED, ILLEGAL)
+        """
         return self._try_lock(index_id, key, UPGRADABLE, timeout)
 
     def try_lock_exclusive(self, index_id: int, key: bytes, timeout: Timeout = None) -> LockResult:
-        """As :meth:`lock_exclusive`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too."""
+        """As :meth:`lock_exclusive`, but like :meth:`try_lock_shared`; ``ILLEGAL`` is returned, too.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_shared(1, b"k"), other.try_lock_exclusive(1, b"k", timeout=0)
+        (ACQUIRED, TIMED_OUT_LOCK)
+        """
         return self._try_lock(index_id, key, EXCLUSIVE, timeout)
 
     def lock_many(self, names: Iterable[Name], mode: str = "exclusive",
@@ -383,6 +618,11 @@ class Transaction(Displayable):
         """What it holds of a lock, in any scope: ``UNOWNED``, or ``OWNED_`` and the mode.
 
         For a table or partition this is what is held of the whole, or else what is held of its parts.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.lock_check(1, b"k"), txn.lock_upgradable(1, b"k"), txn.lock_check(1, b"k")
+        (UNOWNED, ACQUIRED, OWNED_UPGRADABLE)
         """
         self.check()
         return self._manager.check(self._locker, named(index_id, key))
@@ -393,6 +633,13 @@ class Transaction(Displayable):
         Raises:
             IllegalStateError: there is none; or it is exclusive, an upgrade that was not immediate, or of
                 the scope around this one. Nothing is released then, of a group either.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> _ = txn.lock_shared(1, b"a"), txn.lock_shared(1, b"b")
+        >>> txn.unlock()
+        >>> txn.lock_check(1, b"a"), txn.lock_check(1, b"b")
+        (OWNED_SHARED, UNOWNED)
         """
         if self._cause is not NO_CAUSE:
             self._raise_invalid()
@@ -403,6 +650,13 @@ class Transaction(Displayable):
 
         Raises:
             IllegalStateError: as :meth:`unlock`.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> _ = txn.lock_upgradable(1, b"k")
+        >>> txn.unlock_to_shared()
+        >>> txn.lock_check(1, b"k")
+        OWNED_SHARED
         """
         self.check()
         self._manager.unlock(self._locker, SHARED)
@@ -412,30 +666,65 @@ class Transaction(Displayable):
 
         Raises:
             IllegalStateError: one of the two was acquired, the other is an upgrade.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> _ = txn.lock_shared(1, b"a"), txn.lock_shared(1, b"b")
+        >>> txn.unlock_combine()
+        >>> txn.unlock()  # of both
+        >>> txn.lock_check(1, b"a"), txn.lock_check(1, b"b")
+        (UNOWNED, UNOWNED)
         """
         self.check()
         self._manager.combine(self._locker)
 
     @property
     def last_locked_index(self) -> int:
-        """The index id of the last lock of the current scope, 0 where it has none."""
+        """The index id of the last lock of the current scope, 0 where it has none.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.last_locked_index, txn.lock_shared(7, b"k"), txn.last_locked_index
+        (0, ACQUIRED, 7)
+        """
         last = self._locker.last
         return 0 if last is None else last.name[0]
 
     @property
     def last_locked_key(self) -> bytes | None:
-        """The key of the last lock of the current scope, None where it has none."""
+        """The key of the last lock of the current scope, None where it has none.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.last_locked_key, txn.lock_shared(7, b"k"), txn.last_locked_key
+        (None, ACQUIRED, b'k')
+        """
         last = self._locker.last
         return None if last is None else last.name[1]
 
     def was_acquired(self, index_id: int, key: bytes) -> bool:
         """Whether this is the last lock of the current scope and was just acquired: the last lock call did
-        not find it owned already."""
+        not find it owned already.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> txn.lock_shared(1, b"k"), txn.was_acquired(1, b"k")
+        (ACQUIRED, True)
+        >>> txn.lock_shared(1, b"k"), txn.was_acquired(1, b"k")
+        (OWNED_SHARED, False)
+        """
         name, last = named(index_id, key), self._locker.last
         return last is not None and last.name == name and last is not self._locker.known
 
     def interrupt(self) -> bool:
-        """End the wait of this transaction, from another thread; False where it does not wait."""
+        """End the wait of this transaction, from another thread; False where it does not wait.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(park=lambda waiter, timeout: other.interrupt())  # instead of a wait
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.interrupt(), one.lock_exclusive(1, b"k"), other.try_lock_shared(1, b"k")
+        (False, ACQUIRED, INTERRUPTED)
+        """
         return self._manager.interrupt(self._locker)
 
     def flush(self) -> None:
@@ -447,6 +736,18 @@ class Transaction(Displayable):
 
         Raises:
             Exception: the failure of one of them, if no callback was attached; it is undone then.
+
+        >>> import deltanb as dn
+        >>> index = dn.testing.MemoryIndex(1)
+        >>> manager = dn.locks.LockManager()
+        >>> txn = manager.new_transaction()
+        >>> txn.durability_mode = "NO_FLUSH"
+        >>> index.store(txn, "k", "v"); txn.commit()
+        >>> manager.num_pending
+        1
+        >>> txn.flush()
+        >>> manager.num_pending
+        0
         """
         self.check()
         self._manager.pending.flush(self)
@@ -490,6 +791,14 @@ class Transaction(Displayable):
 
         Raises:
             InvalidArgument: as :meth:`table`; or a column that is not there or has no order.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [2, 1], "name": ["Dewey", "Huey"]})
+        >>> txn = dn.locks.LockManager().new_transaction()
+        >>> cursor = txn.cursor(table, "id")
+        >>> cursor.first(), cursor.key(), cursor.value()
+        (ACQUIRED, (1,), {'id': 1, 'name': 'Huey'})
         """
         self.table(table)
         return self._tables.cursor(table, key)
@@ -502,17 +811,49 @@ class Transaction(Displayable):
         Raises:
             InvalidTransactionError: the transaction is disabled.
             IllegalStateError: another thread is in a call of it.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> with txn.operation():
+        ...     txn.lock_exclusive(1, b"k")
+        ACQUIRED
         """
         self.check()
         return self._manager.call(self._locker, is_nestable=True)
 
     def changed(self, participant: Participant, change: Any) -> None:
-        """Note a change, made under an exclusive lock, that ``participant`` undoes or commits."""
+        """Note a change, made under an exclusive lock, that ``participant`` undoes or commits.
+
+        >>> from deltanb.locks import LockManager
+        >>> class Counter:
+        ...     count = 0
+        ...     def add(self, txn):
+        ...         txn.lock_exclusive(1, b"count")
+        ...         self.count += 1
+        ...         txn.changed(self, 1)
+        ...     def undo(self, change):
+        ...         self.count -= change
+        ...     def commit(self, changes, durability):
+        ...         pass
+        >>> counter, txn = Counter(), LockManager().new_transaction()
+        >>> counter.add(txn); counter.add(txn)
+        >>> txn.rollback()
+        >>> counter.count
+        0
+        """
         self._changes.append((participant, change))
 
     def give_back(self, index_id: int, key: bytes, keep: int = NONE) -> None:
         """Weaken the lock that the last lock call has granted to a mode of ``modes``, even an exclusive one:
-        the operation that took it has changed nothing."""
+        the operation that took it has changed nothing.
+
+        >>> from deltanb.locks import LockManager
+        >>> txn = LockManager().new_transaction()
+        >>> _ = txn.lock_exclusive(1, b"k")
+        >>> txn.give_back(1, b"k")
+        >>> txn.lock_check(1, b"k")
+        UNOWNED
+        """
         self._manager.give_back(self._locker, (index_id, key), keep)
 
     # -- how it is done ------------------------------------------------------------------------
