@@ -189,8 +189,13 @@ class Arguments:
             raise InvalidQuery(f"column {twice} is named twice; name it once", name=twice)
         return names
 
+    @cached_property
+    def _relaxed(self) -> StructType:
+        """The table's columns with NULL anywhere: the write says which of them may not be NULL."""
+        return self.schema.relaxed
+
     def _field(self, name: str) -> StructField:
-        field = self.schema.get(name)
+        field = self._relaxed.get(name)
         if field is None:
             hint, _ = did_you_mean(name, self.schema.names)
             raise InvalidQuery(f"table {self.table.name} has no column {name}; {hint}", name=name)

@@ -194,6 +194,10 @@ STATEMENTS: dict[tuple[str, str], list[str]] = {
     ("insert", "not null"): [
         "INSERT INTO {t} VALUES (1, named_struct('x', 1, 'y', 'a'), 1)",
         "INSERT INTO {t} VALUES (1, NULL, 1)",
+        "INSERT INTO {t} VALUES (1, named_struct('x', CAST(NULL AS INT), 'y', 'a'), 1)",
+        "INSERT INTO {t} VALUES (1, named_struct('x', 1, 'y', 'a'), 1), (2, named_struct('x', CAST(NULL AS "
+        "INT), 'y', 'b'), 2)",
+        "INSERT INTO {t} VALUES (1, named_struct('x', 1, 'y', 'a'), 1);\nUPDATE {t} SET s.x = NULL",
     ],
     ("insert", "scalars"): [
         "INSERT INTO {t} VALUES (true, 1Y, 2S, 3, 4L, 1.5F, 2.5D, 12.34BD, 'x', X'00FF', DATE '2026-01-31', "

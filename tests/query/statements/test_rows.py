@@ -102,6 +102,35 @@ def test_insert_overwrite_replaces_rows(sql: str, expected: list[Any]) -> None:
     assert rows(t) == sorted(expected, key=str)
 
 
+WITHOUT_X = [{"id": 2, "s": {"x": None, "y": {"z": 1}}}]
+ARROW = pa.table({"id": [2], "s": pa.array([WITHOUT_X[0]["s"]], pa.struct([
+    ("x", pa.int32()), ("y", pa.struct([("z", pa.int32())]))]))})
+WAYS_IN: dict[str, Any] = {
+    "VALUES": lambda t: dn.sql(
+        "INSERT INTO t VALUES (2, named_struct('x', CAST(NULL AS INT), 'y', named_struct('z', 1)))"),
+    "VALUES NULL": lambda t: dn.sql(
+        "INSERT INTO t VALUES (2, named_struct('x', NULL, 'y', named_struct('z', 1)))"),
+    "a parameter": lambda t: dn.sql("INSERT INTO t VALUES (2, :s)", s=WITHOUT_X[0]["s"]),
+    "SELECT": lambda t: dn.sql("INSERT INTO t SELECT 2, {'x': NULL::INT, 'y': {'z': 1}}"),
+    "UPDATE": lambda t: dn.sql("UPDATE t SET s.x = NULL"),
+    "MERGE": lambda t: dn.sql("MERGE INTO t USING ARROW s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+                              ARROW=ARROW),
+    "dicts": lambda t: t.append(WITHOUT_X), "Arrow": lambda t: t.append(ARROW),
+    "a stream": lambda t: t.append(ARROW.to_reader()), "overwrite": lambda t: t.overwrite(WITHOUT_X),
+    "pandas": lambda t: t.append(pd.DataFrame(WITHOUT_X)), "upsert": lambda t: t.upsert(ARROW, on="id"),
+    "in a transaction": lambda t: dn.sql("BEGIN ATOMIC INSERT INTO t SELECT * FROM ARROW; END", ARROW=ARROW),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_a_field_of_a_struct_may_be_not_null(way: str) -> None:
+    t = dn.create(MemoryStore(), "id bigint, s struct<x: int NOT NULL, y: struct<z: int NOT NULL>>")
+    dn.sql("INSERT INTO t VALUES (1, named_struct('x', 1, 'y', named_struct('z', 1)))")
+    with pytest.raises(errors.ConstraintViolation, match="NOT NULL constraint on column 's.x' is violated"):
+        WAYS_IN[way](t)
+    assert t.version == 1
+
+
 def test_insert_stores_values_as_spark_does() -> None:
     t = ducks("b tinyint, d decimal(5, 2), f double, day date, at timestamp, raw binary, tags array<int>, "
               "s struct<x: int, y: string>, m map<string, int>")
