@@ -26,16 +26,22 @@ def members(cls: type[Any]) -> Iterator[tuple[str, Any]]:
             yield name, getattr(cls, name)
 
 
+MODULES = (dn, dn.actions, dn.examples, dn.locks)
+
+
 def public() -> Iterator[tuple[str, Any]]:
-    """The functions and classes of the module, with the members of these."""
-    for name in [*dn.__all__, "open"]:
-        thing = getattr(dn, name)
-        if inspect.isfunction(thing):
-            yield name, thing
-        if inspect.isclass(thing):
-            yield name, thing
-            for member, value in members(thing):
-                yield f"{name}.{member}", value
+    """The functions and classes of the modules that people import, with the members of these."""
+    for module in MODULES:
+        begin = module.__name__.removeprefix("deltanb").lstrip(".")
+        for name in dir(module):
+            thing, label = getattr(module, name), f"{begin}.{name}".lstrip(".")
+            if name.startswith("_") or not getattr(thing, "__module__", "").startswith("deltanb"):
+                continue
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                yield label, thing
+            if inspect.isclass(thing):
+                for member, value in members(thing):
+                    yield f"{label}.{member}", value
 
 
 PUBLIC = dict(public())

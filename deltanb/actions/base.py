@@ -53,7 +53,13 @@ def _json_value(value: Any) -> Any:
 
 
 class Action(Displayable):
-    """Base of all actions. ``key`` is the name the log wraps the action in."""
+    """Base of all actions. ``key`` is the name the log wraps the action in.
+
+    >>> from deltanb.actions import RemoveFile, from_json
+    >>> removed = from_json('{"remove":{"path":"a","dataChange":true,"reason":"theirs"}}')
+    >>> isinstance(removed, RemoveFile), removed.path, removed.extra
+    (True, 'a', {'reason': 'theirs'})
+    """
 
     key: ClassVar[str]
     _checks: ClassVar[tuple[tuple[str, str, tuple[type, ...], bool], ...]] = ()
@@ -91,7 +97,12 @@ class Action(Displayable):
                     f"{self.key}.{wire} must lie between {-MAX_LONG} and {MAX_LONG - 1}", field=wire)
 
     def to_value(self) -> dict[str, Any]:
-        """The JSON object inside the wrapper, without absent fields."""
+        """The JSON object inside the wrapper, without absent fields.
+
+        >>> from deltanb.actions import SetTransaction
+        >>> SetTransaction(app_id="nightly", version=7).to_value()
+        {'appId': 'nightly', 'version': 7}
+        """
         out = {}
         for name, wire in self._wire.items():
             value = getattr(self, name)
@@ -101,16 +112,34 @@ class Action(Displayable):
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        """``{key: {...}}`` as one line of a commit holds it."""
+        """``{key: {...}}`` as one line of a commit holds it.
+
+        >>> from deltanb.actions import SetTransaction
+        >>> SetTransaction(app_id="nightly", version=7).to_dict()
+        {'txn': {'appId': 'nightly', 'version': 7}}
+        """
         return {self.key: self.to_value()}
 
     @cached_property
     def value_json(self) -> str:
-        """:meth:`to_value` as JSON, kept: metadata and protocol go into the checksum of every version."""
+        """:meth:`to_value` as JSON, kept: metadata and protocol go into the checksum of every version.
+
+        >>> from deltanb.actions import Protocol
+        >>> Protocol(1, 2).value_json
+        '{"minReaderVersion":1,"minWriterVersion":2}'
+        """
         return as_json(self.to_value())
 
     def to_json(self) -> str:
-        """One line of a commit file."""
+        """One line of a commit file.
+
+        >>> from deltanb.actions import Protocol, from_json
+        >>> line = Protocol(1, 2).to_json()
+        >>> line
+        '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}'
+        >>> from_json(line) == Protocol(1, 2)
+        True
+        """
         return as_json(self.to_dict())
 
     @classmethod
@@ -119,6 +148,14 @@ class Action(Displayable):
 
         Raises:
             InvalidAction: a required field is absent or a field has the wrong type.
+
+        >>> from deltanb.actions import SetTransaction
+        >>> SetTransaction.from_value({"appId": "nightly", "version": 7}).app_id
+        'nightly'
+        >>> SetTransaction.from_value({"appId": "nightly"})
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.InvalidAction: txn lacks version
         """
         if type(value) is not dict and not isinstance(value, Mapping):
             raise InvalidAction(f"{cls.key} must be an object, found {value!r:.80}")
@@ -144,7 +181,12 @@ class Action(Displayable):
         return made
 
     def replace(self: _A, **changes: Any) -> _A:
-        """A copy with some fields changed."""
+        """A copy with some fields changed.
+
+        >>> from deltanb.actions import AddFile
+        >>> AddFile("a", {}, 5, 0).replace(data_change=False).to_value()["dataChange"]
+        False
+        """
         own, made = self.__dict__, object.__new__(type(self))
         values = {name: own[name] for name in self._names}  # and nothing that was computed from them
         values.update(changes)

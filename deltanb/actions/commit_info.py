@@ -16,6 +16,10 @@ class CommitInfo(Action):
     """Where a commit came from (PROTOCOL.md, "Commit Provenance Information").
 
     The protocol leaves its content free, so nothing in it is checked; writers disagree on types.
+
+    >>> info = CommitInfo.from_value({"operation": "WRITE", "operationMetrics": {"numFiles": "1"}, "mine": 3})
+    >>> info.operation, info.operation_metrics["numFiles"], info.extra
+    ('WRITE', '1', {'mine': 3})
     """
 
     key = "commitInfo"

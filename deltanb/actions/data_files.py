@@ -54,6 +54,14 @@ class DeletionVector(Action):
 
     ``storage_type`` is ``u`` (relative, with a UUID), ``r`` (relative path), ``p`` (absolute path) or ``i``
     (inline); ``size_in_bytes`` and ``cardinality`` (rows deleted) are integers, ``offset`` is in bytes.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": range(99)}, properties={"delta.enableDeletionVectors": True})
+    >>> _ = table.delete("id = 5")
+    >>> [add] = [action for action in table.log.read_commit(1) if isinstance(action, AddFile)]
+    >>> add.deletion_vector.cardinality
+    1
     """
 
     key = "deletionVector"
@@ -68,7 +76,11 @@ class DeletionVector(Action):
 
     @property
     def unique_id(self) -> str:
-        """``<storage type><path or data>[@offset]``: half of a logical file's key."""
+        """``<storage type><path or data>[@offset]``: half of a logical file's key.
+
+        >>> DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 34, 1, offset=4).unique_id
+        'uab^-aqEH.-t@S}K{vb[*k^@4'
+        """
         start = f"{self.storage_type}{self.path_or_inline_dv}"
         return start if self.offset is None else f"{start}@{self.offset}"
 
@@ -101,7 +113,12 @@ def num_records_of(stats: str | None) -> int | None:
 
 
 class FileAction(Action):
-    """A change to the set of data files: add, remove or cdc."""
+    """A change to the set of data files: add, remove or cdc.
+
+    >>> add = AddFile("a", {"day": "1"}, 5, 0)
+    >>> isinstance(add, FileAction), isinstance(add.remove(), FileAction)
+    (True, True)
+    """
 
     path: str
     partition_values: dict[str, str | None] | None
@@ -122,18 +139,32 @@ class FileAction(Action):
 
     @property
     def file_key(self) -> tuple[str, str | None]:
-        """(path, deletion vector id): what replay reconciles by (PROTOCOL.md, "Action Reconciliation")."""
+        """(path, deletion vector id): what replay reconciles by (PROTOCOL.md, "Action Reconciliation").
+
+        >>> add = AddFile("a", {}, 5, 0)
+        >>> add.file_key, add.with_deletion_vector(DeletionVector("i", "x", 1, 1)).file_key
+        (('a', None), ('a', 'ix'))
+        """
         return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
 
     @property
     def num_records(self) -> int | None:
-        """``numRecords`` of the statistics, physical rows; None where unknown."""
+        """``numRecords`` of the statistics, physical rows; None where unknown.
+
+        >>> AddFile("a", stats='{"numRecords":3}').num_records, AddFile("a").num_records
+        (3, None)
+        """
         return num_records_of(getattr(self, "stats", None))
 
     @property
     def has_tight_bounds(self) -> bool:
         """Whether the statistics claim that bounds are met by a row; so they do where they do not say
-        ``tightBounds`` (PROTOCOL.md, "Per-file Statistics")."""
+        ``tightBounds`` (PROTOCOL.md, "Per-file Statistics").
+
+        >>> add = AddFile("a", {}, 5, 0, stats='{"numRecords":3}')
+        >>> add.has_tight_bounds, add.with_deletion_vector(DeletionVector("i", "x", 1, 1)).has_tight_bounds
+        (True, False)
+        """
         return self._statistic("tightBounds") is not False
 
     @property
@@ -178,7 +209,12 @@ class AddFile(FileAction):
     extra: dict[str, Any] = extra_fields()
 
     def remove(self, deletion_timestamp: int | None = None, data_change: bool = True) -> RemoveFile:
-        """The tombstone for this file; the time is the clock's unless given."""
+        """The tombstone for this file; the time is the clock's unless given.
+
+        >>> removed = AddFile("a", {"day": "1"}, 5, 0).remove(deletion_timestamp=1_700_000_000_000)
+        >>> removed.path, removed.partition_values, removed.deletion_timestamp
+        ('a', {'day': '1'}, 1700000000000)
+        """
         return RemoveFile(
             path=self.path,
             deletion_timestamp=options.clock() if deletion_timestamp is None else deletion_timestamp,
@@ -210,7 +246,14 @@ class AddFile(FileAction):
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> AddFile:
-        """From a row of :attr:`Snapshot.files <deltanb.log.snapshot.Snapshot.files>` as a dict."""
+        """From a row of :attr:`Snapshot.files <deltanb.log.snapshot.Snapshot.files>` as a dict.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> [row] = dn.create(MemoryStore(), {"id": [1, 2]}).snapshot.files.to_pylist()
+        >>> AddFile.from_row(row).num_records
+        2
+        """
         known = {name: row[name] for name in cls._wire if row.get(name) is not None}
         for name in ("partition_values", "tags"):
             if name in known:
@@ -223,7 +266,11 @@ class AddFile(FileAction):
 
 @action
 class RemoveFile(FileAction):
-    """A logical file leaves the table; the tombstone stays until it expires (PROTOCOL.md, as AddFile)."""
+    """A logical file leaves the table; the tombstone stays until it expires (PROTOCOL.md, as AddFile).
+
+    >>> RemoveFile("a", deletion_timestamp=1).to_json()
+    '{"remove":{"path":"a","deletionTimestamp":1,"dataChange":true}}'
+    """
 
     key = "remove"
 
@@ -243,7 +290,16 @@ class RemoveFile(FileAction):
 
 @action
 class AddCDCFile(FileAction):
-    """A file of row-level changes (PROTOCOL.md, "Add CDC File")."""
+    """A file of row-level changes (PROTOCOL.md, "Add CDC File").
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})
+    >>> _ = table.update({"id": "id + 10"}, "id = 1")
+    >>> [cdc] = [action for action in table.log.read_commit(1) if isinstance(action, AddCDCFile)]
+    >>> cdc.path.startswith("_change_data/"), cdc.data_change
+    (True, False)
+    """
 
     key = "cdc"
 

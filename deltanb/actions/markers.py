@@ -14,7 +14,11 @@ from deltanb.actions.base import Action, action, extra_fields
 
 @action
 class SetTransaction(Action):
-    """The latest version an application has written (PROTOCOL.md, "Transaction Identifiers")."""
+    """The latest version an application has written (PROTOCOL.md, "Transaction Identifiers").
+
+    >>> SetTransaction("nightly", 7).to_json()
+    '{"txn":{"appId":"nightly","version":7}}'
+    """
 
     key = "txn"
 
@@ -26,7 +30,11 @@ class SetTransaction(Action):
 
 @action
 class DomainMetadata(Action):
-    """A named configuration; ``removed`` makes it a tombstone (PROTOCOL.md, "Domain Metadata")."""
+    """A named configuration; ``removed`` makes it a tombstone (PROTOCOL.md, "Domain Metadata").
+
+    >>> DomainMetadata("delta.clustering", '{"clusteringColumns":[["id"]]}').removed
+    False
+    """
 
     key = "domainMetadata"
 
@@ -38,7 +46,11 @@ class DomainMetadata(Action):
 
 @action
 class CheckpointMetadata(Action):
-    """Version of a V2 checkpoint (PROTOCOL.md, "Checkpoint Metadata")."""
+    """Version of a V2 checkpoint (PROTOCOL.md, "Checkpoint Metadata").
+
+    >>> CheckpointMetadata(version=12).to_json()
+    '{"checkpointMetadata":{"version":12}}'
+    """
 
     key = "checkpointMetadata"
 
@@ -49,7 +61,11 @@ class CheckpointMetadata(Action):
 
 @action
 class Sidecar(Action):
-    """A file of a V2 checkpoint that holds file actions (PROTOCOL.md, "Sidecar File Information")."""
+    """A file of a V2 checkpoint that holds file actions (PROTOCOL.md, "Sidecar File Information").
+
+    >>> Sidecar("one.parquet", size_in_bytes=500, modification_time=1).to_value()["sizeInBytes"]
+    500
+    """
 
     key = "sidecar"
 

@@ -43,7 +43,12 @@ def _parsed_schema(text: str) -> StructType:
 
 @action
 class Metadata(Action):
-    """Name, schema, partitioning and properties of the table (PROTOCOL.md, "Change Metadata")."""
+    """Name, schema, partitioning and properties of the table (PROTOCOL.md, "Change Metadata").
+
+    >>> metadata = Metadata(id="ducks", partition_columns=("pond",))
+    >>> metadata.partition_columns, metadata.format["provider"]
+    (('pond',), 'parquet')
+    """
 
     key = "metaData"
 
@@ -82,6 +87,10 @@ class Metadata(Action):
 
         Raises:
             InvalidTable: the action carries no schema, or one that does not parse.
+
+        >>> text = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+        >>> Metadata(id="ducks", schema_string=text).schema.names
+        ['id']
         """
         if self.schema_string is None:
             raise InvalidTable(
@@ -121,20 +130,39 @@ class Protocol(Action):
                 object.__setattr__(self, name, tuple(named))
 
     def has_reader_feature(self, name: str) -> bool:
-        """Listed among the reader features."""
+        """Listed among the reader features.
+
+        >>> Protocol(3, 7, ("columnMapping",), ("columnMapping",)).has_reader_feature("columnMapping")
+        True
+        >>> Protocol(2, 5).has_reader_feature("columnMapping")  # implied and not listed
+        False
+        """
         return name in (self.reader_features or ())
 
     def has_writer_feature(self, name: str) -> bool:
-        """Listed among the writer features."""
+        """Listed among the writer features.
+
+        >>> protocol = Protocol(1, 7, None, ("appendOnly",))
+        >>> protocol.has_writer_feature("appendOnly"), protocol.has_writer_feature("invariants")
+        (True, False)
+        """
         return name in (self.writer_features or ())
 
     def supports(self, name: str) -> bool:
-        """Listed, or implied by the legacy versions (PROTOCOL.md, "Table Features")."""
+        """Listed, or implied by the legacy versions (PROTOCOL.md, "Table Features").
+
+        >>> Protocol(2, 5).supports("columnMapping"), Protocol(1, 2).supports("columnMapping")
+        (True, False)
+        """
         return name in self.features
 
     @property
     def features(self) -> tuple[str, ...]:
-        """All features the table supports, listed or implied, those unknown to us too."""
+        """All features the table supports, listed or implied, those unknown to us too.
+
+        >>> Protocol(1, 2).features
+        ('appendOnly', 'invariants')
+        """
         return _features(self.min_reader_version, self.min_writer_version,
                          self.reader_features, self.writer_features)
 

@@ -21,7 +21,12 @@ from deltanb.text.damage import what_is_wrong
 
 @dataclass(frozen=True, repr=False)
 class UnknownAction(Action):
-    """An action this library does not know: kept, written back, otherwise ignored."""
+    """An action this library does not know: kept, written back, otherwise ignored.
+
+    >>> action = from_json('{"newThing":{"a":1}}')
+    >>> action.name, action.to_json()
+    ('newThing', '{"newThing":{"a":1}}')
+    """
 
     name: str
     value: Any
@@ -29,7 +34,11 @@ class UnknownAction(Action):
     key = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The action as it was read."""
+        """The action as it was read.
+
+        >>> UnknownAction("newThing", {"a": 1}).to_dict()
+        {'newThing': {'a': 1}}
+        """
         return {self.name: self.value}
 
     def __hash__(self) -> int:
@@ -41,6 +50,9 @@ def from_dict(wrapped: Mapping[str, Any]) -> Action:
 
     Raises:
         InvalidAction: not an object with one action, or a field of the wrong type.
+
+    >>> from_dict({"txn": {"appId": "nightly", "version": 7}}).version
+    7
     """
     if type(wrapped) is not dict and not isinstance(wrapped, Mapping):
         raise InvalidAction(f"an action is a JSON object, found {wrapped!r:.80}")

@@ -31,16 +31,40 @@ class Participant(Protocol):
     ``describe(changes) -> list[str]`` is asked for its changes in words where a transaction is shown. One
     that has ``size(changes) -> int`` says how many bytes they hold, in files or in memory, while they wait.
     One that cannot undo its commit has ``has_landed``: whether it is permanent, whatever interrupted it.
+
+    >>> import deltanb as dn
+    >>> index, txn = dn.testing.MemoryIndex(1), dn.locks.LockManager().new_transaction()
+    >>> index.store(txn, "k", "v")
+    >>> [(participant is index) for state in txn.scopes() for participant, change in state.changes]
+    [True]
     """
 
     def undo(self, change: Any) -> None:
         """Take a change back, after all later ones were. Called under the lock of the change, even after
-        :meth:`commit` where that failed, or where another participant's did."""
+        :meth:`commit` where that failed, or where another participant's did.
+
+        >>> import deltanb as dn
+        >>> index, txn = dn.testing.MemoryIndex(1, {"k": "v"}), dn.locks.LockManager().new_transaction()
+        >>> index.store(txn, "k", "w")
+        >>> txn.rollback()  # calls it
+        >>> index.load(None, "k")
+        'v'
+        """
 
     def commit(self, changes: Sequence[Any], durability: DurabilityMode) -> None:
         """Make all changes of a transaction permanent, as the mode says (never ``NO_FLUSH``: a commit that
         was put off arrives as ``NO_SYNC``). What this raises undoes the transaction everywhere; so what
-        can fail, and cannot be undone, is one participant alone, which says so: ``commits_last``."""
+        can fail, and cannot be undone, is one participant alone, which says so: ``commits_last``.
+
+        >>> import deltanb as dn
+        >>> class Loud(dn.testing.MemoryIndex):
+        ...     def commit(self, changes, durability):
+        ...         print(len(changes), durability)
+        >>> index, txn = Loud(1), dn.locks.LockManager().new_transaction()
+        >>> index.store(txn, "a", 1); index.store(txn, "b", 2)
+        >>> txn.commit()
+        2 SYNC
+        """
 
 
 class CommitCallback:
@@ -48,13 +72,33 @@ class CommitCallback:
 
     A commit that is done when ``commit()`` returns needs no callback, and calls none. What a callback
     raises is logged. ``finished`` is called by whoever flushes, in whatever thread.
+
+    >>> import deltanb as dn
+    >>> class Printing(CommitCallback):
+    ...     def pending(self, txn, txn_id):
+    ...         print("put off")
+    ...     def finished(self, txn, txn_id, error):
+    ...         print("published" if error is None else error)
+    >>> index, txn = dn.testing.MemoryIndex(1), dn.locks.LockManager().new_transaction()
+    >>> txn.durability_mode = "NO_FLUSH"
+    >>> txn.attach(Printing())
+    >>> index.store(txn, "k", "v"); txn.commit()
+    put off
+    >>> txn.flush()
+    published
     """
 
     def pending(self, txn: Transaction, txn_id: int) -> None:
-        """The commit is in the queue. The transaction is free for other work already, with a new id."""
+        """The commit is in the queue. The transaction is free for other work already, with a new id.
+
+        >>> CommitCallback().pending(None, 1)  # does nothing; a class of yours says what is done
+        """
 
     def finished(self, txn: Transaction, txn_id: int, error: BaseException | None) -> None:
-        """The commit was published; or it failed, with ``error``, and its changes are undone."""
+        """The commit was published; or it failed, with ``error``, and its changes are undone.
+
+        >>> CommitCallback().finished(None, 1, None)  # does nothing; a class of yours says what is done
+        """
 
 
 Changes = list[tuple[Participant, Any]]

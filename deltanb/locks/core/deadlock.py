@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wait:
-    """One transaction of a cycle: what it waits for, and what it holds that the one before it wants."""
+    """One transaction of a cycle: what it waits for, and what it holds that the one before it wants.
+
+    >>> wait = Wait(2, None, 1, b"k", "shared", "unlocked", ((1, b"j", "exclusive"),), 0, 5)
+    >>> wait.transaction, wait.mode, wait.holds
+    (2, 'shared', ((1, b'j', 'exclusive'),))
+    """
 
     transaction: int
     """The id of the transaction."""
@@ -55,13 +60,21 @@ class Wait:
 
     @property
     def lock(self) -> str:
-        """The lock it waits for, as text."""
+        """The lock it waits for, as text.
+
+        >>> Wait(2, None, 1, b"k", "shared", "unlocked", (), 0, 5).lock
+        '1:k'
+        """
         return label((self.index_id, self.key))
 
 
 @dataclass(frozen=True)
 class DeadlockItem:
-    """A lock that somebody waits for in a deadlock, and the attachment of who owns it."""
+    """A lock that somebody waits for in a deadlock, and the attachment of who owns it.
+
+    >>> str(DeadlockItem(1, b"k", "nightly"))
+    '1:k'
+    """
 
     index_id: int
     key: bytes
@@ -78,6 +91,25 @@ class Cycle(Displayable):
     ``victim`` is the id of the transaction whose call was refused; ``is_on_it`` tells whether it is one of
     them. Where ``thread`` is set there is one more in the cycle, that thread: the last transaction waits for
     ``idle``, which only that thread works on, and the thread was about to wait for ever.
+
+    >>> from deltanb.errors import DeadlockError
+    >>> from deltanb.locks import LockManager
+    >>> manager = LockManager(park=lambda waiter, timeout: meet())  # what another thread does meanwhile
+    >>> one, other = manager.new_transaction(), manager.new_transaction()
+    >>> _ = one.lock_exclusive(1, b"a"), other.lock_exclusive(1, b"b")
+    >>> def meet():
+    ...     try:
+    ...         other.lock_exclusive(1, b"a")
+    ...     except DeadlockError as error:
+    ...         cycles.append(error.cycle)
+    ...     other.exit()
+    ...     return True
+    >>> cycles = []
+    >>> one.lock_exclusive(1, b"b")
+    ACQUIRED
+    >>> [cycle] = cycles
+    >>> [(wait.transaction, wait.lock) for wait in cycle.waits], cycle.victim
+    ([(2, '1:a'), (1, '1:b')], 2)
     """
 
     waits: tuple[Wait, ...]
@@ -88,18 +120,35 @@ class Cycle(Displayable):
 
     @property
     def transactions(self) -> tuple[int, ...]:
-        """The ids of the transactions."""
+        """The ids of the transactions.
+
+        >>> first = Wait(1, None, 1, b"b", "exclusive", "unlocked", ((1, b"a", "exclusive"),), 0, 5)
+        >>> second = Wait(2, None, 1, b"a", "exclusive", "unlocked", ((1, b"b", "exclusive"),), 0, 5)
+        >>> Cycle((first, second), victim=2).transactions
+        (1, 2)
+        """
         ids = tuple(wait.transaction for wait in self.waits)
         return ids if self.idle is None else (*ids, self.idle)
 
     @property
     def order(self) -> tuple[Name, ...]:
-        """An order of the locks in which nobody waits in a cycle: whoever needs several takes them so."""
+        """An order of the locks in which nobody waits in a cycle: whoever needs several takes them so.
+
+        >>> first = Wait(1, None, 1, b"b", "exclusive", "unlocked", ((1, b"a", "exclusive"),), 0, 5)
+        >>> second = Wait(2, None, 1, b"a", "exclusive", "unlocked", ((1, b"b", "exclusive"),), 0, 5)
+        >>> Cycle((first, second), victim=2).order
+        ((1, b'a'), (1, b'b'))
+        """
         return tuple(sorted({(wait.index_id, wait.key) for wait in self.waits}))
 
     @property
     def is_conversion(self) -> bool:
-        """Whether they all want the same lock: they share it, and wait to write it."""
+        """Whether they all want the same lock: they share it, and wait to write it.
+
+        >>> waits = [Wait(txn, None, 1, b"k", "exclusive", "shared", (), 0, 5) for txn in (1, 2)]
+        >>> Cycle(tuple(waits), victim=2).is_conversion
+        True
+        """
         return self.idle is None and len(self.order) == 1
 
 

@@ -78,6 +78,13 @@ class LockGraph(Displayable):
     holds them and who waits; if they are too many, too, the cycle of a deadlock alone, if there is one.
     ``part`` says which of these it is: "all", "waited for" or "cycle". ``waits`` has the hundred longest
     waits in any case.
+
+    >>> from deltanb.locks import LockManager
+    >>> manager = LockManager()
+    >>> _ = manager.new_transaction("nightly").lock_exclusive(1, b"k")
+    >>> graph = manager.graph()
+    >>> graph.part, graph.num_locks, graph.locks, graph.cycle
+    ('all', 1, ((1, b'k'),), ())
     """
 
     members: tuple[Member, ...]
@@ -98,12 +105,27 @@ class LockGraph(Displayable):
 
     @property
     def transactions(self) -> tuple[int, ...]:
-        """The ids of the transactions of the picture."""
+        """The ids of the transactions of the picture.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> for _ in range(2):
+        ...     _ = manager.new_transaction().lock_shared(1, b"k")
+        >>> manager.graph().transactions
+        (1, 2)
+        """
         return tuple(member.id for member in self.members)
 
     @property
     def svg(self) -> str:
-        """The graph as SVG: transactions and locks, holds and waits as arrows."""
+        """The graph as SVG: transactions and locks, holds and waits as arrows.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager()
+        >>> _ = manager.new_transaction().lock_exclusive(1, b"k")
+        >>> manager.graph().svg[:4]
+        '<svg'
+        """
         drawn: str = views().drawing(self, "svg")
         return drawn
 

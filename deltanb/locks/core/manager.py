@@ -137,7 +137,13 @@ class LockManager(Displayable):
 
     @property
     def lock_timeout(self) -> float:
-        """Seconds that transactions to come wait for a lock; set as the argument, it reads -1 for ever."""
+        """Seconds that transactions to come wait for a lock; set as the argument, it reads -1 for ever.
+
+        >>> manager = LockManager(lock_timeout=2)
+        >>> manager.lock_timeout = None  # for ever
+        >>> manager.lock_timeout, manager.new_transaction().lock_timeout
+        (-1, -1)
+        """
         return self._lock_timeout
 
     @lock_timeout.setter
@@ -147,6 +153,13 @@ class LockManager(Displayable):
     def new_transaction(self, name: str | None = None) -> Transaction:
         """A transaction; it holds nothing yet. Messages and pictures call it ``name``; by default by the text
         attached to it, else by the function that makes it, else by the thread, if it is not the main one.
+
+        >>> manager = LockManager()
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     txn.name, txn.lock_exclusive(1, b"k")
+        ('nightly', ACQUIRED)
+        >>> manager.num_locks_held
+        0
         """
         if self._recorder is not None:
             from deltanb.locks.core.record import RecordedTransaction
@@ -158,22 +171,51 @@ class LockManager(Displayable):
 
     @property
     def num_locks_held(self) -> int:
-        """How many locks are held, by anybody in any mode."""
+        """How many locks are held, by anybody in any mode.
+
+        >>> manager = LockManager()
+        >>> txn = manager.new_transaction()
+        >>> _ = txn.lock_shared(1, b"a"), txn.lock_exclusive(1, b"b")
+        >>> manager.num_locks_held
+        2
+        """
         return len(self._table.locks)
 
     @property
     def num_waiting(self) -> int:
-        """How many transactions wait for a lock."""
+        """How many transactions wait for a lock.
+
+        >>> manager = LockManager(park=lambda waiter, timeout: print(manager.num_waiting) or False)  # no wait
+        >>> one, other = manager.new_transaction(), manager.new_transaction()
+        >>> one.lock_exclusive(1, b"k"), other.try_lock_shared(1, b"k")
+        1
+        (ACQUIRED, TIMED_OUT_LOCK)
+        """
         return len(self._table.waiting)
 
     @property
     def num_pending(self) -> int:
-        """How many commits wait to be flushed."""
+        """How many commits wait to be flushed.
+
+        >>> import deltanb as dn
+        >>> manager, index = LockManager(), dn.testing.MemoryIndex(1)
+        >>> txn = manager.new_transaction()
+        >>> txn.durability_mode = "NO_FLUSH"
+        >>> index.store(txn, "k", "v"); txn.commit()
+        >>> manager.num_pending
+        1
+        """
         return len(self._put_off)
 
     @property
     def is_closed(self) -> bool:
-        """Whether no lock is granted any more."""
+        """Whether no lock is granted any more.
+
+        >>> manager = LockManager()
+        >>> manager.close()
+        >>> manager.is_closed, manager.new_transaction().try_lock_shared(1, b"k")
+        (True, INTERRUPTED)
+        """
         return self._is_closed
 
     def locks(self, limit: int | None = None) -> tuple[LockState, ...]:
@@ -222,6 +264,11 @@ class LockManager(Displayable):
 
         Raises:
             IllegalStateError: nothing is recorded.
+
+        >>> manager = LockManager(record=100)
+        >>> _ = manager.new_transaction().lock_shared(1, b"k")
+        >>> manager.table().select(["what", "mode"]).to_pylist()
+        [{'what': 'granted', 'mode': 'shared'}]
         """
         return self.timeline().table()
 
@@ -230,6 +277,17 @@ class LockManager(Displayable):
 
         Raises:
             Exception: what a commit failed with that has no callback to be told; the others are published.
+
+        >>> import deltanb as dn
+        >>> manager, index = LockManager(), dn.testing.MemoryIndex(1)
+        >>> txn = manager.new_transaction()
+        >>> txn.durability_mode = "NO_FLUSH"
+        >>> index.store(txn, "k", "v"); txn.commit()
+        >>> manager.num_locks_held  # kept until the commit is published
+        1
+        >>> manager.flush()
+        >>> manager.num_locks_held
+        0
         """
         self._put_off.flush()
 
@@ -238,6 +296,15 @@ class LockManager(Displayable):
 
         Exclusive locks stay taken for good, since what was written under them may be half done; the others
         are dropped. Transactions can still exit or reset, which undoes what they changed.
+
+        >>> manager = LockManager()
+        >>> txn = manager.new_transaction()
+        >>> _ = txn.lock_shared(1, b"k")
+        >>> manager.close()
+        >>> txn.lock_exclusive(1, b"j")
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.LockInterruptedError: ...
         """
         try:
             self.flush()
@@ -263,6 +330,11 @@ class LockManager(Displayable):
 
         Raises:
             LockFailure: as the class of it says; a deadlock is raised even by a try, unless timeout is 0.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> manager.lock(locker, 1, b"k", EXCLUSIVE, timeout=0), manager.num_locks_held
+        (ACQUIRED, 1)
         """
         if type(key) is not bytes or type(index_id) is not int or not 0 <= index_id <= MAX_ID:
             index_id, key = named(index_id, key)
@@ -345,6 +417,12 @@ class LockManager(Displayable):
 
         Raises:
             LockFailure: of the first that was not granted.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> with manager.call(locker):
+        ...     manager.lock_many(locker, [(1, b"b"), (1, b"a")], SHARED, timeout=0)
+        {(1, b'a'): ACQUIRED, (1, b'b'): ACQUIRED}
         """
         return self._batches.lock_all(locker, list(names), requested, timeout)
 
@@ -381,7 +459,16 @@ class LockManager(Displayable):
 
     def give_back_tree(self, locker: Locker, height: int) -> None:
         """Give back all that was locked since the stack of a transaction, ``len(locker.entries)``, was so
-        high, even exclusively: what was locked was only read, or not changed after all."""
+        high, even exclusively: what was locked was only read, or not changed after all.
+
+        >>> from deltanb.locks.core.keys import partition_key
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock_tree(locker, -1, [(partition_key(["1"]), EXCLUSIVE)], timeout=0)
+        >>> manager.give_back_tree(locker, 0)
+        >>> manager.num_locks_held
+        0
+        """
         with self._mutex:
             self.check_in(locker)
             assert height >= locker.floor, "what a scope around this one has locked is not given back"
@@ -400,6 +487,11 @@ class LockManager(Displayable):
 
         Raises:
             InvalidArgument: the name is not text, or empty.
+
+        >>> manager = LockManager()
+        >>> _ = manager.name_index(-1, "flights", columns=["month"])
+        >>> manager.label(-1, b"")
+        'flights'
         """
         index_id, _ = named(index_id, b"")
         if not isinstance(name, str) or not name:
@@ -411,7 +503,12 @@ class LockManager(Displayable):
         return index
 
     def label(self, index_id: int, key: bytes) -> str:
-        """A lock in words: what the index is called, and the key as text where it is text."""
+        """A lock in words: what the index is called, and the key as text where it is text.
+
+        >>> manager = LockManager()
+        >>> manager.label(1, b"k"), manager.label(1, b"\\xff")
+        ('1:k', '1:0xff')
+        """
         return label((self._table.ids.get(index_id, index_id), key))
 
     def unlock(self, locker: Locker, to: int = NONE) -> None:
@@ -419,6 +516,13 @@ class LockManager(Displayable):
 
         Raises:
             IllegalStateError: there is none, or something in it must stay.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock(locker, 1, b"k", SHARED, timeout=0)
+        >>> manager.unlock(locker)
+        >>> manager.num_locks_held
+        0
         """
         with self._mutex:
             table, entries = self._table, locker.entries
@@ -443,36 +547,83 @@ class LockManager(Displayable):
 
         Raises:
             IllegalStateError: one was acquired, the other upgraded.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> [manager.lock(locker, 1, key, SHARED, timeout=0) for key in (b"a", b"b")]
+        [ACQUIRED, ACQUIRED]
+        >>> manager.combine(locker)
+        >>> manager.unlock(locker)  # of both
+        >>> manager.num_locks_held
+        0
         """
         with self._mutex:
             self.check_in(locker)
             locker.combine()
 
     def give_back(self, locker: Locker, name: Name, to: int) -> None:
-        """Weaken the lock that the last call has granted, whatever its mode: an index found nothing to do."""
+        """Weaken the lock that the last call has granted, whatever its mode: an index found nothing to do.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock(locker, 1, b"k", EXCLUSIVE, timeout=0)
+        >>> manager.give_back(locker, (1, b"k"), SHARED)
+        >>> manager.held(locker, (1, b"k")) == SHARED
+        True
+        """
         with self._mutex:
             lock, top = locker.entries[-1], len(locker.entries) - 1
             assert lock.name == name, "only the last lock can be given back"
             self._table.weaken(locker, [(lock, to)], top if to == NONE or top in locker.upgrades else top + 1)
 
     def release(self, locker: Locker, height: int) -> None:
-        """Give back all locks from a height of the stack on, the last one first."""
+        """Give back all locks from a height of the stack on, the last one first.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> [manager.lock(locker, 1, key, SHARED, timeout=0) for key in (b"a", b"b")]
+        [ACQUIRED, ACQUIRED]
+        >>> manager.release(locker, 1)
+        >>> [state.key for state in manager.locks()]
+        [b'a']
+        """
         with self._mutex:
             self._table.give_back(locker, height)
 
     def held(self, locker: Locker, name: Name) -> int:
-        """The mode in which a transaction holds a lock."""
+        """The mode in which a transaction holds a lock.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock(locker, 1, b"k", EXCLUSIVE, timeout=0)
+        >>> manager.held(locker, (1, b"k")) == EXCLUSIVE, manager.held(locker, (1, b"j")) == NONE
+        (True, True)
+        """
         with self._mutex:
             lock = self._table.locks.get(name)
             return NONE if lock is None else lock.held_by(locker)
 
     def check(self, locker: Locker, name: Name) -> LockResult:
-        """What a transaction holds of a lock."""
+        """What a transaction holds of a lock.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock(locker, 1, b"k", EXCLUSIVE, timeout=0)
+        >>> manager.check(locker, (1, b"k"))
+        OWNED_EXCLUSIVE
+        """
         with self._mutex:
             return self._table.check(locker, name)
 
     def groups(self, locker: Locker, floors: list[int]) -> list[tuple[tuple[tuple[Name, int], ...], ...]]:
-        """The locks of each scope with the modes they are held in, those of a group together."""
+        """The locks of each scope with the modes they are held in, those of a group together.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock(locker, 1, b"k", SHARED, timeout=0)
+        >>> manager.groups(locker, [0])
+        [((((1, b'k'), 1),),)]
+        """
         with self._mutex:
             by_floor: list[list[tuple[tuple[Name, int], ...]]] = [[] for _ in floors]
             at = 0
@@ -483,7 +634,12 @@ class LockManager(Displayable):
             return [tuple(groups) for groups in by_floor]
 
     def interrupt(self, locker: Locker) -> bool:
-        """End the wait of a transaction; False where it does not wait."""
+        """End the wait of a transaction; False where it does not wait.
+
+        >>> manager = LockManager()
+        >>> manager.interrupt(manager.new_locker())  # it waits for nothing
+        False
+        """
         with self._mutex:
             waiter = locker.waiter
             if waiter is not None:
@@ -493,12 +649,25 @@ class LockManager(Displayable):
     # -- calls of a transaction ----------------------------------------------------------------
 
     def new_locker(self, kind: type[Locker] = Locker, name: str = "") -> Locker:
-        """A holder of locks with a fresh id; the mutex is held."""
+        """A holder of locks with a fresh id; the mutex is held.
+
+        >>> manager = LockManager()
+        >>> manager.new_locker(name="nightly").id, manager.new_locker().id
+        (1, 2)
+        """
         self._ids += 1
         return kind(self._ids, self._clock(), name)
 
     def end(self, locker: Locker) -> None:
-        """Release all that a transaction holds; it begins anew, with a fresh id."""
+        """Release all that a transaction holds; it begins anew, with a fresh id.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> _ = manager.lock(locker, 1, b"k", SHARED, timeout=0)
+        >>> manager.end(locker)
+        >>> locker.id, manager.num_locks_held
+        (2, 0)
+        """
         now = self._clock()
         with self._mutex:
             self._table.release(locker)
@@ -510,6 +679,11 @@ class LockManager(Displayable):
 
         Raises:
             IllegalStateError: another thread is in a call of it, or the process was forked.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> with manager.call(locker):
+        ...     manager.check_in(locker)  # of the same thread
         """
         if locker.call is not None or self._is_foreign:
             self._refused(locker)
@@ -533,6 +707,13 @@ class LockManager(Displayable):
 
         Raises:
             IllegalStateError: the manager is closed, or of another process.
+
+        >>> manager = LockManager()
+        >>> manager.close()
+        >>> manager.check_open()
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.IllegalStateError: the lock manager is closed and its locks are gone; make another one
         """
         if self._is_foreign:
             raise IllegalStateError(
@@ -546,6 +727,14 @@ class LockManager(Displayable):
 
         Raises:
             IllegalStateError: another thread is in a call, or this one is, where calls do not nest.
+
+        >>> manager = LockManager()
+        >>> locker = manager.new_locker()
+        >>> with manager.call(locker), manager.call(locker):
+        ...     pass
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.IllegalStateError: ... is in another call of this thread; end that first
         """
         with self._mutex:
             before = locker.call
@@ -561,11 +750,22 @@ class LockManager(Displayable):
 
     @property
     def pending(self) -> Buffer:
-        """The commits that wait to be flushed."""
+        """The commits that wait to be flushed.
+
+        >>> len(LockManager().pending)
+        0
+        """
         return self._put_off
 
     def put_off(self, txn: Transaction, locker: Locker, changes: Changes) -> None:
-        """Have a commit wait: its exclusive locks go to a keeper, all others are released."""
+        """Have a commit wait: its exclusive locks go to a keeper, all others are released.
+
+        >>> manager = LockManager()
+        >>> txn = manager.new_transaction()
+        >>> manager.put_off(txn, manager.new_locker(), [])
+        >>> manager.num_pending
+        1
+        """
         attachment = locker.attachment
         callback = attachment if isinstance(attachment, CommitCallback) else None
         with self._mutex:

@@ -162,22 +162,38 @@ class LockResult(_Word):
 
     @property
     def is_held(self) -> bool:
-        """Whether the transaction holds the lock."""
+        """Whether the transaction holds the lock.
+
+        >>> [result.name for result in LockResult if not result.is_held]
+        ['ILLEGAL', 'INTERRUPTED', 'TIMED_OUT_LOCK', 'DEADLOCK', 'UNOWNED']
+        """
         return self.is_acquired or self.is_already_owned
 
     @property
     def is_acquired(self) -> bool:
-        """Whether the call took something that is to be unlocked again."""
+        """Whether the call took something that is to be unlocked again.
+
+        >>> [result.name for result in LockResult if result.is_acquired]
+        ['ACQUIRED', 'UPGRADED']
+        """
         return self in (LockResult.ACQUIRED, LockResult.UPGRADED)
 
     @property
     def is_already_owned(self) -> bool:
-        """Whether the lock was held before: no extra unlock belongs to this call."""
+        """Whether the lock was held before: no extra unlock belongs to this call.
+
+        >>> [result.name for result in LockResult if result.is_already_owned]
+        ['OWNED_SHARED', 'OWNED_UPGRADABLE', 'OWNED_EXCLUSIVE']
+        """
         return self.name.startswith("OWNED")
 
     @property
     def is_timed_out(self) -> bool:
-        """Whether the wait ended before the lock was free."""
+        """Whether the wait ended before the lock was free.
+
+        >>> [result.name for result in LockResult if result.is_timed_out]
+        ['TIMED_OUT_LOCK']
+        """
         return self is LockResult.TIMED_OUT_LOCK
 
 
@@ -200,6 +216,12 @@ class LockMode(_Word):
     READ_UNCOMMITTED    nothing                                               yes
     UNSAFE              nothing                                               yes; writes are permanent
     ==================  ======================  ============================  =======================
+
+    >>> from deltanb.locks import LockManager
+    >>> txn = LockManager().new_transaction()
+    >>> txn.lock_mode = "READ_COMMITTED"
+    >>> txn.lock_mode is LockMode.READ_COMMITTED, txn.lock_mode == "READ_COMMITTED"
+    (True, True)
     """
 
     UPGRADABLE_READ = "UPGRADABLE_READ"
@@ -210,12 +232,20 @@ class LockMode(_Word):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether what was read stays locked to the end of the scope."""
+        """Whether what was read stays locked to the end of the scope.
+
+        >>> [mode.name for mode in LockMode if mode.is_repeatable]
+        ['UPGRADABLE_READ', 'REPEATABLE_READ']
+        """
         return self in (LockMode.UPGRADABLE_READ, LockMode.REPEATABLE_READ)
 
     @property
     def is_dirty(self) -> bool:
-        """Whether reads take no locks, and so see what is not committed."""
+        """Whether reads take no locks, and so see what is not committed.
+
+        >>> [mode.name for mode in LockMode if mode.is_dirty]
+        ['READ_UNCOMMITTED', 'UNSAFE']
+        """
         return self in (LockMode.READ_UNCOMMITTED, LockMode.UNSAFE)
 
 
@@ -224,6 +254,14 @@ class UpgradeRule(_Word):
 
     ``STRICT``: never. ``LENIENT``: where its holder is the only one. ``UNCHECKED``: always, and it waits
     for the others; two holders that both do so are a deadlock.
+
+    >>> from deltanb.locks import LockManager
+    >>> for rule in UpgradeRule:
+    ...     txn = LockManager(rule).new_transaction()
+    ...     rule.name, txn.lock_shared(1, b"k"), txn.try_lock_exclusive(1, b"k")
+    ('STRICT', ACQUIRED, ILLEGAL)
+    ('LENIENT', ACQUIRED, UPGRADED)
+    ('UNCHECKED', ACQUIRED, UPGRADED)
     """
 
     STRICT = "STRICT"
@@ -238,6 +276,12 @@ class DurabilityMode(_Word):
     ``NO_FLUSH``: the commit waits in a buffer, with its exclusive locks, until somebody calls ``flush()`` or
     the buffer is full; it is lost where the process is killed, and its files stay until a VACUUM.
     ``NO_REDO``: nothing is logged; indexes that are only in memory allow it, tables refuse it.
+
+    >>> from deltanb.locks import LockManager
+    >>> txn = LockManager().new_transaction()
+    >>> txn.durability_mode = "NO_SYNC"
+    >>> txn.durability_mode
+    NO_SYNC
     """
 
     SYNC = "SYNC"
@@ -247,7 +291,11 @@ class DurabilityMode(_Word):
 
     @property
     def is_durable(self) -> bool:
-        """Whether a commit is out of the process when ``commit()`` returns."""
+        """Whether a commit is out of the process when ``commit()`` returns.
+
+        >>> [mode.name for mode in DurabilityMode if mode.is_durable]
+        ['SYNC', 'NO_SYNC']
+        """
         return self in (DurabilityMode.SYNC, DurabilityMode.NO_SYNC)
 
 

@@ -16,7 +16,15 @@ from deltanb.locks.core.waits import holders_of
 
 @dataclass(frozen=True)
 class LockState:
-    """One lock as it stood: who holds it and who waits for it, each with a mode."""
+    """One lock as it stood: who holds it and who waits for it, each with a mode.
+
+    >>> from deltanb.locks import LockManager
+    >>> manager = LockManager()
+    >>> _ = manager.new_transaction().lock_shared(1, b"k")
+    >>> [state] = manager.locks()
+    >>> state.key, state.holders, state.waiters
+    (b'k', ((1, 'shared'),), ())
+    """
 
     index_id: int
     key: bytes
