@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot as Snapshot
     from deltanb.notebook.drawing.chart import Chart as Chart
     from deltanb.observe.bisect.bisect import bisect as bisect
+    from deltanb.observe.explore.explore import explore as explore
     from deltanb.observe.post_mortem.post_mortem import post_mortem as post_mortem
     from deltanb.observe.race import race as race
     from deltanb.observe.verify.verify import verify as verify
@@ -71,6 +72,7 @@ _NAMES = {
     "convert": "deltanb.table.entry",
     "create": "deltanb.table.entry",
     "explain_conflict": "deltanb.observe.what_if",
+    "explore": "deltanb.observe.explore.explore",
     "flush": "deltanb.concurrency.background",
     "last_commit_version_in_session": "deltanb.transaction.journal",
     "open": "deltanb.table.entry",

@@ -26,6 +26,7 @@
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
     │   └── MaxCommitRetriesExceeded      the commit lost more races than the options allow
     ├── NotIterable                       (also TypeError) a table in place of its rows
+    ├── InvariantViolated                 (also AssertionError) an order of writers breaks what should hold
     ├── InvalidTransaction                (also AssertionError) actions no transaction may hold
     │   ├── DuplicateActions              one file added or removed twice
     │   ├── MetadataAbsent                a first commit without metadata
@@ -273,6 +274,15 @@ class MaxCommitRetriesExceeded(IllegalStateError):
 
     kind = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
     sql_state = "40000"
+
+
+class InvariantViolated(DeltaError, AssertionError):
+    """An order in which writers can take their turns leads to a table that breaks an invariant.
+
+    ``.order`` are the writers turn by turn, ``.number`` is what
+    :meth:`~deltanb.observe.explore.exploration.Exploration.replay` takes for it, ``.version`` the version
+    with which the invariant ceases to hold.
+    """
 
 
 class InvalidTransaction(DeltaError, AssertionError):

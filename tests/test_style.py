@@ -17,8 +17,9 @@ MODULES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "deltanb"
 MAX_LINES = 600  # more is two modules
 ONE_CLASS = {"deltanb/table/table.py", "deltanb/catalog/catalog.py", "deltanb/log/reader.py",
              "deltanb/log/snapshot.py", "deltanb/transaction/transaction.py",
-             "deltanb/locks/core/manager.py", "deltanb/locks/core/transaction.py"}
-"""What people hold is read in one piece, with an example of each method; it delegates all it does."""
+             "deltanb/locks/core/manager.py", "deltanb/locks/core/transaction.py", "deltanb/errors.py"}
+"""What people hold is read in one piece, with an example of each method; it delegates all it does. So is the
+tree of errors."""
 MAX_MEDIAN_LINES = 250
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:work|root|home|Users)/\w")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".cfg", ".css", ".ipynb", ".txt", ".yml", ".json", ".html"}

@@ -6,10 +6,12 @@ What it does not know: who repeats work, and why.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["WorkRun", "running"]
+__all__ = ["WorkRun", "pause", "running", "sleeping"]
 
 
 @dataclass(frozen=True)
@@ -23,3 +25,11 @@ class WorkRun:
 
 running: ContextVar[WorkRun | None] = ContextVar("running", default=None)
 """The run that commits of this context belong to; None where nobody would do them again."""
+
+sleeping: ContextVar[Callable[[float], object]] = ContextVar("sleeping", default=time.sleep)
+"""How the commits and retries of this context wait, in seconds."""
+
+
+def pause(seconds: float) -> None:
+    """Wait, as this context does."""
+    sleeping.get()(seconds)

@@ -34,6 +34,7 @@ from deltanb.observe.checkup import kinds as checkups
 from deltanb.observe.checkup.kinds import KINDS as KINDS_OF_UPKEEP
 from deltanb.observe.checkup.report import Checkup, Finding
 from deltanb.observe.conflict_map import ConflictMap
+from deltanb.observe.explore.exploration import Exploration, LevelComparison, Outcome, Taken, Violation
 from deltanb.observe.meetings import Contender, Meeting, Meetings
 from deltanb.observe.post_mortem.report import (
     Fact,
@@ -179,13 +180,26 @@ KINDS = (
     "ChangeFeed", "QueryPlan", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
     "VacuumResult",
     "CommandResult", "StatementResult", "MergeBuilder", "ConflictMap",
-    "Verification", "Checkup", "Bisection", "Blame", "PostMortem", "ChecksumVerification", "LockManager",
+    "Verification", "Checkup", "Bisection", "Exploration", "LevelComparison",
+    "Blame", "PostMortem", "ChecksumVerification", "LockManager",
     "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
     "StreamState", "TableStream", "FileLayout",
 )
 """Names of the objects: that of the view, and of what state."""
+
+
+def explored(writers: int = 1000) -> Exploration:
+    """Many writers, of whom each loses in an outcome of its own, and very many turns."""
+    names = tuple(f"writer {'x' * 100} {at}" for at in range(writers))
+    turns = tuple(Taken(name, "fails", 10**9, "x" * 100, "y" * 100) for name in names)
+    outcomes = tuple(
+        Outcome(names, {name: "z" * 100}, {}, dict.fromkeys(names, 2), dict.fromkeys(names, (1, 9)), None,
+                10**30, names, 10**300, turns, holds=False) for name in names)
+    broken = tuple(Violation(at, names, 10**300, turns) for at in range(1000))
+    return Exploration("orders", names, "Serializable", outcomes, broken, 10**33, 10**6, 10**6, "x" * 400,
+                       "y" * 120)
 
 
 def catalog_of(folder: Path) -> dn.Catalog:
@@ -342,6 +356,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
             ("orders",), "x" * 120, "linear", 0, 9999, 10_000, "in a range", 9, 6, tuple(range(7, 10)),
             {"orders": most_files(table)}, trials=tuple(Trial(at, None, "x" * 400) for at in range(10_000)),
             flips=tuple((at, at % 2 == 0) for at in range(10_000)), notes=("x" * 400,) * 100),
+        "Exploration": explored, "LevelComparison": lambda: LevelComparison("orders", {
+            "x" * 40 + str(at): explored() for at in range(3)}),
         "Blame": lambda: blamed(wide_rows),
         "PostMortem": much_of_everything,
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),

@@ -33,6 +33,7 @@ from deltanb.locks.core.modes import EXCLUSIVE, IX
 from deltanb.text.formatting import count, duration
 from deltanb.text.safe_text import get_logger, shown
 from deltanb.text.spellings import answer_wrong_arguments
+from deltanb.transaction import runs
 from deltanb.transaction.runs import WorkRun, running
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ _works: Final = itertools.count(1)
 def retry(
     work: Callable[[], T], attempts: int = ATTEMPTS, *, keep_locks: bool = False, after: int = 3,
     manager: LockManager | None = None, pause: float = PAUSE,
-    sleep: Callable[[float], object] = time.sleep, jitter: Callable[[], float] = random.random,
+    sleep: Callable[[float], object] = runs.pause, jitter: Callable[[], float] = random.random,
     clock: Callable[[], float] = time.monotonic,
 ) -> T:
     """Do some work, and do all of it again where a conflict kept it from being committed.

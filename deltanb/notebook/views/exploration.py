@@ -1,0 +1,141 @@
+"""What writers can do to each other: the outcomes as a grid, and the shortest order that breaks an invariant.
+
+What lives here: the views of ``Exploration`` and ``LevelComparison``.
+What it does not know: how orders are explored (``observe/explore``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
+from deltanb.options import options
+from deltanb.text import formatting as units
+
+MAX_COLUMNS = 5
+"""Writers that have a column each; of more, an outcome is a sentence."""
+MAX_ORDER = 12
+"""Turns of an order that are named in a line."""
+MAX_TURNS = 40
+"""Turns of an order that are shown in a table."""
+
+
+def view(exploration: Any) -> View:
+    """The view of an :class:`~deltanb.observe.explore.exploration.Exploration`."""
+    many = f"{units.number(exploration.num_orders)} {'order' if exploration.num_orders == 1 else 'orders'}"
+    marks: list[Inline] = [
+        many + (" drawn" if exploration.is_sampled else ""),
+        f"{units.count(len(exploration.outcomes), 'outcome')}", exploration.isolation]
+    lines: list[Inline] = [*_invariant(exploration)]
+    if exploration.left_out:
+        lines.append((muted if exploration.is_sampled else warn)(exploration.left_out))
+    return View("Exploration", exploration.table, tuple(marks), tuple(lines),
+                present(_outcomes(exploration), _broken(exploration), _order(exploration)))
+
+
+def _invariant(exploration: Any) -> list[Inline]:
+    if not exploration.invariant:
+        return []
+    if exploration.holds:
+        where = "in every order that was drawn" if exploration.is_sampled else "in every order"
+        return [[code(exploration.invariant), " ", ok(f"✓ holds {where}")]]
+    times = units.count(len(exploration.violations), "state")
+    return [[code(exploration.invariant), " ", warn(f"✕ does not hold in {times}")]]
+
+
+def _outcomes(exploration: Any) -> Section:
+    names = exploration.writers
+    is_grid = len(names) <= MAX_COLUMNS
+    columns = ("orders", *(names if is_grid else ("outcome",)), "rows")
+    if exploration.invariant:
+        columns += ("at the end",)
+    shown = exploration.outcomes[: options.max_rows]
+    rows = tuple(_row(exploration, one, is_grid) for one in shown)
+    marked = frozenset(at for at, one in enumerate(shown) if one.holds is False)
+    summary = muted("✓ committed, ✕ the rule or error that ended it, – had nothing to commit")
+    table = Table(columns, rows, len(exploration.outcomes), "outcome", marked=marked)
+    return Section("Outcomes", summary, table, is_open=True, text_rows=True)
+
+
+def _row(exploration: Any, outcome: Any, is_grid: bool) -> tuple[Inline, ...]:
+    ended: tuple[Inline, ...] = (str(outcome),)
+    if is_grid:
+        ended = tuple(_sign(outcome, name) for name in exploration.writers)
+    many = muted("many") if outcome.rows is None else units.number(outcome.rows.num_rows)
+    holds = () if outcome.holds is None else (ok("✓ holds") if outcome.holds else warn("✕ does not hold"),)
+    return (units.number(outcome.orders), *ended, many, *holds)
+
+
+def _sign(outcome: Any, name: str) -> Inline:
+    """How a writer ended in an outcome."""
+    commits = outcome.commits[name]
+    times = f" {units.number(commits)}" if commits > 1 else ""
+    if name in outcome.failed:
+        after = f" after {units.count(commits, 'commit')}" if commits else ""
+        return warn(f"✕ {outcome.rules.get(name, outcome.failed[name])}{after}")
+    return ok(f"✓{times}") if commits else muted("–")
+
+
+def _broken(exploration: Any) -> Section | None:
+    if not exploration.violations:
+        return None
+    first = exploration.violations[0]
+    order = ", ".join(first.order[:MAX_ORDER]) or "of nobody: it is so from the start"
+    if len(first.order) > MAX_ORDER:
+        order += f" and {units.count(len(first.order) - MAX_ORDER, 'more turn')}"
+    summary = [f"v{first.version}, by the order {order} ", muted(f"(number {first.number})")]
+    return Section("Breaks", summary, _turns(first.turns), is_open=True)
+
+
+def _order(exploration: Any) -> Section | None:
+    """One order of the most frequent outcome, where nothing is broken."""
+    if exploration.violations or not exploration.outcomes:
+        return None
+    first = exploration.outcomes[0]
+    return Section("Order", muted(f"one of the most frequent outcome; replay({first.number})"),
+                   _turns(first.turns), is_detail=True)
+
+
+def _turns(turns: Any) -> Table:
+    rows = tuple((units.number(at), turn.writer, _did(turn), f"v{turn.version}", turn.operation or muted("–"))
+                 for at, turn in enumerate(turns[:MAX_TURNS], 1))
+    columns = ("turn", "writer", "what", "version", "operation")
+    return Table(columns, rows, len(turns), "turn", limit=MAX_TURNS)
+
+
+def _did(turn: Any) -> Inline:
+    if turn.did == "commits":
+        return ok("✓ commits")
+    return warn(f"✕ fails: {turn.rule}") if turn.did == "fails" else turn.did
+
+
+def comparison(comparison: Any) -> View:
+    """The view of a :class:`~deltanb.observe.explore.exploration.LevelComparison`: outcomes by level."""
+    levels = list(comparison.explorations)
+    counts: dict[str, dict[str, int]] = {}
+    for level, one in comparison.explorations.items():
+        for outcome in one.outcomes[: options.max_rows]:
+            by_level = counts.setdefault(str(outcome), {})
+            by_level[level] = by_level.get(level, 0) + outcome.orders
+    rows = tuple((words, *(_share(by_level.get(level, 0), comparison.explorations[level].num_orders)
+                           for level in levels)) for words, by_level in counts.items())
+    lines: list[Inline] = [
+        [Span(level, strong=True), ": ", units.count(len(one.outcomes), "outcome"), *_verdict(one)]
+        for level, one in comparison.explorations.items()]
+    table = Table(("outcome", *levels), rows, len(rows), "outcome")
+    summary = muted("orders that end so")
+    return View("Comparison", comparison.table, (units.count(len(levels), "level"),), tuple(lines),
+                (Section("Grid", summary, table, is_open=True, text_rows=True),))
+
+
+def _share(orders: int, total: int) -> Inline:
+    if not orders:
+        return muted("–")
+    return f"{units.number(orders)} of {units.number(total)}"
+
+
+def _verdict(exploration: Any) -> list[Inline]:
+    if not exploration.invariant:
+        return []
+    holds = exploration.holds
+    return [", ", ok("✓ the invariant holds") if holds else warn("✕ the invariant does not hold")]

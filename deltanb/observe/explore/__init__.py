@@ -1,0 +1,1 @@
+"""Every order in which writers can take their turns, and what comes of each."""

@@ -1,0 +1,209 @@
+"""What an exploration found: outcomes, the orders that lead to them, and what is wrong with some.
+
+What lives here: :class:`Exploration`, :class:`Outcome`, :class:`Violation`, :class:`Taken`.
+What it does not know: how orders are searched.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from deltanb.errors import InvalidArgument, InvariantViolated
+from deltanb.text import formatting as units
+from deltanb.text.display import Displayable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+MAX_NAMES = 8
+"""Writers that an outcome in words names of those that committed, and of those that failed."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One turn of an order: who took it, and what came of it.
+
+    ``did`` is ``reads``, ``commits``, ``goes on`` (others were faster and nothing conflicts; the next turn
+    tries the next version) or ``fails``. ``version`` is the version that was read, committed or tried.
+    ``operation`` is what it commits, ``rule`` the rule by which it fails.
+    """
+
+    writer: str
+    did: str
+    version: int
+    operation: str = ""
+    rule: str = ""
+
+    def __str__(self) -> str:
+        words = {"reads": f"reads v{self.version}",
+                 "commits": f"commits v{self.version} ({self.operation})",
+                 "goes on": f"tries v{self.version} ({self.operation}), goes on",
+                 "fails": f"tries v{self.version} ({self.operation}), fails: {self.rule}"}
+        return f"{self.writer} {words[self.did]}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One way in which it can end.
+
+    ``committed`` names the writers that committed all that they wanted, ``failed`` has the kind of error of
+    the others, ``rules`` the rule of a conflict. A writer that had nothing to commit is in neither.
+    ``commits`` counts the commits of each, ``attempts`` the fewest and the most tries of its commits.
+    ``rows`` are those of the table at the end, None where there are more than are compared. ``orders`` counts
+    the orders that end so, and ``order`` is a shortest one, as the names of the writers turn by turn;
+    ``number`` is what :meth:`Exploration.replay` takes for it, and ``turns`` what happens in it. ``holds``
+    says whether the invariant holds at the end; None without one.
+    """
+
+    committed: tuple[str, ...]
+    failed: Mapping[str, str]
+    rules: Mapping[str, str]
+    commits: Mapping[str, int]
+    attempts: Mapping[str, tuple[int, int]]
+    rows: pa.Table | None
+    orders: int
+    order: tuple[str, ...]
+    number: int
+    turns: tuple[Taken, ...] = field(compare=False, default=())
+    holds: bool | None = None
+    errors: Mapping[str, BaseException] = field(compare=False, default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = [f"{name} committed" + (f" {count} times" if (count := self.commits[name]) > 1 else "")
+                 for name in self.committed[:MAX_NAMES]]
+        for name, kind in itertools.islice(self.failed.items(), MAX_NAMES):
+            rule = f" ({self.rules[name]})" if name in self.rules else ""
+            parts.append(f"{name} failed: {kind}{rule}")
+        if more := len(self.committed) + len(self.failed) - len(parts):
+            parts.append(f"and {more} more")
+        return ", ".join(parts) or "nobody committed anything"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A state in which the invariant does not hold, with a shortest order that leads there.
+
+    ``version`` is the version of the table with which it ceases to hold; ``answer`` is what the invariant
+    gave, or the exception that it raised.
+    """
+
+    version: int
+    order: tuple[str, ...]
+    number: int
+    turns: tuple[Taken, ...] = field(compare=False)
+    answer: Any = field(compare=False, default=False)
+
+    def __str__(self) -> str:
+        lines = [f"  {at}. {turn}" for at, turn in enumerate(self.turns, 1)]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class Exploration(Displayable):
+    """What writers can do to each other on a table: every order of their turns, or a part of them.
+
+    ``outcomes`` are the ways in which it can end, the most frequent first; ``violations`` the states in which
+    the invariant does not hold, those after fewest turns first. ``num_orders`` counts the orders, and
+    ``num_states`` the states that they lead through, of which each was looked at once. ``left_out`` says what
+    was not explored because a limit was reached; "" if nothing. ``isolation`` is the level of the table.
+    """
+
+    table: str
+    writers: tuple[str, ...]
+    isolation: str
+    outcomes: tuple[Outcome, ...]
+    violations: tuple[Violation, ...]
+    num_orders: int
+    num_states: int
+    num_runs: int
+    """How often writers were run."""
+    left_out: str = ""
+    invariant: str = ""
+    is_sampled: bool = False
+    replayed: Callable[[int], tuple[Taken, ...]] | None = field(
+        compare=False, default=None)
+    again: Callable[..., Exploration] | None = field(compare=False, default=None)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the invariant holds in every state; None without an invariant."""
+        return not self.violations if self.invariant else None
+
+    def check(self) -> Exploration:
+        """The exploration itself if the invariant holds everywhere: one line of a test.
+
+        Raises:
+            InvariantViolated: it does not; with a shortest order, and the number by which it can be replayed.
+            InvalidArgument: there is no invariant.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("account", {"id": [1], "balance": [100]})
+        >>> def withdraw(table):
+        ...     balance = table.to_arrow()["balance"][0].as_py()
+        ...     table.update({"balance": str(balance - 60)}, "id = 1")
+        >>> dn.explore(table, [withdraw], invariant="balance >= 0").check().num_orders
+        1
+        """
+        if not self.invariant:
+            raise InvalidArgument(
+                "there is nothing to check: explore was given no invariant; write it like "
+                'dn.explore(table, writers, invariant="balance >= 0").check()')
+        if self.violations:
+            first = self.violations[0]
+            raise InvariantViolated(
+                f"{self.invariant} does not hold in {units.count(len(self.violations), 'state')} that "
+                f"{units.count(len(self.writers), 'writer')} can lead to under {self.isolation}. It breaks "
+                f"with v{first.version}, in this order (replay({first.number})):\n{first}",
+                number=first.number, order=first.order, version=first.version)
+        return self
+
+    def replay(self, number: int) -> tuple[Taken, ...]:
+        """What happens in an order, given by its number.
+
+        Raises:
+            InvalidArgument: no number of an order.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("ducks", {"id": [1, 2]})
+        >>> both = {"ann": lambda t: t.append({"id": [3]}), "ben": lambda t: t.delete("id = 1")}
+        >>> exploration = dn.explore(table, both)
+        >>> lost = next(one for one in exploration.outcomes if "ben" in one.failed)
+        >>> print(*exploration.replay(lost.number), sep="; ")
+        ann reads v0; ben reads v0; ann commits v1 (WRITE); ben tries v1 (DELETE), fails: append
+        """
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidArgument(f"replay takes the number of an order, found {number!r}")
+        assert self.replayed is not None
+        return self.replayed(number)
+
+    def compare(
+        self, isolation: str | Sequence[str] | None = None
+    ) -> LevelComparison:
+        """The same writers under other isolation levels, side by side.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("geese", {"id": [1, 2]})
+        >>> both = {"ann": lambda t: t.append({"id": [3]}), "ben": lambda t: t.delete("id = 1")}
+        >>> comparison = dn.explore(table, both).compare()
+        >>> {level: len(one.outcomes) for level, one in comparison.explorations.items()}
+        {'Serializable': 2, 'WriteSerializable': 1, 'SnapshotIsolation': 1}
+        """
+        from deltanb.observe.explore.explore import LEVELS
+
+        levels = LEVELS if isolation is None else [isolation] if isinstance(isolation, str) else isolation
+        assert self.again is not None
+        known = {self.isolation: self}
+        return LevelComparison(self.table, {
+            level: known[level] if level in known else self.again(isolation=level) for level in levels})
+
+
+@dataclass(frozen=True, repr=False)
+class LevelComparison(Displayable):
+    """Explorations of the same writers under several isolation levels, by level."""
+
+    table: str
+    explorations: Mapping[str, Exploration]

@@ -1,0 +1,509 @@
+"""Writers whose turns are given to them: each is run alone, in worlds that somebody chooses.
+
+What lives here: :class:`Program`, a writer; :class:`Local`, where it stands between two of its turns; and
+:func:`advance`, which runs it for one turn more.
+What it does not know: other writers, orders.
+
+A turn is one of two: the writer *reads* the newest version as a statement or a transaction begins, or it
+*tries* to commit, and if others were faster checks what they did by the conflict rules, all of it that is
+there by then.
+That reads of single winners are no turns of their own loses nothing: a commit never changes, so it does not
+matter when it is read, and a writer that reads the last one later has only tried later.
+
+Python cannot go back to an earlier moment of a function. So a turn runs the function from its beginning,
+shows it at each turn the world that it saw there, and stops it before the turn after the new one by an
+exception.
+Everything that a writer can see is decided by the worlds: the time stands still, ids count from the beginning
+of a statement, numbers drawn by ``random`` are seeded. A function that does something else all the same is
+refused.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deltanb.commands.result import CommandResult
+from deltanb.errors import IllegalStateError
+from deltanb.log.snapshot import Snapshot
+from deltanb.observe.explore.worlds import Attempted, Overlay, World, short_hash
+from deltanb.options import set_options
+from deltanb.table.contract import Call, Does
+from deltanb.table.table import DeltaTable
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.drive import watching
+from deltanb.transaction.runs import sleeping
+from deltanb.transaction.steps import Committed, Failed, PutIfAbsent, Step
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+
+MAX_TURNS = 200
+"""Turns of one writer: who takes more is taken for one that never ends."""
+PATIENCE = 30.0
+"""Seconds that a writer has for a run up to its next turn: what takes longer is taken for a loop."""
+_IDS = uuid.UUID("6f1d6b1e-0d2a-4c3f-9b59-3d1b8a0f2c11")
+
+Work = Callable[[Any], Any]
+
+
+class Looked(BaseException):
+    """A writer has looked at what is not part of a world's digest, as the number of a version that it
+    committed: from now on its turns are known apart by everything that was before them."""
+
+
+class _Paused(BaseException):
+    """Ends a run at the next turn; a BaseException, so that no writer catches it by accident."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The turn that a writer is about to take: ``read``, or ``put`` with the version that it tries."""
+
+    kind: str
+    is_staged: bool
+    """Whether it belongs to a statement of the table, whose result shows no more than that it was done."""
+    statement: str = ""
+    """The statement that this turn ends if it lands; "" where that is not known."""
+    version: int = -1
+    attempted: Attempted | None = None
+    saw: str = ""
+    """What the commit rests on, and so what may conflict with it."""
+
+    def is_same_as(self, other: Turn) -> bool:
+        """Whether it does the same, made by another run."""
+        ids = [turn.attempted and turn.attempted.id for turn in (self, other)]
+        return self.kind == other.kind and self.version == other.version and ids[0] == ids[1]
+
+
+class Statement(NamedTuple):
+    """A statement that has ended: its name, after how many turns, and the error that it raised, if any. What
+    it returned is not known: a writer that looks at it is known precisely."""
+
+    name: str
+    turns: int
+    error: BaseException | None
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """A writer between two turns.
+
+    ``key`` is the same for those that go on alike whatever follows; ``past`` is what the function has seen so
+    far. ``script`` has for each turn up to here a world in which it went this way.
+    """
+
+    key: str
+    past: tuple[Any, ...]
+    script: tuple[World, ...]
+    turns: tuple[Turn, ...]
+    """The turns taken so far."""
+    turn: Turn | None
+    """The next one; None: the function has ended."""
+    error: BaseException | None = None
+    conflicts: tuple[Any, ...] = ()
+    """The conflicts that its commits have failed with, in their order."""
+    commits: int = 0
+    """How many commits it has made."""
+    calls: tuple[Statement, ...] = ()
+    """The statements that have ended, if it has made nothing but statements."""
+
+    def lands_in(self, world: World) -> bool:
+        """Whether its next turn commits, in a world."""
+        turn = self.turn
+        return turn is not None and turn.kind == "put" and turn.version == world.version + 1
+
+
+class Program:
+    """A writer by name: what it does, and what is known of its turns."""
+
+    def __init__(self, name: str, work: Work, base: LogReader, root: World, seed: int) -> None:
+        self.name, self.work, self.base, self.root, self.seed = name, work, base, root, seed
+        self.is_precise = False
+        """Whether it looks at more than worlds' digests (:class:`Looked`)."""
+        self.runs = 0
+        self.run: Run | None = None
+        """The one under way."""
+        self.context = self._settled()
+        """In which it is run: its settings."""
+        self._known: dict[tuple[Any, ...], tuple[Local, Attempted | None]] = {}
+
+    def _settled(self) -> Context:
+        now = int(self.root.state.info.get("timestamp") or 0) + 1
+        with set_options(
+                user_name=self.name, checkpoints="inline", report=False, journal=False, commit_listeners=(),
+                hook_failure_listeners=(), backoff=None, new_id=self._new_id, clock=lambda: now):
+            context = copy_context()
+        context.run(sleeping.set, lambda seconds: None)
+        return context
+
+    def _new_id(self) -> str:
+        assert self.run is not None
+        return self.run.new_id()
+
+    def know_precisely(self) -> None:
+        """From now on, tell its turns apart by everything that was before them."""
+        self.is_precise = True
+        self._known.clear()
+
+    def rehearse(self) -> int:
+        """Run it once, alone, from its beginning to its end: the number of its turns.
+
+        Raises:
+            IllegalStateError: it does what cannot be explored, or does not end.
+        """
+        runs = [Run(self, (), (), is_alone=True) for _ in range(2)]
+        for run in runs:
+            run.go()
+        first, second = ([attempted.id for attempted in run.landed] for run in runs)
+        if first != second:
+            raise runs[0].is_unsteady()
+        return runs[0].at
+
+    def start(self) -> Local:
+        """Before its first turn."""
+        return self._after(None, None, ())
+
+    def advance(self, local: Local, world: World) -> tuple[Local, World]:
+        """The writer after its next turn in a world, and the world then."""
+        turn = local.turn
+        assert turn is not None, "it has ended"
+        lands = local.lands_in(world)
+        winners = tuple(one.commit.id for one in world.since(turn.version - 1) if one.commit)
+        seen = () if lands else winners if turn.kind == "put" else (world.digest,)
+        key = (local.key, lands, *(seen if not self.is_precise else (world.id,)))
+        known = self._known.get(key)
+        if known is None:
+            after = self._after(local, world, seen)
+            known = self._known[key] = after, turn.attempted if lands else None
+        after, landed = known
+        return after, world if landed is None else world.child(landed)
+
+    def _after(self, local: Local | None, world: World | None, seen: tuple[str, ...]) -> Local:
+        script: tuple[World, ...] = ()
+        turns: tuple[Turn, ...] = ()
+        if local is not None:
+            assert world is not None and local.turn is not None
+            script, turns = (*local.script, world), (*local.turns, local.turn)
+        known = () if local is None else local.calls
+        if local is not None and world is not None and local.lands_in(world) and turns[-1].statement:
+            known = (*known, Statement(turns[-1].statement, len(script), None))
+        run = Run(self, script, turns, known)
+        run.go()
+        self.runs += 1
+        past: tuple[Any, ...] = ()
+        conflicts, commits = tuple(run.conflicts), 0
+        if local is not None:
+            assert world is not None and local.turn is not None
+            commits = local.commits + local.lands_in(world)
+            past = (*local.past, *self._events(local, world, seen, run))
+            conflicts = (*local.conflicts, *conflicts)
+        turn = run.turn
+        if turn is None:
+            rule = getattr(getattr(run.error, "conflict", None), "rule", str(run.error))
+            key = short_hash(self.name, "ended", commits, type(run.error).__name__, rule)
+        elif turn.kind == "read":
+            key = short_hash(self.name, "read", past)
+        else:
+            assert turn.attempted is not None
+            key = short_hash(self.name, "put", past, turn.version, turn.saw, turn.attempted.id)
+        return Local(key, past, script, turns, turn, run.error, conflicts, commits,
+                     tuple(run.ended) if run.is_plain else ())
+
+    def _events(self, local: Local, world: World, seen: tuple[str, ...], run: Run) -> Iterator[Any]:
+        """What the function has learned by a turn."""
+        turn = local.turn
+        assert turn is not None
+        if self.is_precise:
+            yield turn.kind, world.id
+        elif turn.kind == "read":
+            if not turn.is_staged:
+                yield "read", world.digest
+            elif run.turn is None or run.turn.kind == "read":
+                yield ("nothing",)
+        elif local.lands_in(world):
+            yield ("committed",) if turn.is_staged else ("committed", world.digest)
+        elif run.conflicts:
+            yield "failed", *seen
+
+
+class Run:
+    """One run of a function, from its beginning to the turn after the last one of a script."""
+
+    def __init__(
+        self, program: Program, script: tuple[World, ...], turns: tuple[Turn, ...],
+        known: tuple[Statement, ...] = (), is_alone: bool = False,
+    ) -> None:
+        self.program, self.script, self.turns, self.is_alone = program, script, turns, is_alone
+        self.known = known
+        """Statements at the beginning that need not be done again."""
+        self.ended: list[Statement] = []
+        self.is_plain = not program.is_precise
+        """Whether all turns so far are of statements."""
+        self.at = 0
+        """Turns taken so far."""
+        self.turn: Turn | None = None
+        self.error: BaseException | None = None
+        self.conflicts: list[Any] = []
+        """Those that commits have failed with after the last turn of the script."""
+        self.is_due = True
+        """Whether the next look at the newest version is a turn."""
+        self.calls: list[Call] = []
+        self.store = Overlay(program.base, program.root)
+        self.store.writer = program.name
+        self.log = ExploredLog(self.store, self.read, getattr(program.base, "name", None), self)
+        self.landed: list[Attempted] = []
+        """The commits of a run that is alone."""
+        self.refusal: BaseException | None = None
+        """Why the function cannot be explored."""
+        self._drawn = 0
+        self._thread = threading.Thread(target=program.context.copy().run, args=(self._go,), daemon=True)
+
+    def go(self) -> None:
+        """Run it, in a thread of its own: so one that never comes to its next turn can be left.
+
+        Raises:
+            IllegalStateError: it cannot be explored.
+            Looked: it has to be known more precisely.
+        """
+        self.program.run = self
+        with _seeded(self.program.seed):
+            self._thread.start()
+            try:
+                self._thread.join(PATIENCE)
+            except BaseException:  # an interrupt: nothing of it goes on
+                self._leave()
+                raise
+            if self._thread.is_alive():
+                self._leave()
+                raise IllegalStateError(
+                    f"writer {self.program.name!r} has not come to its next turn in {PATIENCE:.0f} s: it "
+                    "loops, or waits for something that is not there when it is run alone")
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _leave(self) -> None:
+        """End the thread at its next instruction, if it comes to one."""
+        import ctypes
+
+        self.turn = self.turn or Turn("read", False)
+        if self._thread.ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(self._thread.ident), ctypes.py_object(_Paused))
+
+    def _go(self) -> None:
+        watching.set(self._watch)
+        try:
+            self.program.work(ExploredTable(self.log))
+        except _Paused:
+            return
+        except Exception as error:
+            self.error = error
+        except BaseException as error:  # an interrupt, or what is not for others
+            self.refusal = self.refusal or error
+        if self.turn is None and self.at < len(self.script):
+            self.refusal = self.refusal or self.is_unsteady()
+
+    def skip(self, name: str) -> Any:
+        """The end of a statement that was done in an earlier run, with the same worlds.
+
+        Raises:
+            Exception: what it raised then.
+        """
+        known = self.known[len(self.ended)]
+        if known.name != name:
+            self.refusal = self.is_unsteady()
+            raise _Paused
+        self.ended.append(known)
+        self.at, self._drawn = known.turns, 0
+        self.store.world = self.script[self.at - 1] if self.at else self.store.world
+        if known.error is not None:
+            raise known.error.with_traceback(None)
+        return _Unseen(None, self)
+
+    def refuse(self, words: str) -> BaseException:
+        """Note why the function cannot be explored; returns what ends it."""
+        self.refusal = self.refusal or IllegalStateError(f"writer {self.program.name!r} {words}")
+        return _Paused()
+
+    def take(self, turn: Turn) -> None:
+        """Take a turn, or stop before it where the script ends."""
+        if threading.current_thread() is not self._thread:
+            raise self.refuse("uses its table in a thread that it has started; what is explored does its "
+                              "work in one thread, since others could take their turns at any time")
+        if self.is_alone and self.at == MAX_TURNS:
+            raise self.refuse(f"has taken {MAX_TURNS} turns and has not ended; one that is explored makes a "
+                              "few commits and returns")
+        if self.refusal is not None or self.turn is not None or (
+                self.at == len(self.script) and not self.is_alone):
+            self.turn = self.turn or turn
+            raise _Paused
+        if not self.is_alone:
+            if not turn.is_same_as(self.turns[self.at]):
+                self.refusal = self.is_unsteady()
+                raise _Paused
+            self.store.world = self.script[self.at]
+        self.at += 1
+        self._drawn = 0
+
+    def read(self) -> World:
+        """The newest version as the writer sees it."""
+        if self.is_due:
+            self.is_due = False
+            self.is_plain &= self._is_staged
+            self.take(Turn("read", self._is_staged))
+        return self.store.world
+
+    @property
+    def _is_staged(self) -> bool:
+        return bool(self.calls) and self.calls[0].asked.does.is_staged
+
+    @property
+    def _statement(self) -> str:
+        """The statement that is done, if it is one that makes a single commit."""
+        is_one = self.is_plain and bool(self.calls) and self.calls[0].asked.does in _ONE_COMMIT
+        return self.calls[0].asked.name if is_one else ""
+
+    def _watch(self, txn: Any, step: Step) -> None:
+        log = getattr(txn, "log", None)
+        if hasattr(log, "below"):
+            return  # a statement of a transaction, which is committed later
+        if log is not self.log:
+            raise self.refuse(f"commits to another table than the one that is explored: "
+                              f"{getattr(txn, 'table', 'a catalog')}")
+        if self.is_alone and isinstance(step, Committed):
+            assert self.store.world.commit is not None
+            self.landed.append(self.store.world.commit)
+        if isinstance(step, Failed) and self.at == len(self.script):
+            self.conflicts.append(getattr(step.error, "conflict", None) or step.error)
+        if not isinstance(step, PutIfAbsent):
+            return
+        current, world = txn.prepared, self.store.world
+        reads = current.reads
+        read = sorted(path for files in reads.files for path in files["path"].to_pylist())
+        saw = [world.definition, repr(reads.scans), read, reads.whole_table, sorted(reads.app_ids),
+               reads.elsewhere, current.isolation]
+        self.take(Turn("put", self._is_staged, self._statement, step.version,
+                       Attempted(self.program.name, step.body, self.store.written), short_hash(*saw)))
+
+    def new_id(self) -> str:
+        """An id, the same at every run that has come here."""
+        self._drawn += 1
+        return str(uuid.uuid5(_IDS, f"{self.program.name} {self.at} {self._drawn}"))
+
+    def is_unsteady(self) -> IllegalStateError:
+        """The error of a function that depends on more than the worlds it sees."""
+        return IllegalStateError(
+            f"writer {self.program.name!r} did something else when it was run again and saw the same: it "
+            "depends on more than the table, as on the time, on a random number of its own or on a variable "
+            "that it changes. Leave that out, or give it as an argument")
+
+    def looks(self) -> None:
+        """Note that the function has looked at more than a digest shows."""
+        if not self.program.is_precise and not self.is_alone:
+            self.refusal = Looked(self.program.name)
+            raise _Paused
+
+
+class ExploredLog(DeltaLog):
+    """The log of a table in a world, whose newest version is decided turn by turn."""
+
+    def __init__(
+        self, store: Overlay, read: Callable[[], World], name: str | None, run: Run | None = None
+    ) -> None:
+        super().__init__(store, name=name)
+        self._read, self.run = read, run
+
+    def update(self) -> Snapshot:
+        """The newest version, which may be a turn."""
+        world = self._read()
+        held = self._held
+        if held is None or held[0]._state is not world.state:
+            seen = self.commits.identity(world.version)
+            self._held = held = Snapshot(self, world.state, seen), seen
+        return held[0]
+
+    def advance(self, version: int, actions: Any, written: Any = (), known: Any = None) -> Snapshot:
+        """After a commit: the world has it already."""
+        return self.update()
+
+    def checkpoint(self, version: int | None = None) -> Any:
+        """None: a world is in memory."""
+
+    def clean_up(self) -> Any:
+        """Nothing is old."""
+
+
+class ExploredTable(DeltaTable):
+    """The table as a writer gets it that is explored."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            run: Run = object.__getattribute__(self, "log").run
+            if not run.calls:
+                run.is_due = True
+        return super().__getattribute__(name)
+
+    def _perform(self, call: Call) -> Any:
+        run: Run = object.__getattribute__(self.log, "run")
+        if not run.calls and call.asked.does in _LOOKS:
+            run.looks()
+        if run.calls:
+            return super()._perform(call)
+        is_statement = call.asked.does.is_staged and run.is_plain
+        if is_statement and len(run.ended) < len(run.known):
+            return run.skip(call.asked.name)
+        run.calls.append(call)
+        error: Exception | None = None
+        try:
+            result = super()._perform(call)
+        except Exception as raised:
+            error = raised
+            raise
+        finally:
+            run.calls.pop()
+            if is_statement and run.turn is None:
+                run.ended.append(Statement(call.asked.name, run.at, error))
+        if run.program.is_precise or not isinstance(result, CommandResult):
+            return result
+        return _Unseen(result, run)
+
+
+_ONE_COMMIT = frozenset({Does.WRITES, Does.ADDS, Does.REPLACES})
+_LOOKS = frozenset({Does.READS_VERSIONS, Does.READS_LOG, Does.READS_COMMITS, Does.COPIES})
+
+
+class _Unseen:
+    """The result of a command before somebody looks at it."""
+
+    def __init__(self, result: Any, run: Run) -> None:
+        object.__setattr__(self, "_held", (result, run))
+
+    def __getattribute__(self, name: str) -> Any:
+        result, run = object.__getattribute__(self, "_held")
+        run.looks()
+        return getattr(result, name)
+
+    def __eq__(self, other: object) -> bool:
+        result, run = object.__getattribute__(self, "_held")
+        run.looks()
+        return bool(result == other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Numbers from ``random`` that are the same at every run; the caller's go on as they were."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)

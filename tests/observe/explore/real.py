@@ -1,0 +1,120 @@
+"""Writers that take their turns on a real table, in the order that they are told.
+
+An exploration keeps a table in memory and runs its writers one by one. Here they run side by side, each in a
+thread, and what they write to is a folder, a bucket or a catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from deltanb.errors import DeltaError
+from deltanb.log.snapshot import Snapshot
+from deltanb.observe.explore.programs import ExploredTable
+from deltanb.observe.turns import Runner, Stop
+from deltanb.table.table import DeltaTable
+from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.steps import Committed, PutIfAbsent, Step
+
+Ended = tuple[Any, ...]
+
+
+class _Run:
+    """What an explored table asks of its run."""
+
+    program = SimpleNamespace(is_precise=True)
+    is_plain = False
+    turn = None
+
+    def __init__(self) -> None:
+        self.is_due, self.calls, self.commits = True, [], 0
+        self.pause: Callable[[], None] = lambda: None
+
+    def looks(self) -> None:
+        pass
+
+
+class _Log(DeltaLog):
+    def __init__(self, of: DeltaLog, run: _Run) -> None:
+        super().__init__(of.store, of.commits, of._makes_committer, of.name)
+        self.run = run
+
+    def update(self) -> Snapshot:
+        if self.run.is_due:
+            self.run.is_due = False
+            self.run.pause()
+        return super().update()
+
+
+def run_order(table: DeltaTable, works: Mapping[str, Any], order: Sequence[str]) -> Ended:
+    """How the writers end, and the rows then; ``order`` has each turn."""
+    turns = iter(order)
+    return _run(table, works, lambda able: next(turns))
+
+
+def every_order(make: Callable[[], DeltaTable], works: Mapping[str, Any]) -> Iterator[Ended]:
+    """How every order ends that there is, each on a table of its own."""
+    prefix: list[int] = []
+    while True:
+        taken: list[tuple[int, int]] = []
+        yield _run(make(), works, partial(_choose, prefix, taken))
+        while taken and taken[-1][0] + 1 == taken[-1][1]:
+            taken.pop()
+        if not taken:
+            return
+        prefix = [choice for choice, _ in taken]
+        prefix[-1] += 1
+
+
+def _choose(prefix: list[int], taken: list[tuple[int, int]], able: list[str]) -> str:
+    choice = prefix[len(taken)] if len(taken) < len(prefix) else 0
+    taken.append((choice, len(able)))
+    return able[choice]
+
+
+def _run(table: DeltaTable, works: Mapping[str, Any], choose: Callable[[list[str]], str]) -> Ended:
+    runners: dict[str, Runner] = {}
+    runs = {name: _Run() for name in works}
+    for name, work in works.items():
+        log = _Log(table.log, runs[name])
+        runner = Runner(name, partial(work, ExploredTable(log)), partial(_judge, log, runs[name]))
+        runs[name].pause = runner._give_the_turn_on
+        runners[name] = runner
+    try:
+        for runner in runners.values():
+            runner.advance()
+        while able := [name for name, runner in runners.items() if not runner.done]:
+            runners[choose(able)].advance()
+    finally:
+        for runner in runners.values():
+            runner.stop()
+    errors = {name: runner.outcome if isinstance(runner.outcome, BaseException) else None
+              for name, runner in runners.items()}
+    return tuple((runs[name].commits, _kind(errors[name])) for name in works), rows_of(table.to_arrow())
+
+
+def _judge(log: _Log, run: _Run, txn: Any, step: Step) -> Stop | None:
+    if getattr(txn, "log", None) is not log:
+        return None
+    run.commits += isinstance(step, Committed)
+    return Stop(txn.txn_id, waits=isinstance(step, PutIfAbsent))
+
+
+def ended(outcome: Any, names: Sequence[str]) -> Ended:
+    """The same of an explored outcome."""
+    return tuple((outcome.commits[name], _kind(outcome.errors.get(name))) for name in names), rows_of(
+        outcome.rows)
+
+
+def _kind(error: BaseException | None) -> Any:
+    if error is None:
+        return None
+    rule = getattr(getattr(error, "conflict", None), "rule", None)
+    return error.kind if isinstance(error, DeltaError) else type(error).__name__, rule
+
+
+def rows_of(rows: Any) -> tuple[str, ...]:
+    return tuple(sorted(map(str, rows.to_pylist())))

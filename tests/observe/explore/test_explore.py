@@ -1,0 +1,331 @@
+"""Exploring: what it finds is what running all orders finds, and what is a bound says so."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+import deltanb as dn
+from deltanb.errors import IllegalStateError, InvalidArgument, InvariantViolated
+from deltanb.observe.explore import programs
+from deltanb.testing import MemoryStore
+from tests.examples import first
+from tests.observe.explore.real import ended, every_order, run_order
+
+ROWS = {"id": [1, 2, 3], "n": [10, 20, 30]}
+Work = Callable[[Any], Any]
+
+
+def table(**settings: Any) -> dn.DeltaTable:
+    made = dn.create(MemoryStore(), {"id": [1, 2], "n": [10, 20]}, **settings)
+    made.append({"id": [3], "n": [30]})
+    return made
+
+
+def add(lots: Random) -> Work:
+    number = lots.randrange(4, 6)
+    return lambda t: t.append({"id": [number], "n": [number]})
+
+
+def change(lots: Random) -> Work:
+    row, more = lots.randrange(1, 4), lots.randrange(1, 3)
+    return lambda t: t.update({"n": f"n + {more}"}, f"id = {row}")
+
+
+def drop(lots: Random) -> Work:
+    row = lots.randrange(1, 5)
+    return lambda t: t.delete(f"id = {row}")
+
+
+def copy(lots: Random) -> Work:
+    source, target = lots.sample(range(1, 4), 2)
+
+    def work(t: Any) -> None:
+        values = t.to_arrow(where=f"id = {source}")["n"].to_pylist()
+        t.update({"n": str(sum(values))}, f"id = {target}")
+
+    return work
+
+
+def both(lots: Random) -> Work:
+    parts = [add(lots), change(lots), drop(lots)]
+    some = lots.sample(parts, 2)
+
+    def work(t: Any) -> None:
+        with t.transaction() as txn:
+            for part in some:
+                part(txn)
+
+    return work
+
+
+def again(lots: Random) -> Work:
+    part = change(lots)
+    return lambda t: dn.retry(lambda: part(t), attempts=2)
+
+
+def by_hand(lots: Random) -> Work:
+    row = lots.randrange(1, 4)
+
+    def work(t: Any) -> None:
+        txn = t.start_transaction()
+        removed = [file.remove() for file in txn.filter_files(f"id = {row}")]
+        txn.commit([*removed, *txn.write_files({"id": [row], "n": [0]})], "WRITE")
+
+    return work
+
+
+def optimize(lots: Random) -> Work:
+    return lambda t: t.optimize()
+
+
+KINDS = [add, change, drop, copy, both, again, by_hand, optimize]
+
+
+def program(seed: int) -> tuple[dict[str, Any], dict[str, Work]]:
+    """Settings of a table, and writers of it, drawn by a seed."""
+    lots = Random(seed)
+    properties = {"delta.isolationLevel": lots.choice(["Serializable", "WriteSerializable"]),
+                  "delta.enableDeletionVectors": lots.choice(["true", "false"]),
+                  "delta.enableRowTracking": lots.choice(["true", "false"])}
+    num_writers = lots.choice([2, 2, 3])
+    works: dict[str, Work] = {}
+    for name in ("ann", "ben", "cid")[:num_writers]:
+        kinds = KINDS if num_writers == 2 else [add, change, drop, optimize]
+        parts = [lots.choice(kinds)(lots) for _ in range(lots.choice([1, 1, 2]) if num_writers == 2 else 1)]
+        works[name] = one_after_the_other(parts)
+    return {"properties": properties}, works
+
+
+def one_after_the_other(parts: list[Work]) -> Work:
+    def work(t: Any) -> None:
+        for part in parts:
+            part(t)
+
+    return work
+
+
+@pytest.mark.parametrize("seed", first(6, 300))
+def test_it_finds_what_running_all_orders_finds(seed: int) -> None:
+    settings, works = program(seed)
+    explored = dn.explore(table(**settings), works)
+    assert not explored.left_out
+    counts = Counter(every_order(lambda: table(**settings), works))
+    assert Counter({ended(one, list(works)): one.orders for one in explored.outcomes}) == counts
+    for one in explored.outcomes:
+        assert run_order(table(**settings), works, one.order) == ended(one, list(works))
+
+
+# -- what it says --------------------------------------------------------------------------------------
+
+
+def withdraw(t: Any) -> None:
+    balance = t.to_arrow()["n"][0].as_py()
+    t.update({"n": str(balance - 60)}, "id = 1")
+
+
+def account() -> dn.DeltaTable:
+    return dn.create(MemoryStore(), {"id": [1], "n": [100]})
+
+
+def test_an_invariant_breaks_in_a_shortest_order() -> None:
+    explored = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "n >= 0")
+    assert explored.holds is False and [one.holds for one in explored.outcomes].count(False) == 1
+    broken, = explored.violations
+    assert broken.order == ("ann",) * 3 + ("ben",) * 3 and broken.version == 2
+    assert explored.replay(broken.number) == broken.turns
+    with pytest.raises(InvariantViolated, match=r"n >= 0 does not hold in 1 state .*replay\(0\)") as caught:
+        explored.check()
+    assert (caught.value.order, caught.value.number) == (broken.order, broken.number)
+    assert dn.explore(account(), [withdraw], lambda t: t.count("n < 0") == 0).check().holds
+    assert dn.explore(account(), [withdraw], "SELECT sum(n) >= 0 FROM t").check().holds
+
+
+def test_an_invariant_that_does_not_hold_before_is_broken_by_nobody() -> None:
+    broken, = dn.explore(account(), [withdraw], "n < 0").violations
+    assert (broken.order, broken.version) == ((), 0)
+
+
+def test_each_order_has_a_number() -> None:
+    explored = dn.explore(account(), {"ann": withdraw, "ben": withdraw})
+    orders = {tuple(turn.writer for turn in explored.replay(number)) for number in range(64)}
+    assert len(orders) == explored.num_orders == 20
+    for one in explored.outcomes:
+        assert tuple(turn.writer for turn in explored.replay(one.number)) == one.order
+    with pytest.raises(InvalidArgument, match="number of an order"):
+        explored.replay(-1)
+
+
+def test_writers_of_the_same_work_are_explored_once() -> None:
+    def work(t: Any) -> None:
+        t.update({"n": "n + 1"}, "id = 1")
+
+    twins = dn.explore(account(), {"ann": work, "ben": work, "cid": work})
+    others = dn.explore(account(), {"ann": work, "ben": lambda t: work(t), "cid": lambda t: work(t)})
+    assert twins.num_orders == others.num_orders and twins.num_states < others.num_states
+    assert ({ended(one, twins.writers): one.orders for one in twins.outcomes}
+            == {ended(one, others.writers): one.orders for one in others.outcomes})
+    for one in twins.outcomes:
+        assert tuple(turn.writer for turn in twins.replay(one.number)) == one.order
+
+
+@pytest.mark.parametrize("depth", [None, 2])
+def test_orders_are_drawn(depth: int | None) -> None:
+    works = {"ann": withdraw, "ben": withdraw}
+    every = dn.explore(account(), works, "n >= 0")
+    drawn = dn.explore(account(), works, "n >= 0", orders=60, seed=1, depth=depth)
+    assert drawn.is_sampled and drawn.num_orders == 60 and "60 orders were drawn (seed 1)" in drawn.left_out
+    assert {ended(one, drawn.writers) for one in drawn.outcomes} <= {
+        ended(one, every.writers) for one in every.outcomes}
+    assert {one.version for one in drawn.violations} == {2}
+    again = dn.explore(account(), works, "n >= 0", orders=60, seed=1, depth=depth)
+    assert [(one.orders, one.order) for one in again.outcomes] == [
+        (one.orders, one.order) for one in drawn.outcomes]
+    for one in drawn.outcomes:
+        assert tuple(turn.writer for turn in drawn.replay(one.number)) == one.order
+
+
+def test_levels_are_compared() -> None:
+    works = {"ann": lambda t: t.append({"id": [9], "n": [9]}), "ben": lambda t: t.delete("id = 1")}
+    comparison = dn.explore(table(), works).compare()
+    assert {level: len(one.outcomes) for level, one in comparison.explorations.items()} == {
+        "Serializable": 2, "WriteSerializable": 1, "SnapshotIsolation": 1}
+    assert list(dn.explore(table(), works).compare("WriteSerializable").explorations) == ["WriteSerializable"]
+    assert "Grid" in str(comparison) and "WriteSerializable" in repr(dn.explore(
+        table(), works, isolation="WriteSerializable"))
+
+
+def test_the_table_stays_as_it_is(tmp_path: Any) -> None:
+    made = dn.create(tmp_path / "t", ROWS)
+    before = sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file())
+    dn.explore(made, {"ann": lambda t: t.optimize(), "ben": lambda t: t.delete("id > 1"),
+                      "cid": lambda t: t.overwrite(ROWS)})
+    assert sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file()) == before
+    assert made.history().to_pandas().shape[0] == 1 and made.count() == 3
+
+
+def test_a_writer_that_looks_at_versions_is_known_by_them() -> None:
+    seen = set()
+
+    def look(t: Any) -> None:
+        seen.add(t.append({"id": [8], "n": [8]}).version)
+        if t.history()[0].version == 2:
+            t.delete("id = 8")
+
+    explored = dn.explore(account(), {"ann": look, "ben": lambda t: t.append({"id": [9], "n": [9]})})
+    assert seen == {1, 2}
+    assert {tuple(rows.to_pydict()["id"]) for one in explored.outcomes if (rows := one.rows)} == {
+        (1, 8, 9), (1, 9)}
+
+
+# -- bounds, and what is refused -----------------------------------------------------------------------
+
+
+def test_a_limit_says_what_was_left_out() -> None:
+    works = {"ann": withdraw, "ben": withdraw}
+    cut = dn.explore(account(), works, max_states=5)
+    assert "more than 5 states" in cut.left_out and cut.num_states == 5 and "more than 5" in str(cut)
+    assert "the time was over" in dn.explore(account(), works, seconds=1e-9).left_out
+
+
+def test_an_interrupt_shows_what_was_explored() -> None:
+    runs = []
+
+    def work(t: Any) -> None:
+        runs.append(1)
+        if len(runs) == 5:
+            raise KeyboardInterrupt
+        withdraw(t)
+
+    explored = dn.explore(account(), {"ann": work, "ben": withdraw})
+    assert "it was interrupted" in explored.left_out and explored.num_states > 1
+
+
+def endless(t: Any) -> None:
+    while True:
+        t.append({"id": [9], "n": [9]})
+
+
+def in_a_thread(t: Any) -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            t.append({"id": [9], "n": [9]})
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    raise errors[0]
+
+
+def by_chance() -> Work:
+    counts = iter(range(10**6))
+    return lambda t: t.append({"id": [next(counts)], "n": [9]})
+
+
+def looping(t: Any) -> None:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize(("work", "words"), [
+    (endless, "writer 'ann' has taken 200 turns and has not ended"),
+    (in_a_thread, "writer 'ann' uses its table in a thread"),
+    (lambda t: dn.create(MemoryStore(), {"id": [1]}).append({"id": [1]}), "commits to another table"),
+    (by_chance(), "writer 'ann' did something else when it was run again"),
+    (looping, "writer 'ann' has not come to its next turn"),
+])
+def test_what_cannot_be_explored_is_refused_by_name(
+    work: Work, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if work is looping:
+        monkeypatch.setattr(programs, "PATIENCE", 0.01)
+    with pytest.raises(IllegalStateError, match=words):
+        dn.explore(account(), {"ann": work, "ben": withdraw})
+
+
+def test_random_numbers_and_the_time_are_the_same_at_every_run() -> None:
+    import random
+
+    def work(t: Any) -> None:
+        t.append({"id": [random.randrange(10**9)], "n": [9]})
+
+    before = random.getstate()
+    one, other = (dn.explore(account(), {"ann": work, "ben": withdraw}, seed=seed) for seed in (1, 2))
+    assert random.getstate() == before
+    assert one.num_orders == other.num_orders == 10
+    assert one.outcomes[0].rows != other.outcomes[0].rows
+
+
+def test_waiting_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(t: Any) -> None:
+        dn.retry(lambda: t.update({"n": "n + 1"}), pause=3600)
+
+    explored = dn.explore(account(), {"ann": work, "ben": lambda t: work(t)})
+    assert [one.rows.to_pydict()["n"] for one in explored.outcomes if one.rows] == [[102]]
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(InvalidArgument, match="explore takes a table"):
+        dn.explore("path", [withdraw])  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="takes a list or a dict of writers"):
+        dn.explore(account(), [])
+    with pytest.raises(InvalidArgument, match="isolation='serial' is not one of"):
+        dn.explore(account(), [withdraw], isolation="serial")
+    for name in ("orders", "depth", "seconds", "max_states"):
+        with pytest.raises(InvalidArgument, match=f"{name}=0 is not a"):
+            dn.explore(account(), [withdraw], **{name: 0})  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="seed='a' is not a whole number"):
+        dn.explore(account(), [withdraw], seed="a")  # type: ignore[arg-type]
+    with pytest.raises(IllegalStateError):
+        dn.explore(account().as_of(0), [withdraw])
+    with pytest.raises(InvalidArgument, match="no invariant"):
+        dn.explore(account(), [withdraw]).check()
