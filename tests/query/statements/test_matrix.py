@@ -106,10 +106,9 @@ def plain_result(result: Any) -> Any:
             return result.operation, {name: value for name, value in result.metrics.items()
                                       if not name.endswith(("Ms", "Bytes"))}
         case QueryResult():
-            return plain_result(result.rows.to_pylist())
-        case list():
             return [{name: value.partition("(")[2] if name == "createtab_stmt" else value
-                     for name, value in row.items()} for row in result if row.get("key") not in OWN]
+                     for name, value in row.items()} for row in result.rows.to_pylist()
+                    if row.get("key") not in OWN]
         case DeltaTable():
             return result.version, result.to_arrow().num_rows
         case dict():
