@@ -31,6 +31,7 @@ from deltanb.sql.coercion import spark_name
 from deltanb.table import entry
 from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
+from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from deltanb.query.perform import Performer
@@ -217,7 +218,15 @@ def _change(command: Command, name: str | None, done: str, change: Callable[[], 
 def describe(performer: Performer, command: Command) -> QueryResult:
     """``DESCRIBE``: the columns as rows, or one of them; EXTENDED adds what DESCRIBE DETAIL says."""
     assert command.target is not None
-    table = handle(command.target, performer.scope)
+    try:
+        table = handle(command.target, performer.scope)
+    except TableNotFound as error:
+        if command.details["column"] is not None:
+            hint, meant = did_you_mean(command.target.text, ("HISTORY", "DETAIL", "EXTENDED"), least=0.7)
+            if meant:
+                raise InvalidQuery(f"{error.message}; DESCRIBE {command.target.text}: {hint}",
+                                   query=command.sql) from None
+        raise
     schema = performer.arguments(table, command).schema
     if command.details["column"] is not None:
         return _described_column(command, schema, table.name)
@@ -236,6 +245,9 @@ def describe(performer: Performer, command: Command) -> QueryResult:
 
 def _described_column(command: Command, schema: StructType, table: str) -> QueryResult:
     name: str = command.details["column"].text
+    if name.upper() in ("HISTORY", "DETAIL", "EXTENDED") and schema.get(name) is None:
+        raise InvalidQuery(f"table {table} has no column {name}; write DESCRIBE {name.upper()} and the "
+                           "table's name for what the word means", query=command.sql)
     field = field_at(schema, find(schema, parse_path(name), table))
     return rows_of_texts(command.sql, {
         "info_name": ["col_name", "data_type", "comment"],

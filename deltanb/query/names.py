@@ -250,6 +250,8 @@ def _not_found(name: str, namespace: Mapping[str, Any]) -> TableNotFound:
     tables = [known for known, value in namespace.items() if not known.startswith("_") and (
         isinstance(value, DeltaTable) or hasattr(type(value), "__arrow_c_stream__"))]
     hint, close = did_you_mean(name, tables, "variables with rows")
+    if name.upper() == "TABLE":
+        hint = "leave out the word TABLE before the table's name"
     return TableNotFound(
         f"no variable {name} holds a table, and there is no Delta table at this path; {hint}",
         path=name, suggestions=close)

@@ -12,6 +12,7 @@ from typing import Any
 
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.text import Cursor, Name, Sql
+from deltanb.text.formatting import did_you_mean
 
 _TYPED = re.compile(r"\s*(`[^`]+`|\w+)\s+\w")
 
@@ -41,6 +42,10 @@ def create_table(cursor: Cursor) -> Command:
     query = None
     if cursor.take("AS") or cursor.sees_query():
         query = cursor.query()
+    elif cursor.word is not None and cursor.word.kind == "word":
+        _, meant = did_you_mean(cursor.word.text, _CLAUSES, least=0.6)
+        cursor.fail(
+            meant[0] if meant else "a clause of CREATE TABLE, AS and a query, or the end of the statement")
     if (columns is None) == (query is None):
         if columns is None:
             cursor.fail("the columns in brackets, or AS and a query,")
@@ -211,7 +216,14 @@ def alter(cursor: Cursor) -> Command:
         if cursor.take(*words.split()):
             arguments = parse(cursor)
             return Command("ALTER TABLE", arguments.pop("method", method), target, arguments)
-    cursor.fail(", ".join(list(_FORMS)[:-1]) + f" or {list(_FORMS)[-1]}")
+    forms = list(_FORMS)
+    first = cursor.word
+    behind = [words.partition(" ")[2] for words in forms if first is not None
+              and first.is_word(words.partition(" ")[0])]
+    if behind:  # the first word is right
+        cursor.at += 1
+    *others, last = behind or forms
+    cursor.fail(f"{', '.join(others)} or {last}" if others else last)
 
 
 def _set(cursor: Cursor) -> dict[str, Any]:

@@ -144,7 +144,17 @@ KINDS: tuple[Kind, ...] = (
 )
 """In the order of the documentation; of two that begin alike, the longer words count."""
 
+_LIKE = 0.75  # how like a statement's words those are that somebody has mistyped
+
 ABSENT: dict[str, str] = {
+    "UPSERT": "MERGE INTO table USING rows ON … updates and inserts, as table.upsert(rows, on=…) does",
+    "REPLACE INTO": "MERGE INTO replaces rows by a key, INSERT INTO table REPLACE WHERE … by a condition",
+    "CREATE EXTERNAL TABLE": "CREATE TABLE name (…) LOCATION 'path' makes a table where you say",
+    "CREATE INDEX": "CLUSTER BY (columns) of a table keeps rows together, so that files are skipped",
+    "HISTORY": "DESCRIBE HISTORY table",
+    "SHOW HISTORY": "DESCRIBE HISTORY table",
+    "CLONE": "CREATE TABLE name SHALLOW CLONE source",
+    "DROP VIEW": "there are no views, and so none to drop",
     "CACHE": "what a query has read is not held; keep its result in a variable",
     "UNCACHE": "nothing is cached",
     "REFRESH": "a table follows its log by itself",
@@ -252,11 +262,19 @@ def unknown(cursor: Cursor) -> InvalidQuery:
         if cursor.take(*words.split()):
             cursor.at = 0
             return cursor.refused(f"{words} is not run here: {way}")
-    first = cursor.words[:2] if all(word.kind == "word" for word in cursor.words[:2]) else cursor.words[:1]
-    known = list(dict.fromkeys(words for kind in KINDS for words in (kind.name, *kind.begins)))
-    hint, _ = did_you_mean(first[0].text.upper(), known, "statements")
-    text = cursor.sql[first[0].start:first[-1].end]
-    return cursor.refused(f"{text} begins no statement that is run here; {hint}")
+    known = list(dict.fromkeys(words for kind in KINDS for words in kind.begins))
+    first = cursor.words[0]
+    alike = [words for words in known if first.is_word(words.split()[0])]
+    if alike:  # the first word is right, so it is the second one
+        is_pair = len(cursor.words) > 1 and cursor.words[1].kind == "word"
+        text = cursor.sql[first.start:cursor.words[int(is_pair)].end]
+        hint, _ = did_you_mean(text.upper(), alike, f"statements that begin with {first.text.upper()}",
+                               least=_LIKE)
+    else:
+        text = cursor.sql[first.start:first.end]
+        hint, _ = did_you_mean(text.upper(), dict.fromkeys(words.split()[0] for words in known), "statements",
+                               least=_LIKE)
+    return cursor.refused(f"{text} is no statement; {hint}")
 
 
 def as_markdown() -> str:

@@ -7,10 +7,12 @@ What it does not know: tables; how values are made of expressions (``query/value
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from deltanb.query.statements.command import Assignments, Clause, Command, PartitionCondition, Rows
 from deltanb.query.statements.text import QUERY_WORDS, Cursor, Name, Sql
+from deltanb.text.formatting import count
 
 # -- INSERT ------------------------------------------------------------------------------------------------
 
@@ -20,6 +22,8 @@ def insert(cursor: Cursor) -> Command:
     overwrites = cursor.take_any("INTO", "OVERWRITE") or cursor.fail("INTO or OVERWRITE")
     if cursor.sees("DIRECTORY"):
         cursor.fail("a table")
+    if overwrites == "OVERWRITE" and cursor.sees("INTO"):
+        cursor.fail("the name of a table: INSERT OVERWRITE stands without INTO; it")
     cursor.take_keyword_table()
     target = cursor.table()
     partition = _partition(cursor) if cursor.take("PARTITION") else ()
@@ -93,6 +97,9 @@ def _rows(cursor: Cursor) -> Rows:
                 raise cursor.refused(f"the rows of VALUES have {' and '.join(map(str, sorted(lengths)))} "
                                      "values; give each the same number")
             return Rows(values=tuple(values))
+        if cursor.sees("ON"):
+            raise cursor.refused("INSERT takes no ON CONFLICT: MERGE INTO table USING rows ON … says what "
+                                 "becomes of rows that are there")
         cursor.at = start  # VALUES … AS t (a, b) ORDER BY a
     return Rows(query=cursor.query())
 
@@ -107,6 +114,7 @@ def _value_row(cursor: Cursor) -> tuple[Sql, ...]:
 
 def update(cursor: Cursor) -> Command:
     """``UPDATE table SET …``."""
+    _refuse_from(cursor)
     target = cursor.table()
     alias = cursor.alias("SET")
     cursor.expect("SET")
@@ -120,6 +128,18 @@ def delete(cursor: Cursor) -> Command:
         cursor.fail("FROM")
     target = cursor.table()
     return _with_where(cursor, Command("DELETE", "delete", target), cursor.alias("WHERE"))
+
+
+def _refuse_from(cursor: Cursor) -> None:
+    """Refuse ``UPDATE … FROM other``, which other databases have."""
+    depth = 0
+    for before, word in pairwise(cursor.words):
+        depth += word.is_sign("(") - word.is_sign(")")
+        may_end = not before.is_word("DISTINCT", "UPDATE", "SET", "AS") if before.kind == "word" else (
+            before.kind != "sign" or before.is_sign(")", "]"))  # a value, and no name or parameter follows
+        if not depth and may_end and word.is_word("FROM"):
+            raise cursor.refused("UPDATE takes no FROM: MERGE INTO table USING other ON … WHEN MATCHED THEN "
+                                 "UPDATE SET … does it", word.start)
 
 
 def truncate(cursor: Cursor) -> Command:
@@ -140,6 +160,9 @@ def _with_where(cursor: Cursor, command: Command, alias: str | None) -> Command:
 
 def _assignments(cursor: Cursor, *stops: str) -> Assignments:
     def pair() -> tuple[Sql, Sql]:
+        word, behind = (*cursor.words[cursor.at:cursor.at + 2], None, None)[:2]
+        if word is not None and word.is_word(*stops) and not (behind is not None and behind.is_sign("=")):
+            cursor.fail("the name of a column")
         column = cursor.column()
         cursor.expect_sign("=")
         return column, cursor.expression(*stops)
@@ -172,9 +195,9 @@ def merge(cursor: Cursor) -> Command:
 
 def _source(cursor: Cursor) -> tuple[Name | Rows, str | None]:
     if not _sees_bracket(cursor):
-        return cursor.table(), cursor.alias("ON")
+        return cursor.table(), cursor.alias("ON", "WHEN")
     query = cursor.brackets()
-    alias = cursor.alias("ON")
+    alias = cursor.alias("ON", "WHEN")
     columns = tuple(cursor.columns()) if alias and _sees_bracket(cursor) else None
     return Rows(query=query, columns=columns, by_name=columns is None), alias
 
@@ -218,7 +241,8 @@ def _inserting(cursor: Cursor, arguments: dict[str, Any]) -> Clause:
     start = cursor.start
     values = _value_row(cursor)
     if len(values) != len(columns):
-        raise cursor.refused(f"{len(columns)} columns are named, and there are {len(values)} values", start)
+        named = count(len(columns), "column is named", "columns are named")
+        raise cursor.refused(f"{named}, and there are {count(len(values), 'value')}", start)
     pairs = tuple(zip(columns, values, strict=True))
     return Clause("when_not_matched_insert", {**arguments, "values": Assignments(pairs)})
 

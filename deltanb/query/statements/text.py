@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, NoReturn, TypeVar
 
 from deltanb.errors import DeltaError, InvalidQuery
+from deltanb.text.formatting import did_you_mean
 
 T = TypeVar("T")
 
@@ -372,8 +373,10 @@ class Cursor:
         sign, version = (*self.words[self.at:self.at + 2], None, None)[:2]
         if sign is None or not sign.is_sign("@") or version is None or version.start != sign.end:
             return None
-        if sign.start != self.words[self.at - 1].end or not re.fullmatch(r"[vV]\d{1,18}", version.text):
-            return self.fail("@v and a version, such as @v3,") if or_fail else None
+        before = self.words[self.at - 1]
+        if sign.start != before.end or not re.fullmatch(r"[vV]\d{1,18}", version.text):
+            is_slip = version.kind == "number" and before.kind != "sign" and sign.start == before.end
+            return self.fail("@v and a version, such as @v3,") if or_fail or is_slip else None
         self.at += 2
         return int(version.text[1:])
 
@@ -400,13 +403,22 @@ class Cursor:
         return None
 
     def alias(self, *stops: str) -> str | None:
-        """Another name for a table, with or without AS; the words of ``stops`` are none."""
+        """Another name for a table, with or without AS; the words of ``stops`` are none.
+
+        Raises:
+            InvalidQuery: it is one of ``stops`` misspelt, since none of them is behind it.
+        """
         if self.take("AS"):
             return self.name("another name for the table")
         word = self.word
         if word is None or word.kind not in ("word", "name") or word.is_word(*stops):
             return None
         self.at += 1
+        if word.kind == "word" and self.word is not None and not self.word.is_word(*stops):
+            _, meant = did_you_mean(word.text, stops, least=0.7)
+            if meant:
+                self.at -= 1
+                self.fail(meant[0])
         return word.text
 
     # -- parts that stay as they were written ----------------------------------------------------------
@@ -491,7 +503,8 @@ class Cursor:
             before = words[place - 1] if place else None
             if follower is not None and is_parameter(before, word, follower):
                 parameters.append((word.start - start, follower.end - start, follower.text))
-            elif word.is_sign("?"):
+            elif word.is_sign("?") or (word.is_sign("$") and follower is not None
+                                       and follower.kind == "number"):
                 raise self.refused("a parameter has a name: write :name or $name", word.start)
             elif (word.kind in ("word", "name") and follower is not None and follower.is_sign(".")
                     and not (before is not None and before.is_sign("."))):

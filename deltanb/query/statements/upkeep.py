@@ -20,7 +20,8 @@ def optimize(cursor: Cursor) -> Command:
     arguments: dict[str, Any] = {"full": True} if cursor.take("FULL") else {}
     if cursor.take("WHERE"):
         arguments["where"] = cursor.expression("ZORDER", what="a condition")
-    if cursor.take("ZORDER", "BY"):
+    if cursor.take("ZORDER"):
+        cursor.expect("BY")
         arguments["zorder_by"] = cursor.columns_or_one()
     return Command("OPTIMIZE", "optimize", target, arguments)
 

@@ -359,7 +359,7 @@ def test_statements_run_in_order_and_an_error_says_which_one_failed() -> None:
     assert note == ("statement 2 of 3 failed (line 2, column 1): DELETE FROM t WHERE nosuch = 1; "
                     "the one before it is done")
     assert t.version == 2
-    with pytest.raises(errors.InvalidQuery, match="begins no statement"):
+    with pytest.raises(errors.InvalidQuery, match="DELTE is no statement; did you mean DELETE"):
         dn.sql("DELETE FROM t; DELTE FROM t")
     assert t.version == 2, "all are read before the first one runs"
     for nothing in ("", " ; ", "-- none"):
