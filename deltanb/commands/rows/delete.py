@@ -113,7 +113,7 @@ def truncate(log: DeltaLog, *, user_metadata: str | None = None) -> CommandResul
         DeltaConcurrentModificationException: another commit changed the table meanwhile.
 
     >>> import deltanb as dn
-    >>> table = dn.create("ducks", {"name": ["Donald", "Daisy"]})
+    >>> table = dn.create("emptied", {"name": ["Donald", "Daisy"]})
     >>> truncate(table.log).metrics["numRemovedFiles"], table.count()
     (1, 0)
     """
