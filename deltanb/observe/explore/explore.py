@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
 from deltanb.observe.explore.exploration import Exploration, Outcome, Taken, Violation
-from deltanb.observe.explore.programs import ExploredLog, Local, Looked, Program
+from deltanb.observe.explore.places import ONLY, ExploredLog, TablePlace
+from deltanb.observe.explore.programs import Local, Looked, Program
 from deltanb.observe.explore.search import Graph, Node, Search, clock
 from deltanb.observe.explore.worlds import Overlay, World, short_hash
 from deltanb.observe.turns import Work, named
@@ -148,7 +149,8 @@ class _Asked:
         self.root = World(state)
         self.invariant = None if invariant is None else invariant_of(invariant, is_one=True)
         self.arguments = {"table": table, "writers": works, "invariant": invariant, "seed": seed}
-        self.programs = [Program(name, work, self.log, self.root, self.seed) for name, work in works.items()]
+        self.place = TablePlace(self.log, self.root)
+        self.programs = [Program(name, work, self.place, self.seed) for name, work in works.items()]
         self.search = Search(self.programs, self.root)
         self.turns = sum(program.rehearse() for program in self.programs)
         self._answers: dict[str, Any] = {}
@@ -314,7 +316,7 @@ class _Asked:
                 continue
             new = after.conflicts[len(local.conflicts):]
             did = "commits" if node.world is not before.world else "fails" if new else "goes on"
-            yield Taken(name, did, turn.version, turn.attempted.operation,
+            yield Taken(name, did, turn.next[ONLY], turn.attempted.operation,
                         getattr(new[0], "rule", type(new[0]).__name__) if new else "")
 
     # -- the table in a state --------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Writers whose turns are given to them: each is run alone, in worlds that somebody chooses.
 
-What lives here: :class:`Program`, a writer; :class:`Local`, where it stands between two of its turns; and
-:func:`advance`, which runs it for one turn more.
-What it does not know: other writers, orders.
+What lives here: :class:`Program`, a writer; :class:`Local`, where it stands between two of its turns;
+:class:`Run`, which runs it for one turn more.
+What it does not know: other writers, orders, whether it works on a table or on a catalog (``places``).
 
 A turn is one of two: the writer *reads* the newest version as a statement or a transaction begins, or it
 *tries* to commit, and if others were faster checks what they did by the conflict rules, all of it that is
@@ -23,27 +23,23 @@ from __future__ import annotations
 import random
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
-from deltanb.commands.result import CommandResult
 from deltanb.errors import IllegalStateError
-from deltanb.log.snapshot import Snapshot
-from deltanb.observe.explore.worlds import Attempted, Overlay, World, short_hash
+from deltanb.observe.explore.worlds import short_hash
 from deltanb.options import set_options
 from deltanb.table.contract import Call, Does
-from deltanb.table.table import DeltaTable
-from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.drive import watching
+from deltanb.transaction.group import GroupFailed, Ratify
 from deltanb.transaction.runs import sleeping
-from deltanb.transaction.steps import Committed, Failed, PutIfAbsent, Step
+from deltanb.transaction.steps import Failed, PutIfAbsent, Step
 
-if TYPE_CHECKING:
-    from deltanb.log.reader import LogReader
-
+ONE_COMMIT = frozenset({Does.WRITES, Does.ADDS, Does.REPLACES})
+"""What a method of a table does that makes one commit and ends."""
 MAX_TURNS = 200
 """Turns of one writer: who takes more is taken for one that never ends."""
 PATIENCE = 30.0
@@ -64,22 +60,23 @@ class _Paused(BaseException):
 
 @dataclass(frozen=True)
 class Turn:
-    """The turn that a writer is about to take: ``read``, or ``put`` with the version that it tries."""
+    """The turn that a writer is about to take: ``read``, or ``put`` with the versions that it tries."""
 
     kind: str
     is_staged: bool
     """Whether it belongs to a statement of the table, whose result shows no more than that it was done."""
     statement: str = ""
     """The statement that this turn ends if it lands; "" where that is not known."""
-    version: int = -1
-    attempted: Attempted | None = None
+    next: Mapping[str, int] = field(default_factory=dict)
+    """The version of each table that is expected to be free."""
+    attempted: Any = None
     saw: str = ""
     """What the commit rests on, and so what may conflict with it."""
 
     def is_same_as(self, other: Turn) -> bool:
         """Whether it does the same, made by another run."""
         ids = [turn.attempted and turn.attempted.id for turn in (self, other)]
-        return self.kind == other.kind and self.version == other.version and ids[0] == ids[1]
+        return self.kind == other.kind and self.next == other.next and ids[0] == ids[1]
 
 
 class Statement(NamedTuple):
@@ -101,7 +98,7 @@ class Local:
 
     key: str
     past: tuple[Any, ...]
-    script: tuple[World, ...]
+    script: tuple[Any, ...]
     turns: tuple[Turn, ...]
     """The turns taken so far."""
     turn: Turn | None
@@ -114,17 +111,48 @@ class Local:
     calls: tuple[Statement, ...] = ()
     """The statements that have ended, if it has made nothing but statements."""
 
-    def lands_in(self, world: World) -> bool:
+    def lands_in(self, world: Any) -> bool:
         """Whether its next turn commits, in a world."""
         turn = self.turn
-        return turn is not None and turn.kind == "put" and turn.version == world.version + 1
+        return turn is not None and turn.kind == "put" and world.takes(turn.next)
+
+
+class Place(Protocol):
+    """What is explored: a table or a catalog."""
+
+    root: Any
+    """Its world before all turns."""
+    time: int
+    """When everything happens, in epoch milliseconds."""
+
+    def seat(self, run: Run) -> Seat:
+        """What a run works on."""
+
+
+class Seat(Protocol):
+    """What one run works on."""
+
+    world: Any
+    """As the run sees it."""
+
+    def work(self, work: Work) -> None:
+        """Do it, from its beginning."""
+
+    def is_ours(self, txn: Any) -> bool | None:
+        """Whether a transaction commits here; None for one that does not commit yet."""
+
+    def turn(self, txn: Any, step: Any) -> Turn:
+        """The turn that a step of a transaction is."""
+
+    def unseen(self) -> Any:
+        """The result of a statement that is not done again."""
 
 
 class Program:
     """A writer by name: what it does, and what is known of its turns."""
 
-    def __init__(self, name: str, work: Work, base: LogReader, root: World, seed: int) -> None:
-        self.name, self.work, self.base, self.root, self.seed = name, work, base, root, seed
+    def __init__(self, name: str, work: Work, place: Place, seed: int) -> None:
+        self.name, self.work, self.place, self.seed = name, work, place, seed
         self.is_precise = False
         """Whether it looks at more than worlds' digests (:class:`Looked`)."""
         self.runs = 0
@@ -132,10 +160,10 @@ class Program:
         """The one under way."""
         self.context = self._settled()
         """In which it is run: its settings."""
-        self._known: dict[tuple[Any, ...], tuple[Local, Attempted | None]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Local, Any]] = {}
 
     def _settled(self) -> Context:
-        now = int(self.root.state.info.get("timestamp") or 0) + 1
+        now = self.place.time
         with set_options(
                 user_name=self.name, checkpoints="inline", report=False, journal=False, commit_listeners=(),
                 hook_failure_listeners=(), backoff=None, new_id=self._new_id, clock=lambda: now):
@@ -170,13 +198,12 @@ class Program:
         """Before its first turn."""
         return self._after(None, None, ())
 
-    def advance(self, local: Local, world: World) -> tuple[Local, World]:
+    def advance(self, local: Local, world: Any) -> tuple[Local, Any]:
         """The writer after its next turn in a world, and the world then."""
         turn = local.turn
         assert turn is not None, "it has ended"
         lands = local.lands_in(world)
-        winners = tuple(one.commit.id for one in world.since(turn.version - 1) if one.commit)
-        seen = () if lands else winners if turn.kind == "put" else (world.digest,)
+        seen = () if lands else world.winners(turn.next) if turn.kind == "put" else (world.digest,)
         key = (local.key, lands, *(seen if not self.is_precise else (world.id,)))
         known = self._known.get(key)
         if known is None:
@@ -185,8 +212,8 @@ class Program:
         after, landed = known
         return after, world if landed is None else world.child(landed)
 
-    def _after(self, local: Local | None, world: World | None, seen: tuple[str, ...]) -> Local:
-        script: tuple[World, ...] = ()
+    def _after(self, local: Local | None, world: Any, seen: tuple[str, ...]) -> Local:
+        script: tuple[Any, ...] = ()
         turns: tuple[Turn, ...] = ()
         if local is not None:
             assert world is not None and local.turn is not None
@@ -212,11 +239,11 @@ class Program:
             key = short_hash(self.name, "read", past)
         else:
             assert turn.attempted is not None
-            key = short_hash(self.name, "put", past, turn.version, turn.saw, turn.attempted.id)
+            key = short_hash(self.name, "put", past, sorted(turn.next.items()), turn.saw, turn.attempted.id)
         return Local(key, past, script, turns, turn, run.error, conflicts, commits,
                      tuple(run.ended) if run.is_plain else ())
 
-    def _events(self, local: Local, world: World, seen: tuple[str, ...], run: Run) -> Iterator[Any]:
+    def _events(self, local: Local, world: Any, seen: tuple[str, ...], run: Run) -> Iterator[Any]:
         """What the function has learned by a turn."""
         turn = local.turn
         assert turn is not None
@@ -237,7 +264,7 @@ class Run:
     """One run of a function, from its beginning to the turn after the last one of a script."""
 
     def __init__(
-        self, program: Program, script: tuple[World, ...], turns: tuple[Turn, ...],
+        self, program: Program, script: tuple[Any, ...], turns: tuple[Turn, ...],
         known: tuple[Statement, ...] = (), is_alone: bool = False,
     ) -> None:
         self.program, self.script, self.turns, self.is_alone = program, script, turns, is_alone
@@ -255,10 +282,8 @@ class Run:
         self.is_due = True
         """Whether the next look at the newest version is a turn."""
         self.calls: list[Call] = []
-        self.store = Overlay(program.base, program.root)
-        self.store.writer = program.name
-        self.log = ExploredLog(self.store, self.read, getattr(program.base, "name", None), self)
-        self.landed: list[Attempted] = []
+        self.seat: Seat = program.place.seat(self)
+        self.landed: list[Any] = []
         """The commits of a run that is alone."""
         self.refusal: BaseException | None = None
         """Why the function cannot be explored."""
@@ -300,7 +325,7 @@ class Run:
     def _go(self) -> None:
         watching.set(self._watch)
         try:
-            self.program.work(ExploredTable(self.log))
+            self.seat.work(self.program.work)
         except _Paused:
             return
         except Exception as error:
@@ -322,10 +347,11 @@ class Run:
             raise _Paused
         self.ended.append(known)
         self.at, self._drawn = known.turns, 0
-        self.store.world = self.script[self.at - 1] if self.at else self.store.world
+        if self.at:
+            self.seat.world = self.script[self.at - 1]
         if known.error is not None:
             raise known.error.with_traceback(None)
-        return _Unseen(None, self)
+        return self.seat.unseen()
 
     def refuse(self, words: str) -> BaseException:
         """Note why the function cannot be explored; returns what ends it."""
@@ -348,49 +374,43 @@ class Run:
             if not turn.is_same_as(self.turns[self.at]):
                 self.refusal = self.is_unsteady()
                 raise _Paused
-            self.store.world = self.script[self.at]
+            self.seat.world = self.script[self.at]
         self.at += 1
         self._drawn = 0
 
-    def read(self) -> World:
+    def read(self) -> Any:
         """The newest version as the writer sees it."""
         if self.is_due:
             self.is_due = False
-            self.is_plain &= self._is_staged
-            self.take(Turn("read", self._is_staged))
-        return self.store.world
+            self.is_plain &= self.is_staged
+            self.take(Turn("read", self.is_staged))
+        return self.seat.world
 
     @property
-    def _is_staged(self) -> bool:
+    def is_staged(self) -> bool:
+        """Whether a statement of the table is done."""
         return bool(self.calls) and self.calls[0].asked.does.is_staged
 
     @property
-    def _statement(self) -> str:
+    def statement(self) -> str:
         """The statement that is done, if it is one that makes a single commit."""
-        is_one = self.is_plain and bool(self.calls) and self.calls[0].asked.does in _ONE_COMMIT
+        is_one = self.is_plain and bool(self.calls) and self.calls[0].asked.does in ONE_COMMIT
         return self.calls[0].asked.name if is_one else ""
 
     def _watch(self, txn: Any, step: Step) -> None:
-        log = getattr(txn, "log", None)
-        if hasattr(log, "below"):
-            return  # a statement of a transaction, which is committed later
-        if log is not self.log:
-            raise self.refuse(f"commits to another table than the one that is explored: "
-                              f"{getattr(txn, 'table', 'a catalog')}")
-        if self.is_alone and isinstance(step, Committed):
-            assert self.store.world.commit is not None
-            self.landed.append(self.store.world.commit)
-        if isinstance(step, Failed) and self.at == len(self.script):
-            self.conflicts.append(getattr(step.error, "conflict", None) or step.error)
-        if not isinstance(step, PutIfAbsent):
+        is_ours = self.seat.is_ours(txn)
+        if is_ours is None:
             return
-        current, world = txn.prepared, self.store.world
-        reads = current.reads
-        read = sorted(path for files in reads.files for path in files["path"].to_pylist())
-        saw = [world.definition, repr(reads.scans), read, reads.whole_table, sorted(reads.app_ids),
-               reads.elsewhere, current.isolation]
-        self.take(Turn("put", self._is_staged, self._statement, step.version,
-                       Attempted(self.program.name, step.body, self.store.written), short_hash(*saw)))
+        if not is_ours:
+            raise self.refuse("commits to another table than the one that is explored: "
+                              f"{getattr(txn, 'table', 'a catalog')}")
+        if self.is_alone and step.is_success:
+            assert self.seat.world.commit is not None
+            self.landed.append(self.seat.world.commit)
+        if isinstance(step, Failed | GroupFailed) and self.at == len(self.script):
+            self.conflicts.append(getattr(step.error, "conflict", None) or step.error)
+        if isinstance(step, PutIfAbsent | Ratify):
+            self.take(self.seat.turn(txn, step))
 
     def new_id(self) -> str:
         """An id, the same at every run that has come here."""
@@ -409,93 +429,6 @@ class Run:
         if not self.program.is_precise and not self.is_alone:
             self.refusal = Looked(self.program.name)
             raise _Paused
-
-
-class ExploredLog(DeltaLog):
-    """The log of a table in a world, whose newest version is decided turn by turn."""
-
-    def __init__(
-        self, store: Overlay, read: Callable[[], World], name: str | None, run: Run | None = None
-    ) -> None:
-        super().__init__(store, name=name)
-        self._read, self.run = read, run
-
-    def update(self) -> Snapshot:
-        """The newest version, which may be a turn."""
-        world = self._read()
-        held = self._held
-        if held is None or held[0]._state is not world.state:
-            seen = self.commits.identity(world.version)
-            self._held = held = Snapshot(self, world.state, seen), seen
-        return held[0]
-
-    def advance(self, version: int, actions: Any, written: Any = (), known: Any = None) -> Snapshot:
-        """After a commit: the world has it already."""
-        return self.update()
-
-    def checkpoint(self, version: int | None = None) -> Any:
-        """None: a world is in memory."""
-
-    def clean_up(self) -> Any:
-        """Nothing is old."""
-
-
-class ExploredTable(DeltaTable):
-    """The table as a writer gets it that is explored."""
-
-    def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_"):
-            run: Run = object.__getattribute__(self, "log").run
-            if not run.calls:
-                run.is_due = True
-        return super().__getattribute__(name)
-
-    def _perform(self, call: Call) -> Any:
-        run: Run = object.__getattribute__(self.log, "run")
-        if not run.calls and call.asked.does in _LOOKS:
-            run.looks()
-        if run.calls:
-            return super()._perform(call)
-        is_statement = call.asked.does.is_staged and run.is_plain
-        if is_statement and len(run.ended) < len(run.known):
-            return run.skip(call.asked.name)
-        run.calls.append(call)
-        error: Exception | None = None
-        try:
-            result = super()._perform(call)
-        except Exception as raised:
-            error = raised
-            raise
-        finally:
-            run.calls.pop()
-            if is_statement and run.turn is None:
-                run.ended.append(Statement(call.asked.name, run.at, error))
-        if run.program.is_precise or not isinstance(result, CommandResult):
-            return result
-        return _Unseen(result, run)
-
-
-_ONE_COMMIT = frozenset({Does.WRITES, Does.ADDS, Does.REPLACES})
-_LOOKS = frozenset({Does.READS_VERSIONS, Does.READS_LOG, Does.READS_COMMITS, Does.COPIES})
-
-
-class _Unseen:
-    """The result of a command before somebody looks at it."""
-
-    def __init__(self, result: Any, run: Run) -> None:
-        object.__setattr__(self, "_held", (result, run))
-
-    def __getattribute__(self, name: str) -> Any:
-        result, run = object.__getattribute__(self, "_held")
-        run.looks()
-        return getattr(result, name)
-
-    def __eq__(self, other: object) -> bool:
-        result, run = object.__getattribute__(self, "_held")
-        run.looks()
-        return bool(result == other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @contextmanager

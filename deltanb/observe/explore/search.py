@@ -19,16 +19,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import factorial, prod
+from typing import Any
 
 from deltanb.observe.explore.programs import Local, Program
-from deltanb.observe.explore.worlds import World
 
 
 @dataclass(eq=False)
 class Node:
     """A state: the table, and where the writers stand."""
 
-    world: World
+    world: Any
     locals: tuple[Local, ...]
     before: tuple[Node, int] | None = None
     """The state before it in a shortest order that leads here, and the writer whose turn it was."""
@@ -71,7 +71,7 @@ class Graph:
 class Search:
     """The states of some writers that begin on a table."""
 
-    def __init__(self, programs: Sequence[Program], root: World) -> None:
+    def __init__(self, programs: Sequence[Program], root: Any) -> None:
         self.programs, self.root = tuple(programs), root
         self._twins = [next((other for other in range(place - 1, -1, -1)
                              if programs[other].work is program.work), None)
@@ -174,11 +174,11 @@ class Search:
 def key_of(node: Node) -> tuple[object, ...]:
     """What two states have in common that go on alike: what can be read, the commits that can still be met as
     winners, and where the writers stand."""
-    world = node.world
-    tried = [local.turn.version for local in node.locals if local.turn and local.turn.kind == "put"]
-    met = world.since(min(tried) - 1) if tried else ()
-    ids = tuple(one.commit.id for one in met if one.commit)
-    return world.digest, ids, tuple(one.key for one in node.locals)
+    versions: dict[str, int] = {}
+    for local in node.locals:
+        for name, version in (local.turn.next if local.turn is not None else {}).items():
+            versions[name] = min(version, versions.get(name, version))
+    return node.world.digest, node.world.winners(versions), tuple(one.key for one in node.locals)
 
 
 def _sum(

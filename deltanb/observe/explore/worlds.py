@@ -118,6 +118,15 @@ class World:
             world = world.parent
         return worlds[::-1]
 
+    def takes(self, versions: Mapping[str, int]) -> bool:
+        """Whether the version that is expected to be free is."""
+        return set(versions.values()) == {self.version + 1}
+
+    def winners(self, versions: Mapping[str, int]) -> tuple[str, ...]:
+        """The commits that are there from that version on."""
+        first = min(versions.values(), default=self.version + 1)
+        return tuple(world.commit.id for world in self.since(first - 1) if world.commit)
+
     def at(self, version: int) -> World | None:
         """The world of a version on the way to this one."""
         world: World | None = self
@@ -171,12 +180,11 @@ class Overlay:
     creates_only = True
     is_remote = False
 
-    def __init__(self, base: LogReader, world: World) -> None:
-        self.base, self.world = base, world
+    def __init__(self, base: LogReader, world: World, writer: str = "") -> None:
+        self.base, self.world, self.writer = base, world, writer
         self.root = base.store.root
         self.identity = f"explored {next(_numbers)}"
         self.written: dict[str, bytes] = {}
-        self.writer = ""
 
     def __reduce__(self) -> NoReturn:
         raise IllegalStateError(f"{self.root} is explored in the memory of this process alone, so it cannot "

@@ -13,7 +13,7 @@ from typing import Any
 
 from deltanb.errors import DeltaError
 from deltanb.log.snapshot import Snapshot
-from deltanb.observe.explore.programs import ExploredTable
+from deltanb.observe.explore.places import ExploredTable
 from deltanb.observe.turns import Runner, Stop
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog

@@ -1,0 +1,169 @@
+"""A table that is explored: what a writer gets in place of it.
+
+What lives here: :class:`TablePlace`; :class:`ExploredLog` and :class:`ExploredTable`, whose newest version is
+decided turn by turn.
+What it does not know: turns of other writers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from deltanb.commands.result import CommandResult
+from deltanb.log.snapshot import Snapshot
+from deltanb.observe.explore.programs import Run, Statement, Turn, Work
+from deltanb.observe.explore.worlds import Attempted, Overlay, World, short_hash
+from deltanb.table.contract import Call, Does
+from deltanb.table.table import DeltaTable
+from deltanb.transaction.delta_log import DeltaLog
+
+if TYPE_CHECKING:
+    from deltanb.log.reader import LogReader
+    from deltanb.transaction.current import CurrentTransaction
+
+ONLY = ""
+"""The name of a table that is alone."""
+_LOOKS = frozenset({Does.READS_VERSIONS, Does.READS_LOG, Does.READS_COMMITS, Does.COPIES})
+"""What a method does that may look at single versions."""
+
+
+class TablePlace:
+    """A table, by its log and its world before all turns."""
+
+    def __init__(self, base: LogReader, root: World) -> None:
+        self.base, self.root = base, root
+        self.time = int(root.state.info.get("timestamp") or 0) + 1
+
+    def seat(self, run: Run) -> TableSeat:
+        """The table as a run works on it."""
+        return TableSeat(run, self)
+
+
+class TableSeat:
+    """The table of one run."""
+
+    def __init__(self, run: Run, place: TablePlace) -> None:
+        self.run = run
+        self.store = Overlay(place.base, place.root, run.program.name)
+        self.log = ExploredLog(self.store, run.read, getattr(place.base, "name", None), run)
+
+    @property
+    def world(self) -> World:
+        """The table as the run sees it."""
+        return self.store.world
+
+    @world.setter
+    def world(self, world: World) -> None:
+        self.store.world = world
+
+    def work(self, work: Work) -> None:
+        """Do it with the table."""
+        work(ExploredTable(self.log))
+
+    def is_ours(self, txn: Any) -> bool | None:
+        """Whether a transaction commits to the table; None for a statement of one that does later."""
+        log = getattr(txn, "log", None)
+        return None if hasattr(log, "below") else log is self.log
+
+    def turn(self, txn: Any, step: Any) -> Turn:
+        """The put of a commit."""
+        attempted = Attempted(self.run.program.name, step.body, self.store.written)
+        return Turn("put", self.run.is_staged, self.run.statement, {ONLY: step.version}, attempted,
+                    short_hash(*seen_by(txn.prepared, self.world)))
+
+    def unseen(self) -> Any:
+        """The result of a statement that is not done again."""
+        return _Unseen(None, self.run)
+
+
+def seen_by(current: CurrentTransaction, world: World) -> list[Any]:
+    """What a transaction rests on, so that others may conflict with it."""
+    reads = current.reads
+    files = sorted(path for some in reads.files for path in some["path"].to_pylist())
+    return [world.definition, repr(reads.scans), files, reads.whole_table, sorted(reads.app_ids),
+            reads.elsewhere, current.isolation]
+
+
+class ExploredLog(DeltaLog):
+    """The log of a table in a world, whose newest version is decided turn by turn."""
+
+    def __init__(
+        self, store: Overlay, read: Callable[[], World], name: str | None, run: Run | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(store, name=name, **more)
+        self._read, self.run = read, run
+
+    def update(self) -> Snapshot:
+        """The newest version, which may be a turn."""
+        world = self._read()
+        held = self._held
+        if held is None or held[0]._state is not world.state:
+            seen = self.commits.identity(world.version)
+            self._held = held = Snapshot(self, world.state, seen), seen
+        return held[0]
+
+    def advance(self, version: int, actions: Any, written: Any = (), known: Any = None) -> Snapshot:
+        """After a commit: the world has it already."""
+        return self.update()
+
+    def checkpoint(self, version: int | None = None) -> Any:
+        """None: a world is in memory."""
+
+    def clean_up(self) -> Any:
+        """Nothing is old."""
+
+
+class ExploredTable(DeltaTable):
+    """The table as a writer gets it that is explored."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            run: Run = object.__getattribute__(self, "log").run
+            if not run.calls:
+                run.is_due = True
+        return super().__getattribute__(name)
+
+    def _perform(self, call: Call) -> Any:
+        run: Run = object.__getattribute__(self.log, "run")
+        if not run.calls and call.asked.does in _LOOKS:
+            run.looks()
+        if run.calls:
+            return super()._perform(call)
+        is_statement = call.asked.does.is_staged and run.is_plain
+        if is_statement and len(run.ended) < len(run.known):
+            return run.skip(call.asked.name)
+        run.calls.append(call)
+        error: Exception | None = None
+        try:
+            result = super()._perform(call)
+        except Exception as raised:
+            error = raised
+            raise
+        finally:
+            run.calls.pop()
+            if is_statement and run.turn is None:
+                run.ended.append(Statement(call.asked.name, run.at, error))
+        if run.program.is_precise or not isinstance(result, CommandResult):
+            return result
+        return _Unseen(result, run)
+
+
+class _Unseen:
+    """The result of a command before somebody looks at it."""
+
+    def __init__(self, result: Any, run: Run) -> None:
+        object.__setattr__(self, "_held", (result, run))
+
+    def __getattribute__(self, name: str) -> Any:
+        result, run = object.__getattribute__(self, "_held")
+        run.looks()
+        return getattr(result, name)
+
+    def __eq__(self, other: object) -> bool:
+        result, run = object.__getattribute__(self, "_held")
+        run.looks()
+        return bool(result == other)
+
+    __hash__ = None  # type: ignore[assignment]
