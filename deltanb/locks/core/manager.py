@@ -55,7 +55,7 @@ from deltanb.locks.core.refusals import Refusal, Timeout, seconds
 from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Call, Keeper, Locker
 from deltanb.locks.core.states import LockState, states_of
-from deltanb.locks.core.waits import Park, Waits, here, holders_of, park
+from deltanb.locks.core.waits import Park, Waits, here, holders_of, park, refusing
 from deltanb.options import options
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import escaped, shown
@@ -161,6 +161,8 @@ class LockManager(Displayable):
         >>> manager.num_locks_held
         0
         """
+        if (refuse := refusing.get()) is not None:
+            raise refuse()
         if self._recorder is not None:
             from deltanb.locks.core.record import RecordedTransaction
 

@@ -30,6 +30,9 @@ It gets the request and the seconds it may wait, or None. It returns True once `
 False when the time is over; if it raises, the request is cancelled.
 """
 
+refusing: ContextVar[Callable[[], BaseException] | None] = ContextVar("refusing", default=None)
+"""Where nobody may work under locks: gives the exception that says so to who begins a transaction."""
+
 INTERRUPTED, TIMED_OUT = LockResult.INTERRUPTED, LockResult.TIMED_OUT_LOCK
 
 

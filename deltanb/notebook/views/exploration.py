@@ -61,7 +61,8 @@ def _row(exploration: Any, outcome: Any, is_grid: bool) -> tuple[Inline, ...]:
     ended: tuple[Inline, ...] = (str(outcome),)
     if is_grid:
         ended = tuple(_sign(outcome, name) for name in exploration.writers)
-    many = muted("many") if outcome.rows is None else units.number(outcome.rows.num_rows)
+    tables = list(outcome.rows.values()) if isinstance(outcome.rows, dict) else [outcome.rows]
+    many = muted("many") if None in tables else units.number(sum(one.num_rows for one in tables))
     holds = () if outcome.holds is None else (ok("✓ holds") if outcome.holds else warn("✕ does not hold"),)
     return (units.number(outcome.orders), *ended, many, *holds)
 
@@ -97,7 +98,7 @@ def _order(exploration: Any) -> Section | None:
 
 
 def _turns(turns: Any) -> Table:
-    rows = tuple((units.number(at), turn.writer, _did(turn), f"v{turn.version}", turn.operation or muted("–"))
+    rows = tuple((units.number(at), turn.writer, _did(turn), turn.place, turn.operation or muted("–"))
                  for at, turn in enumerate(turns[:MAX_TURNS], 1))
     columns = ("turn", "writer", "what", "version", "operation")
     return Table(columns, rows, len(turns), "turn", limit=MAX_TURNS)

@@ -37,12 +37,19 @@ class Taken:
     version: int
     operation: str = ""
     rule: str = ""
+    mark: str = "v"
+    """What the number is written behind: that of a transaction of a catalog behind ``#``."""
+
+    @property
+    def place(self) -> str:
+        """The number of the version or transaction, as it is written."""
+        return f"{self.mark}{self.version}"
 
     def __str__(self) -> str:
-        words = {"reads": f"reads v{self.version}",
-                 "commits": f"commits v{self.version} ({self.operation})",
-                 "goes on": f"tries v{self.version} ({self.operation}), goes on",
-                 "fails": f"tries v{self.version} ({self.operation}), fails: {self.rule}"}
+        words = {"reads": f"reads {self.place}",
+                 "commits": f"commits {self.place} ({self.operation})",
+                 "goes on": f"tries {self.place} ({self.operation}), goes on",
+                 "fails": f"tries {self.place} ({self.operation}), fails: {self.rule}"}
         return f"{self.writer} {words[self.did]}"
 
 
@@ -53,7 +60,8 @@ class Outcome:
     ``committed`` names the writers that committed all that they wanted, ``failed`` has the kind of error of
     the others, ``rules`` the rule of a conflict. A writer that had nothing to commit is in neither.
     ``commits`` counts the commits of each, ``attempts`` the fewest and the most tries of its commits.
-    ``rows`` are those of the table at the end, None where there are more than are compared. ``orders`` counts
+    ``rows`` are those of the table at the end, None where there are more than are compared; of a catalog,
+    those of each table that was used. ``orders`` counts
     the orders that end so, and ``order`` is a shortest one, as the names of the writers turn by turn;
     ``number`` is what :meth:`Exploration.replay` takes for it, and ``turns`` what happens in it. ``holds``
     says whether the invariant holds at the end; None without one.
@@ -64,7 +72,7 @@ class Outcome:
     rules: Mapping[str, str]
     commits: Mapping[str, int]
     attempts: Mapping[str, tuple[int, int]]
-    rows: pa.Table | None
+    rows: pa.Table | Mapping[str, pa.Table | None] | None
     orders: int
     order: tuple[str, ...]
     number: int

@@ -7,8 +7,8 @@ What it does not know: how a writer is run for one turn (``programs``), how stat
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import isfinite
 from random import Random
@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
 from deltanb.observe.explore.exploration import Exploration, Outcome, Taken, Violation
-from deltanb.observe.explore.places import ONLY, ExploredLog, TablePlace
+from deltanb.observe.explore.places import ONLY, TablePlace
 from deltanb.observe.explore.programs import Local, Looked, Program
 from deltanb.observe.explore.search import Graph, Node, Search, clock
-from deltanb.observe.explore.worlds import Overlay, World, short_hash
 from deltanb.observe.turns import Work, named
 from deltanb.observe.verdicts import LEVELS
-from deltanb.schema import properties
 from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import shown
@@ -32,22 +30,18 @@ from deltanb.text.spellings import answer_wrong_arguments
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
-
+    from deltanb.catalog.catalog import Catalog
     from deltanb.sql.conditions import Where
 
 __all__ = ["explore"]
 
 MAX_STATES = 100_000
 SECONDS = 60.0
-MAX_ROWS = 10_000
-"""Rows of a table up to which outcomes are told apart by them; of larger tables, by their files."""
-LEVEL = "delta.isolationLevel"
 
 
 @answer_wrong_arguments()
 def explore(
-    table: DeltaTable,
+    table: DeltaTable | Catalog,
     writers: Sequence[Work] | Mapping[str, Work],
     invariant: Callable[[Any], Any] | Where | None = None,
     isolation: str | None = None,
@@ -71,7 +65,8 @@ def explore(
     draws is the same at every run. It is run many times, and so does nothing beside the table that matters.
 
     Args:
-        table: a table at its newest version.
+        table: a table at its newest version, or a catalog. On a catalog a writer gets a transaction, which is
+            committed when the writer returns; its turns are to begin, and to have it ratified.
         writers: by name, or in a list, of which each is called as its function.
         invariant: what should hold in every version: a condition on each row, a query with one value, or a
             function of the table that returns whether it holds. It may only read.
@@ -106,10 +101,6 @@ def explore(
       5. ben reads v1
       6. ben commits v2 (UPDATE)
     """
-    if not isinstance(table, DeltaTable):
-        raise InvalidArgument(
-            f"explore takes a table, found {type(table).__name__}; write it like "
-            "dn.explore(dn.open(path), writers)")
     asked = _Asked(table, named(writers), invariant, isolation, seed)
     _number("seconds", seconds, float)
     _number("max_states", max_states, int)
@@ -117,6 +108,25 @@ def explore(
         return asked.everything(max_states, seconds)
     return asked.drawn(1000 if orders is None else _number("orders", orders, int),
                        None if depth is None else _number("depth", depth, int), seconds)
+
+
+def _place(table: Any, isolation: str | None) -> Any:
+    """What is explored.
+
+    Raises:
+        InvalidArgument: neither a table nor a catalog.
+        IllegalStateError: the table is pinned to a version.
+    """
+    if isinstance(table, DeltaTable):
+        return TablePlace(table, isolation)
+    catalogs = sys.modules.get("deltanb.catalog.catalog")  # a caller with a catalog has loaded it
+    if catalogs is not None and isinstance(table, catalogs.Catalog):
+        from deltanb.observe.explore.lakes import CatalogPlace
+
+        return CatalogPlace(table, isolation)
+    raise InvalidArgument(
+        f"explore takes a table or a catalog, found {type(table).__name__}; write it like "
+        "dn.explore(dn.open(path), writers)")
 
 
 def _number(name: str, value: Any, kind: type) -> Any:
@@ -130,31 +140,23 @@ class _Asked:
     """One exploration under way."""
 
     def __init__(
-        self, table: DeltaTable, works: Mapping[str, Work], invariant: Any, isolation: str | None,
+        self, table: Any, works: Mapping[str, Work], invariant: Any, isolation: str | None,
         seed: int | None,
     ) -> None:
-        self.table, self.works, self.seed = table, works, 0 if seed is None else seed
+        self.works, self.seed = works, 0 if seed is None else seed
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
             raise InvalidArgument(f"seed={shown(seed)} is not a whole number")
         if isolation is not None and isolation not in LEVELS:
             raise InvalidArgument(f"isolation={shown(isolation)} is not one of {', '.join(LEVELS)}")
-        self.log = table._writable("explore")
-        state = self.log.update()._state
-        assert state.metadata is not None
-        own = properties.get(state.metadata.configuration, LEVEL)
-        self.isolation = str(own if isolation is None else isolation)
-        if isolation is not None and isolation != own:
-            configuration = {**state.metadata.configuration, LEVEL: isolation}
-            state = replace(state, metadata=replace(state.metadata, configuration=configuration))
-        self.root = World(state)
-        self.invariant = None if invariant is None else invariant_of(invariant, is_one=True)
+        self.place: Any = _place(table, isolation)
+        is_one = isinstance(table, DeltaTable)
+        self.invariant = None if invariant is None else invariant_of(invariant, is_one)
         self.arguments = {"table": table, "writers": works, "invariant": invariant, "seed": seed}
-        self.place = TablePlace(self.log, self.root)
         self.programs = [Program(name, work, self.place, self.seed) for name, work in works.items()]
-        self.search = Search(self.programs, self.root)
+        self.search = Search(self.programs, self.place.root)
         self.turns = sum(program.rehearse() for program in self.programs)
         self._answers: dict[str, Any] = {}
-        self._rows: dict[str, tuple[str, pa.Table | None]] = {}
+        self._rows: dict[str, tuple[str, Any]] = {}
 
     # -- all orders ------------------------------------------------------------------------------------
 
@@ -250,7 +252,7 @@ class _Asked:
         again: Callable[..., Exploration], is_sampled: bool = False,
     ) -> Exploration:
         return Exploration(
-            self.table.name, tuple(self.works), self.isolation, tuple(outcomes), tuple(violations),
+            self.place.name, tuple(self.works), self.place.isolation, tuple(outcomes), tuple(violations),
             sum(one.orders for one in outcomes), num_states, sum(program.runs for program in self.programs),
             left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._replayed,
             again)
@@ -311,42 +313,32 @@ class _Asked:
             local, after = before.locals[place], node.locals[place]
             turn, name = local.turn, self.programs[place].name
             assert turn is not None
-            if turn.kind == "read" or turn.attempted is None:
-                yield Taken(name, "reads", node.world.version)
+            mark = self.place.mark
+            if turn.kind == "read":
+                yield Taken(name, "reads", node.world.version, mark=mark)
                 continue
             new = after.conflicts[len(local.conflicts):]
             did = "commits" if node.world is not before.world else "fails" if new else "goes on"
-            yield Taken(name, did, turn.next[ONLY], turn.attempted.operation,
-                        getattr(new[0], "rule", type(new[0]).__name__) if new else "")
+            version = node.world.version if did == "commits" else before.world.version + (mark == "#")
+            if ONLY in turn.next:
+                version = turn.next[ONLY]
+            yield Taken(name, did, version, turn.attempted.operation,
+                        getattr(new[0], "rule", type(new[0]).__name__) if new else "", mark)
 
     # -- the table in a state --------------------------------------------------------------------------
 
-    def _still(self, world: World) -> DeltaTable:
-        """The table of a world, which nobody can write to."""
-        log = ExploredLog(Overlay(self.log, world), lambda: world, self.log.name)
-        return DeltaTable(log, log.update())
+    def _rows_of(self, world: Any) -> tuple[str, Any]:
+        """A text for the rows of a world, and the rows."""
+        if world.digest not in self._rows:
+            self._rows[world.digest] = self.place.rows(world)
+        return self._rows[world.digest]
 
-    def _rows_of(self, world: World) -> tuple[str, pa.Table | None]:
-        """A text for the rows of a world, and the rows, in an order of their own."""
-        known = self._rows.get(world.digest)
-        if known is None:
-            table = self._still(world)
-            if table.count() > MAX_ROWS:
-                known = short_hash(world.definition, sorted(world.live.items())), None
-            else:
-                rows = table.to_arrow()
-                lines = [repr(row) for row in rows.to_pylist()]
-                order = sorted(range(len(lines)), key=lines.__getitem__)
-                known = short_hash(str(rows.schema), sorted(lines)), rows.take(order)
-            self._rows[world.digest] = known
-        return known
-
-    def _answer(self, world: World) -> Any:
+    def _answer(self, world: Any) -> Any:
         """True where the invariant holds, else what it gave or raised."""
         if self.invariant is None:
             return True
         if world.digest not in self._answers:
-            self._answers[world.digest] = _ask(self.invariant, self._still(world))
+            self._answers[world.digest] = _ask(self.invariant, self.place.still(world))
         return self._answers[world.digest]
 
     def _breaks(self, node: Node) -> bool:
@@ -374,10 +366,10 @@ class _Asked:
             self.search.number_of(order), tuple(self._taken(nodes)), self._answer(node.world))
 
 
-def _ask(invariant: Invariant, table: DeltaTable) -> Any:
+def _ask(invariant: Invariant, place: Any) -> Any:
     """True, or what the invariant gave or raised in place of it."""
     try:
-        answer = invariant.ask(table)
+        answer = invariant.ask(place)
         return True if truth(answer) else answer
     except AssertionError as error:
         return error

@@ -11,17 +11,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.result import CommandResult
+from deltanb.log.commits import FolderCommits
 from deltanb.log.snapshot import Snapshot
 from deltanb.observe.explore.programs import Run, Statement, Turn, Work
-from deltanb.observe.explore.worlds import Attempted, Overlay, World, short_hash
+from deltanb.observe.explore.worlds import Attempted, Overlay, World, isolation_of, short_hash
 from deltanb.table.contract import Call, Does
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deltanb.log.reader import LogReader
     from deltanb.transaction.current import CurrentTransaction
 
+MAX_ROWS = 10_000
+"""Rows of a table up to which outcomes are told apart by them; of larger tables, by their files."""
 ONLY = ""
 """The name of a table that is alone."""
 _LOOKS = frozenset({Does.READS_VERSIONS, Does.READS_LOG, Does.READS_COMMITS, Does.COPIES})
@@ -31,13 +36,26 @@ _LOOKS = frozenset({Does.READS_VERSIONS, Does.READS_LOG, Does.READS_COMMITS, Doe
 class TablePlace:
     """A table, by its log and its world before all turns."""
 
-    def __init__(self, base: LogReader, root: World) -> None:
-        self.base, self.root = base, root
-        self.time = int(root.state.info.get("timestamp") or 0) + 1
+    mark = "v"
+    """What the number of a commit is written behind."""
+
+    def __init__(self, table: DeltaTable, isolation: str | None) -> None:
+        self.name, self.base = table.name, table._writable("explore")
+        self.root = World.of(self.base.update()._state, isolation)
+        self.time = int(self.root.state.info.get("timestamp") or 0) + 1
+        self.isolation = isolation_of(self.root.state)
 
     def seat(self, run: Run) -> TableSeat:
         """The table as a run works on it."""
         return TableSeat(run, self)
+
+    def still(self, world: World) -> DeltaTable:
+        """The table of a world, which nobody can write to."""
+        return still(self.base, world)
+
+    def rows(self, world: World) -> tuple[str, pa.Table | None]:
+        """A text for the rows of a world, and the rows, in an order of their own; None of very many."""
+        return rows_of(self.base, world)
 
 
 class TableSeat:
@@ -55,6 +73,7 @@ class TableSeat:
 
     @world.setter
     def world(self, world: World) -> None:
+        """Show the run another table."""
         self.store.world = world
 
     def work(self, work: Work) -> None:
@@ -75,6 +94,27 @@ class TableSeat:
     def unseen(self) -> Any:
         """The result of a statement that is not done again."""
         return _Unseen(None, self.run)
+
+
+def still(base: LogReader, world: World, commits: Callable[[Overlay], Any] = FolderCommits) -> DeltaTable:
+    """A table in a world, read-only; ``commits`` makes those that it has of a store."""
+    store = Overlay(base, world)
+    log = ExploredLog(store, lambda: world, getattr(base, "name", None), commits=commits(store))
+    return DeltaTable(log, log.update())
+
+
+def rows_of(
+    base: LogReader, world: World, commits: Callable[[Overlay], Any] = FolderCommits
+) -> tuple[str, pa.Table | None]:
+    """A text for the rows of a table in a world, and the rows; of more than :data:`MAX_ROWS` a text for its
+    files, and None."""
+    table = still(base, world, commits)
+    if table.count() > MAX_ROWS:
+        return short_hash(world.definition, sorted(world.live.items())), None
+    rows = table.to_arrow()
+    lines = [repr(row) for row in rows.to_pylist()]
+    order = sorted(range(len(lines)), key=lines.__getitem__)
+    return short_hash(str(rows.schema), sorted(lines)), rows.take(order)
 
 
 def seen_by(current: CurrentTransaction, world: World) -> list[Any]:

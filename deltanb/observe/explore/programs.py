@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from deltanb.errors import IllegalStateError
+from deltanb.locks.core.waits import refusing
 from deltanb.observe.explore.worlds import short_hash
 from deltanb.options import set_options
 from deltanb.table.contract import Call, Does
@@ -324,6 +325,8 @@ class Run:
 
     def _go(self) -> None:
         watching.set(self._watch)
+        refusing.set(lambda: self.refuse(
+            "works under locks, which are not explored; dn.race runs them in one order"))
         try:
             self.seat.work(self.program.work)
         except _Paused:

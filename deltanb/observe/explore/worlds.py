@@ -16,6 +16,7 @@ import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +25,7 @@ from deltanb.errors import IllegalStateError
 from deltanb.log.commits import LOG_FOLDER, commit_name, commits_among
 from deltanb.log.lines import actions_of
 from deltanb.log.replay import Delta, feed_actions
+from deltanb.schema import properties
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.open import elsewhere
 
@@ -37,6 +39,15 @@ PASSING = frozenset({"txnId", "timestamp", "readVersion", "operationMetrics"})
 """Fields of commitInfo that differ between runs of the same work on the same rows."""
 _TIMES = frozenset({"modificationTime", "deletionTimestamp"})
 _numbers = itertools.count(1)
+
+
+LEVEL = "delta.isolationLevel"
+
+
+def isolation_of(state: State) -> str:
+    """The isolation level of a table."""
+    configuration = {} if state.metadata is None else state.metadata.configuration
+    return str(properties.get(configuration, LEVEL))
 
 
 def short_hash(*parts: object) -> str:
@@ -90,6 +101,15 @@ class World:
         self.children: dict[str, World] = {}
         self.version: int = state.version
         self.id: str = short_hash(parent.id, commit.id) if parent and commit else "root"
+
+    @classmethod
+    def of(cls, state: State, isolation: str | None) -> World:
+        """A table as it was found, but for its isolation level where another one is given."""
+        metadata = state.metadata
+        if isolation is not None and metadata is not None and isolation != isolation_of(state):
+            configuration = {**metadata.configuration, LEVEL: isolation}
+            state = replace(state, metadata=replace(metadata, configuration=configuration))
+        return cls(state)
 
     def child(self, commit: Attempted) -> World:
         """The world after one commit more."""

@@ -11,12 +11,14 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import deltanb as dn
 from deltanb.errors import DeltaError
 from deltanb.log.snapshot import Snapshot
 from deltanb.observe.explore.places import ExploredTable
 from deltanb.observe.turns import Runner, Stop
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog
+from deltanb.transaction.group import GroupCommitted, Ratify
 from deltanb.transaction.steps import Committed, PutIfAbsent, Step
 
 Ended = tuple[Any, ...]
@@ -57,10 +59,14 @@ def run_order(table: DeltaTable, works: Mapping[str, Any], order: Sequence[str])
 
 def every_order(make: Callable[[], DeltaTable], works: Mapping[str, Any]) -> Iterator[Ended]:
     """How every order ends that there is, each on a table of its own."""
+    yield from _every(lambda choose: _run(make(), works, choose))
+
+
+def _every(run: Callable[[Callable[[list[str]], str]], Ended]) -> Iterator[Ended]:
     prefix: list[int] = []
     while True:
         taken: list[tuple[int, int]] = []
-        yield _run(make(), works, partial(_choose, prefix, taken))
+        yield run(partial(_choose, prefix, taken))
         while taken and taken[-1][0] + 1 == taken[-1][1]:
             taken.pop()
         if not taken:
@@ -83,6 +89,12 @@ def _run(table: DeltaTable, works: Mapping[str, Any], choose: Callable[[list[str
         runner = Runner(name, partial(work, ExploredTable(log)), partial(_judge, log, runs[name]))
         runs[name].pause = runner._give_the_turn_on
         runners[name] = runner
+    _take_turns(runners, choose)
+    ended = tuple((runs[name].commits, _kind(_error(runners[name]))) for name in works)
+    return ended, rows_of(table.to_arrow())
+
+
+def _take_turns(runners: Mapping[str, Runner], choose: Callable[[list[str]], str]) -> None:
     try:
         for runner in runners.values():
             runner.advance()
@@ -91,9 +103,48 @@ def _run(table: DeltaTable, works: Mapping[str, Any], choose: Callable[[list[str
     finally:
         for runner in runners.values():
             runner.stop()
-    errors = {name: runner.outcome if isinstance(runner.outcome, BaseException) else None
-              for name, runner in runners.items()}
-    return tuple((runs[name].commits, _kind(errors[name])) for name in works), rows_of(table.to_arrow())
+
+
+def _error(runner: Runner) -> BaseException | None:
+    return runner.outcome if isinstance(runner.outcome, BaseException) else None
+
+
+def run_transactions(catalog: dn.Catalog, names: Sequence[str], works: Mapping[str, Any],
+                     order: Sequence[str]) -> Ended:
+    """How writers of a catalog end, which have a transaction each, and the rows of the tables then."""
+    turns = iter(order)
+    return _transact(catalog, names, works, lambda able: next(turns))
+
+
+def every_order_of_transactions(
+    make: Callable[[], dn.Catalog], names: Sequence[str], works: Mapping[str, Any]
+) -> Iterator[Ended]:
+    """How every order of their turns ends, each on a catalog of its own."""
+    yield from _every(lambda choose: _transact(make(), names, works, choose))
+
+
+def _transact(
+    catalog: dn.Catalog, names: Sequence[str], works: Mapping[str, Any], choose: Callable[[list[str]], str]
+) -> Ended:
+    runners: dict[str, Runner] = {}
+    commits = dict.fromkeys(works, 0)
+
+    def judge(name: str, txn: Any, step: Step) -> Stop | None:
+        if getattr(txn, "catalog", None) is not catalog:
+            return None
+        commits[name] += isinstance(step, GroupCommitted)
+        return Stop(txn.txn_id, waits=isinstance(step, Ratify))
+
+    def work(name: str) -> None:
+        runners[name]._give_the_turn_on()
+        with catalog.transaction() as txn:
+            works[name](txn)
+
+    for name in works:
+        runners[name] = Runner(name, partial(work, name), partial(judge, name))
+    _take_turns(runners, choose)
+    rows = tuple(rows_of(catalog.table(name).to_arrow()) for name in names)
+    return tuple((commits[name], _kind(_error(runners[name]))) for name in works), rows
 
 
 def _judge(log: _Log, run: _Run, txn: Any, step: Step) -> Stop | None:
@@ -105,8 +156,9 @@ def _judge(log: _Log, run: _Run, txn: Any, step: Step) -> Stop | None:
 
 def ended(outcome: Any, names: Sequence[str]) -> Ended:
     """The same of an explored outcome."""
-    return tuple((outcome.commits[name], _kind(outcome.errors.get(name))) for name in names), rows_of(
-        outcome.rows)
+    rows = outcome.rows
+    rows = tuple(map(rows_of, rows.values())) if isinstance(rows, dict) else rows_of(rows)
+    return tuple((outcome.commits[name], _kind(outcome.errors.get(name))) for name in names), rows
 
 
 def _kind(error: BaseException | None) -> Any:

@@ -271,6 +271,11 @@ def by_chance() -> Work:
     return lambda t: t.append({"id": [next(counts)], "n": [9]})
 
 
+def under_locks(t: Any) -> None:
+    with dn.locks.LockManager().new_transaction() as txn:
+        txn.table(t).delete("id = 1")
+
+
 def looping(t: Any) -> None:
     while True:
         pass
@@ -281,6 +286,7 @@ def looping(t: Any) -> None:
     (in_a_thread, "writer 'ann' uses its table in a thread"),
     (lambda t: dn.create(MemoryStore(), {"id": [1]}).append({"id": [1]}), "commits to another table"),
     (by_chance(), "writer 'ann' did something else when it was run again"),
+    (under_locks, "writer 'ann' works under locks"),
     (looping, "writer 'ann' has not come to its next turn"),
 ])
 def test_what_cannot_be_explored_is_refused_by_name(
@@ -314,7 +320,7 @@ def test_waiting_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(InvalidArgument, match="explore takes a table"):
+    with pytest.raises(InvalidArgument, match="explore takes a table or a catalog"):
         dn.explore("path", [withdraw])  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="takes a list or a dict of writers"):
         dn.explore(account(), [])
