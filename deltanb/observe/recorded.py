@@ -37,9 +37,11 @@ from deltanb.text.safe_text import last_part, redacted
 from deltanb.transaction.current import SNAPSHOT_ISOLATION, CurrentTransaction
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.operations import (
+    DEFINES,
     MANUAL_UPDATE,
     MATCHED,
     REPLACE_TABLE,
+    UPGRADES,
     Operation,
     replaces_definition,
 )
@@ -69,11 +71,6 @@ _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of i
 MAX_SUPPOSED = 10_000
 """Removals that a transaction without a commit may have had: they matter only to what removes, too."""
 _LAYS_OUT = frozenset({"OPTIMIZE", "REORG", "COMPUTE STATS"})
-_UPGRADES = frozenset({"UPGRADE PROTOCOL", "ADD FEATURE", "DROP FEATURE"})
-_DEFINES = frozenset({
-    "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMNS", "DROP COLUMNS", "RENAME COLUMN",
-    "CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS", "ADD CONSTRAINT", "DROP CONSTRAINT",
-    "UPDATE SCHEMA", "UPDATE COLUMN METADATA", "CLUSTER BY", *_UPGRADES})
 _REPLACES_ALL = REPLACE_TABLE | {"TRUNCATE", "CLONE", "RESTORE"}
 
 
@@ -222,10 +219,10 @@ class Recorder:
             tables = [_scan_again(snapshot, scan, True)[1] for scan in scans or ()]
             reads = Reads(files=tuple(table for table in tables if table is not None))
             words, is_assumed, level = f"files it may rewrite: {words}", True, SNAPSHOT_ISOLATION
-        elif operation.name in _DEFINES or operation.name.startswith("ALTER"):
-            is_assumed = operation.name not in _DEFINES
+        elif operation.name in DEFINES or operation.name.startswith("ALTER"):
+            is_assumed = operation.name not in DEFINES
             reads, words = Reads(), "nothing: it changes the table's definition"
-            actions = (snapshot.protocol if operation.name in _UPGRADES else snapshot.metadata,)
+            actions = (snapshot.protocol if operation.name in UPGRADES else snapshot.metadata,)
         else:
             reads, words, is_assumed = _reads(commit, (), snapshot, None, True)
         if removes and not commit.is_blind_append and not actions:

@@ -50,6 +50,21 @@ RECOMMITS_FILES = _OLD_FILES | {DROP_FEATURE, TRANSACTION}
 """Operations that may add files with the deletion vectors they have already."""
 TAKES_FILES = _OLD_FILES | {"CONVERT"}
 """Operations whose commits name files that were written before, by others."""
+UPGRADES = frozenset({"UPGRADE PROTOCOL", "ADD FEATURE", DROP_FEATURE})
+DEFINES = UPGRADES | {
+    "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "ADD COLUMNS", "DROP COLUMNS", "RENAME COLUMN",
+    "CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS", "ADD CONSTRAINT", "DROP CONSTRAINT",
+    "UPDATE SCHEMA", "UPDATE COLUMN METADATA", "CLUSTER BY"}
+"""Operations that read and write a table's definition alone."""
+_MANUAL_UPDATE = "Manual Update"
+OPERATIONS = CHANGES_DATA | REPLACE_TABLE | DEFINES | {
+    "CREATE TABLE", "Deletion Vector Tombstones", "COMPUTE STATS", "ANALYZE", "OPTIMIZE", "REORG",
+    "OPTIMIZE CHECKPOINT", "VACUUM START", "VACUUM END", BACKFILL, UNBACKFILL, "REMOVE COLUMN MAPPING",
+    "DOMAIN METADATA CLEANUP", "REORG TABLE UPGRADE UNIFORM", "SYNC IDENTITY", TRANSACTION, _MANUAL_UPDATE,
+    "Empty Commit", "DLT SETUP", "DLT REFRESH", "SHALLOW CLONE", "COPY INTO", "FSCK", "FSCK REPAIR TABLE",
+    "ADD COLUMN", "UPDATE FIELD METADATA", "UPDATE TABLE METADATA", "DELETE COLUMN",
+    "SET CLUSTERING COLUMNS", "UPDATE TABLE PROPERTIES"}
+"""Operations that Delta Spark, delta-rs, Delta Kernel, Databricks or this library write."""
 
 
 def replaces_definition(name: str, parameters: Mapping[str, Any]) -> bool:
@@ -152,7 +167,7 @@ def _encode(value: Any) -> str:
     return str(value) if type(value) is int else _to_json(value)
 
 
-MANUAL_UPDATE = Operation("Manual Update")
+MANUAL_UPDATE = Operation(_MANUAL_UPDATE)
 """The operation of a transaction that does not say what it does."""
 
 

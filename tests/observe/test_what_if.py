@@ -358,7 +358,7 @@ GONE = remove("part=1/a", partitionValues={"part": "1"})
     ("WRITE", {"mode": "Overwrite"}, "append", "everything: it overwrites the table"),
     ("WRITE", {"mode": "Overwrite", "isDynamicPartitionOverwrite": "true"}, "",
      "the partitions it replaces"),
-    ("TRUNCATE", {}, "append", "everything: it replaces the table"),
+    ("TRUNCATE", {}, "append", "everything: it empties the table"),
 ])
 def test_parameters_tell_what_was_read(
     operation: str, parameters: dict[str, Any], fires: str, reads: str

@@ -23,9 +23,9 @@ from deltanb.observe.checkup import kinds
 from deltanb.observe.checkup.live_files import leaves
 from deltanb.observe.checkup.report import BlindSpot
 from deltanb.observe.recorded import parameters_of, recorded_condition
-from deltanb.observe.verify.metadata import OPERATIONS
 from deltanb.text.progress import progress
 from deltanb.text.safe_text import shown
+from deltanb.transaction.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader

@@ -33,32 +33,13 @@ from deltanb.schema.protocol import is_active
 from deltanb.schema.types import ArrayType, DataType, MapType, StructType
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import safe
-from deltanb.transaction.operations import (
-    BACKFILL,
-    CHANGES_DATA,
-    DROP_FEATURE,
-    MANUAL_UPDATE,
-    REPLACE_TABLE,
-    TRANSACTION,
-    UNBACKFILL,
-)
+from deltanb.transaction.operations import DROP_FEATURE, OPERATIONS, REPLACE_TABLE
 from deltanb.transaction.rebase import ROW_TRACKING_DOMAIN
 
 _READER_LISTS, _WRITER_LISTS = 3, 7
 _MAX_ID = "delta.columnMapping.maxColumnId"
 _REPLACING = frozenset({"CLONE", "RESTORE", *REPLACE_TABLE})
 _LOWERING = _REPLACING | {DROP_FEATURE}
-OPERATIONS = frozenset({
-    *CHANGES_DATA, *REPLACE_TABLE, "CREATE TABLE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", DROP_FEATURE,
-    "Deletion Vector Tombstones", "ADD COLUMNS", "DROP COLUMNS", "REPLACE COLUMNS", "CHANGE COLUMNS",
-    "RENAME COLUMN", "CHANGE COLUMN", "UPDATE SCHEMA", "UPDATE COLUMN METADATA", "UPGRADE PROTOCOL",
-    "ADD CONSTRAINT", "DROP CONSTRAINT", "COMPUTE STATS", "ANALYZE", "OPTIMIZE", "REORG",
-    "OPTIMIZE CHECKPOINT", "VACUUM START", "VACUUM END", "CLUSTER BY", BACKFILL, UNBACKFILL,
-    "REMOVE COLUMN MAPPING", "DOMAIN METADATA CLEANUP", "REORG TABLE UPGRADE UNIFORM", "SYNC IDENTITY",
-    TRANSACTION, MANUAL_UPDATE.name, "Empty Commit", "DLT SETUP", "DLT REFRESH", "SHALLOW CLONE",
-    "COPY INTO", "FSCK", "FSCK REPAIR TABLE", "ADD COLUMN", "ADD FEATURE", "UPDATE FIELD METADATA",
-    "UPDATE TABLE METADATA", "DELETE COLUMN", "SET CLUSTERING COLUMNS", "UPDATE TABLE PROPERTIES"})
-"""Operations that Delta Spark, delta-rs, Delta Kernel, Databricks or this library write."""
 _UNDOING = ("UNSET", "DROP")
 """How operations begin that undo a change on purpose; any that read the version before may do so, too."""
 _ONCE: tuple[tuple[type[Any], str], ...] = (
