@@ -155,10 +155,10 @@ class Options:
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidArgument(f"option {name}={value!r} must be an integer >= {least}")
         if not isinstance(self.user_metadata, str | None):
-            raise InvalidArgument(f"option user_metadata={self.user_metadata!r} must be a text or None")
+            raise InvalidArgument(f"option user_metadata={self.user_metadata!r} must be a string or None")
         if self.user_name is not False and not isinstance(self.user_name, str | None):
             raise InvalidArgument(
-                f"option user_name={self.user_name!r} must be a text, False, which names nobody, or None, "
+                f"option user_name={self.user_name!r} must be a string, False, which names nobody, or None, "
                 f"which asks the environment variable {USER_VARIABLE} and else names person, machine and job")
         for name in ("clock", "new_id", "timer"):
             if not callable(getattr(self, name)):

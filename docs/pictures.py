@@ -58,7 +58,7 @@ def words(page: str) -> str:
     """The text of a page, without what may differ though nothing has changed (``CHANCE``)."""
     reader = _Words()
     reader.feed(page)
-    return CHANCE.sub("…", " ".join(" ".join(reader.found).split()))
+    return CHANCE.sub("…", " ".join(" ".join(reader.pieces).split()))
 
 
 class _Words(HTMLParser):
@@ -66,7 +66,7 @@ class _Words(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.pieces: list[str] = []
         self._is_style = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -77,7 +77,7 @@ class _Words(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self._is_style:
-            self.found.append(data)
+            self.pieces.append(data)
 
 
 def words_in(picture: Path) -> str:
@@ -100,10 +100,10 @@ def draw(page: str, scheme: str, browser: Any) -> bytes:
     window.close()
     with Image.open(io.BytesIO(shot)) as image:
         small = image.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE)
-    told = PngImagePlugin.PngInfo()
-    told.add_itxt(TEXT, words(page), zip=True)
+    info = PngImagePlugin.PngInfo()
+    info.add_itxt(TEXT, words(page), zip=True)
     out = io.BytesIO()
-    small.save(out, "PNG", optimize=True, pnginfo=told)
+    small.save(out, "PNG", optimize=True, pnginfo=info)
     return out.getvalue()
 
 

@@ -84,22 +84,22 @@ def stored_kinds() -> dict[str, tuple[pa.ChunkedArray, pa.DataType]]:
     were of."""
     arrays = {kind: array_of(kind) for kind in KINDS if kind not in WITHOUT_VALUES}
     arrays |= {name: pa.array([*values, values[0], None], made()) for name, (made, values) in VIEWS.items()}
-    found = {}
+    by_name = {}
     for name, array in arrays.items():
         sink = pa.BufferOutputStream()
         try:
             pq.write_table(pa.table({name: array}), sink, store_schema=False)
         except pa.ArrowException:
             continue
-        found[name] = pq.read_table(pa.BufferReader(sink.getvalue())).column(0), array.type
-    return found
+        by_name[name] = pq.read_table(pa.BufferReader(sink.getvalue())).column(0), array.type
+    return by_name
 
 
-def file_of(rows: pa.Table, said: pa.Schema | None = None, **options: Any) -> pa.Buffer:
+def file_of(rows: pa.Table, schema: pa.Schema | None = None, **options: Any) -> pa.Buffer:
     """A Parquet file with the rows, which says that they were of this schema of Arrow's."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, rows.schema, store_schema=False, **options) as writer:
         writer.write_table(rows)
-        if said is not None:
-            writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(said.serialize())})
+        if schema is not None:
+            writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(schema.serialize())})
     return sink.getvalue()

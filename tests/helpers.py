@@ -129,18 +129,18 @@ def note_decoded_columns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...
     """A list that grows by the columns of each decoded row group of a checkpoint, but for small actions."""
     from deltanb.parquet.file import SafeFile
 
-    found: list[tuple[str, ...]] = []
+    columns_read: list[tuple[str, ...]] = []
 
     def noting(read: Callable[..., Any], groups_at: int) -> Callable[..., Any]:
         def noted(self: Any, *args: Any, columns: list[str], **named: Any) -> Any:
             if any("." in column for column in columns):
-                found.extend([tuple(columns)] * len(args[groups_at]))
+                columns_read.extend([tuple(columns)] * len(args[groups_at]))
             return read(self, *args, columns=columns, **named)
         return noted
 
     for method, groups_at in (("read_row_groups", 0), ("iter_batches", 1)):
         monkeypatch.setattr(SafeFile, method, noting(getattr(SafeFile, method), groups_at))
-    return found
+    return columns_read
 
 
 def exactly_one_wins(store: LogStore, times: int) -> None:

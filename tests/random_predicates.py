@@ -270,8 +270,8 @@ COMPARED = ["=", "<>", "!=", "<", "<=", ">", ">=", "<=>", "IS DISTINCT FROM", "I
 def _pair(draw: Draw, depth: int, count: int = 2) -> list[Sql]:
     """Operands that may meet: of one type, or numbers of several (DuckDB meets those elsewhere)."""
     if draw(st.integers(0, 4)) == 0:
-        found = [draw(draw(st.sampled_from(NUMBERS))(depth)) for _ in range(count)]
-        return [Sql(one.ours, one.spark, None) for one in found]
+        operands = [draw(draw(st.sampled_from(NUMBERS))(depth)) for _ in range(count)]
+        return [Sql(one.ours, one.spark, None) for one in operands]
     kind = draw(st.sampled_from(KINDS))
     return [draw(kind(depth)) for _ in range(count)]
 
@@ -353,5 +353,6 @@ def _like(draw: Draw, depth: int) -> Sql:
     escape = draw(st.sampled_from(["\\", "\\", "/", "!"]))
     pattern = text("".join(part if is_wild else part.replace(escape, escape * 2).replace("%", escape + "%")
                            .replace("_", escape + "_") for is_wild, part in parts))
-    said = "" if escape == "\\" else f" ESCAPE '{escape}'"
-    return joined(f"({{}} {word} {{}}{said})", operand, pattern, duck=f"({{}} {word} {{}} ESCAPE '{escape}')")
+    suffix = "" if escape == "\\" else f" ESCAPE '{escape}'"
+    return joined(f"({{}} {word} "
+                  f"{{}}{suffix})", operand, pattern, duck=f"({{}} {word} {{}} ESCAPE '{escape}')")

@@ -23,13 +23,13 @@ FIGURES = [Figure("log", "open", "deltalake", 12.5, 20), Figure("log", "open at 
 
 def test_a_figure_says_whether_its_goal_is_met() -> None:
     assert [figure.verdict for figure in FIGURES] == ["MISSED", "met", "met", ""]
-    assert [figure.wanted for figure in FIGURES] == ["≥ 20×", "≥ 12×", "≤ 6×", ""]
+    assert [figure.goal_text for figure in FIGURES] == ["≥ 20×", "≥ 12×", "≤ 6×", ""]
     assert Figure("log", "open", "deltalake", float("nan"), 20).verdict == "MISSED"
 
 
 def test_what_failed_is_a_figure_that_says_why() -> None:
-    found = times("log", "open", "deltalake", {"error": "no such table"}, {"ms": 1.0, "cpu": 1.0}, 2)
-    assert found.verdict == "MISSED" and found.note == "no such table"
+    figure = times("log", "open", "deltalake", {"error": "no such table"}, {"ms": 1.0, "cpu": 1.0}, 2)
+    assert figure.verdict == "MISSED" and figure.note == "no such table"
 
 
 def test_by_the_clock_and_by_the_processor_are_two_ratios() -> None:
@@ -40,8 +40,8 @@ def test_by_the_clock_and_by_the_processor_are_two_ratios() -> None:
 
 def test_they_are_written_as_a_table_and_as_a_chart_of_what_has_a_goal(tmp_path: Path) -> None:
     write(FIGURES, tmp_path / "out")
-    told = (tmp_path / "out" / "figures.md").read_text("utf-8")
-    assert told.count("\n| ") == len(FIGURES) and "2 of 3 goals met\nmissed: log: open, against" in told
+    report = (tmp_path / "out" / "figures.md").read_text("utf-8")
+    assert report.count("\n| ") == len(FIGURES) and "2 of 3 goals met\nmissed: log: open, against" in report
     assert not (tmp_path / "out" / "curves.vl.json").exists()
     drawn = json.loads((tmp_path / "out" / "figures.vl.json").read_text("utf-8"))
     points = drawn["layer"][1]["data"]["values"]
@@ -71,8 +71,8 @@ def test_a_measurement_that_fails_does_not_stop_the_others(
         return SimpleNamespace(figures=lambda *_: attempt("log", "open", fails) if "log" in name else fails())
 
     monkeypatch.setattr(runner, "import_module", suite)
-    found = runner.main(["log", "writers", "--out", str(tmp_path)])
-    assert [(figure.suite, figure.work, figure.verdict) for figure in found] == [
+    measured = runner.main(["log", "writers", "--out", str(tmp_path)])
+    assert [(figure.suite, figure.work, figure.verdict) for figure in measured] == [
         ("log", "open at half", "met"), ("log", "open", "MISSED"),
         ("log", "open at half", "met"), ("writers", "the rest of the suite", "MISSED")]
     assert "OSError: no space left" in (tmp_path / "figures.md").read_text("utf-8")
@@ -100,9 +100,9 @@ def test_a_peak_of_memory_is_held_beside_the_one_that_was_written_down(
     assert peaks.beside(first) == first and not first.is_above
     peaks.record([first, Figure("log", "history", "deltalake", 3)])
     for mb, peak in ((109, "109 MB"), (111, "111 MB, above 100")):
-        found = peaks.beside(replace(first, mb=mb))
-        assert found.peak == peak and found.is_above == ("above" in peak)
-    assert "peak" not in runner.summary([first]) and "log: open: 111 MB" in runner.summary([found])
+        figure = peaks.beside(replace(first, mb=mb))
+        assert figure.peak == peak and figure.is_above == ("above" in peak)
+    assert "peak" not in runner.summary([first]) and "log: open: 111 MB" in runner.summary([figure])
 
 
 def test_the_recorded_peaks_are_of_suites_that_run() -> None:
@@ -124,8 +124,8 @@ def test_the_runner_runs_the_suites_that_are_asked_for(
         return SimpleNamespace(figures=measure)
 
     monkeypatch.setattr(runner, "import_module", suite)
-    found = runner.main(["log", "--quick", "--rounds", "1", "--only", "open", "--out", str(tmp_path)])
-    assert asked == [("log", True, 1, "open")] and found == [FIGURES[0]]
+    measured = runner.main(["log", "--quick", "--rounds", "1", "--only", "open", "--out", str(tmp_path)])
+    assert asked == [("log", True, 1, "open")] and measured == [FIGURES[0]]
     assert "MISSED" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         runner.main(["lock"])

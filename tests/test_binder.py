@@ -51,8 +51,8 @@ def lines(name: str) -> list[str]:
 
 def pins() -> dict[str, Requirement]:
     """The packages that are named with a version."""
-    found = [Requirement(line) for line in lines("requirements.txt") if not line.startswith(".")]
-    return {requirement.name.lower(): requirement for requirement in found}
+    requirements = [Requirement(line) for line in lines("requirements.txt") if not line.startswith(".")]
+    return {requirement.name.lower(): requirement for requirement in requirements}
 
 
 @pytest.mark.skipif(tomllib is None, reason="no tomllib before Python 3.11")
@@ -61,9 +61,9 @@ def test_what_the_tutorials_need_is_pinned_to_a_version_that_the_project_takes()
     extras = project["optional-dependencies"]
     named = re.fullmatch(r"\.\[(.+)\]", lines("requirements.txt")[0])
     assert named
-    wanted = [*project["dependencies"], *(need for extra in named[1].split(",") for need in extras[extra])]
-    wanted += [need for need in extras["lab"] if not need.startswith("deltanb")]
-    for need in map(Requirement, wanted):
+    needs = [*project["dependencies"], *(need for extra in named[1].split(",") for need in extras[extra])]
+    needs += [need for need in extras["lab"] if not need.startswith("deltanb")]
+    for need in map(Requirement, needs):
         (pin,) = pins()[need.name.lower()].specifier
         assert pin.operator == "==" and need.specifier.contains(pin.version), need
 
@@ -102,10 +102,10 @@ class Image:
 
     def run(self, *command: str, **more: str) -> str:
         """Run a command there; its output. It sees neither this machine's home nor its settings."""
-        kept = {name: value for name, value in os.environ.items()
+        inherited = {name: value for name, value in os.environ.items()
                 if not name.startswith(("PYTEST", "JUPYTER", "JPY", "IPYTHON", "PYTHON", "SPARK", "OMP"))}
         environment = {
-            **kept, "HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp"),
+            **inherited, "HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp"),
             "PATH": f"{self.folder / 'venv' / 'bin'}:{os.environ['PATH']}", **more}
         done = subprocess.run(command, cwd=self.checkout, env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -179,8 +179,8 @@ def test_a_tutorial_runs_there_as_it_is_stored(image: Image) -> None:
 
 def texts(notebook: Any) -> list[str]:
     """The text of every output, without digits: sizes and times are the machine's."""
-    found: list[Mapping[str, Any]] = [
+    outputs: list[Mapping[str, Any]] = [
         output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    said = [output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", "")
-            for output in found]
-    return [re.sub(r"[\d.,\s\xa0]+", " ", text) for text in said]
+    shown = [output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue", "")
+            for output in outputs]
+    return [re.sub(r"[\d.,\s\xa0]+", " ", text) for text in shown]

@@ -19,7 +19,7 @@ def flights(tmp_path: Path) -> dn.DeltaTable:
 
 
 def test_a_text_without_quotes_is_told_how_to_quote_it(flights: dn.DeltaTable) -> None:
-    with pytest.raises(InvalidPredicate, match=r"no column 'UA' at position 11 .* a text is quoted: 'UA'$"):
+    with pytest.raises(InvalidPredicate, match=r"no column 'UA' at position 11 .* a string is quoted: 'UA'$"):
         flights.delete("carrier = UA")
     with pytest.raises(InvalidPredicate, match=r"did you mean delay\?$"):
         flights.delete("dely = 3")
@@ -27,9 +27,9 @@ def test_a_text_without_quotes_is_told_how_to_quote_it(flights: dn.DeltaTable) -
 
 def test_a_path_inside_a_table_names_the_table(flights: dn.DeltaTable, tmp_path: Path) -> None:
     for inside in ("month=1", "_delta_log"):
-        with pytest.raises(TableNotFound) as told:
+        with pytest.raises(TableNotFound) as caught:
             dn.open(tmp_path / "flights" / inside)
-        assert f"it lies inside the table at {tmp_path / 'flights'}, which can" in told.value.message
+        assert f"it lies inside the table at {tmp_path / 'flights'}, which can" in caught.value.message
 
 
 def test_a_file_and_an_empty_path_are_no_tables(tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ def test_a_commit_beyond_a_history_is_told_how_many_there_are(flights: dn.DeltaT
 
 
 def test_a_version_that_is_not_there_names_the_table(flights: dn.DeltaTable, tmp_path: Path) -> None:
-    with pytest.raises(VersionNotFound) as told:
+    with pytest.raises(VersionNotFound) as caught:
         flights.as_of(7)
-    assert f"version 7 of {tmp_path / 'flights'} cannot be read" in told.value.message
-    assert told.value.path == str(tmp_path / "flights")
+    assert f"version 7 of {tmp_path / 'flights'} cannot be read" in caught.value.message
+    assert caught.value.path == str(tmp_path / "flights")
 
 
 def test_a_column_of_none_alone_is_told_to_have_a_type(tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ def test_a_retention_that_is_too_short_says_what_to_pass(flights: dn.DeltaTable)
     assert "0 files would be deleted" in str(flights.vacuum(dry_run=True))
 
 
-@pytest.mark.parametrize(("sql", "told"), [
-    ("DELETE FROM t WHERE delay > 3", r"is a statement, DELETE, .* alone, such as 'delay > 3'$"),
-    ("SELECT * FROM t", r"is a statement, SELECT, .* alone$"),
+@pytest.mark.parametrize(("sql", "pattern"), [
+    ("DELETE FROM t WHERE delay > 3", r"is a statement, DELETE, .* or the value, such as 'delay > 3'$"),
+    ("SELECT * FROM t", r"is a statement, SELECT, .* or the value$"),
     ("WHERE delay > 3", "the word WHERE is not part of a condition; leave it out"),
     ("delay IN ()", "names no value"),
 ])
-def test_what_is_no_condition_is_told_without_spark(flights: dn.DeltaTable, sql: str, told: str) -> None:
-    with pytest.raises(InvalidPredicate, match=told):
+def test_what_is_no_condition_is_told_without_spark(flights: dn.DeltaTable, sql: str, pattern: str) -> None:
+    with pytest.raises(InvalidPredicate, match=pattern):
         flights.delete(sql)
     assert flights.version == 0
 

@@ -148,10 +148,10 @@ def test_a_commit_with_the_same_id_is_no_other_ones_commit(ids: str) -> None:
 def test_two_who_make_one_table_from_one_seed_do_not_take_each_other_for_themselves() -> None:
     """The other process has drawn the same ids, and was first."""
     with dn.teaching(seed=1):
-        there = MemoryStore()
-        dn.create(there, {"n": [1]})
+        theirs = MemoryStore()
+        dn.create(theirs, {"n": [1]})
     with dn.teaching(seed=1):
-        winner = there.read("_delta_log/00000000000000000000.json").decode().splitlines()
+        winner = theirs.read("_delta_log/00000000000000000000.json").decode().splitlines()
         store = ScriptedStore(MemoryStore(), [Lose(tuple(winner))])
         with pytest.raises(dn.errors.DeltaConcurrentModificationException):
             dn.create(store, {"n": [2]})
@@ -203,7 +203,7 @@ def test_a_store_that_refuses_every_name_is_an_error(tmp_path: Path) -> None:
         raise FileExistsError(name)
 
     begun: list[str] = []
-    with pytest.raises(StorageError, match="names that they are taken"):
+    with pytest.raises(StorageError, match="names are taken"):
         created(LocalStore(tmp_path), "part-{}".format, refuse, begun)
     assert begun == []
 

@@ -80,7 +80,7 @@ def circles(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
-    found: list[set[str]] = []
+    components: list[set[str]] = []
 
     def visit(module: str) -> None:
         number[module] = lowest[module] = len(number)
@@ -93,18 +93,18 @@ def circles(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
                 lowest[module] = min(lowest[module], number[target])
         if lowest[module] == number[module]:
             at = path.index(module)
-            found.append(set(path[at:]))
+            components.append(set(path[at:]))
             del path[at:]
 
     for module in below:
         if module not in number:
             visit(module)
-    return [circle for circle in found if len(circle) > 1]
+    return [circle for circle in components if len(circle) > 1]
 
 
 def test_imports_run_down_but_for_the_listed_ones() -> None:
-    found = {pair for pair in arrows() if floor_of(pair[1]) > floor_of(pair[0])}
-    assert found == set(UP)
+    upward = {pair for pair in arrows() if floor_of(pair[1]) > floor_of(pair[0])}
+    assert upward == set(UP)
     assert len(UP) <= MAX_UP
 
 
@@ -121,19 +121,19 @@ def test_each_way_up_has_its_type_and_leads_up() -> None:
 
 
 def test_iceberg_metadata_is_plain_json_on_the_ground_floor() -> None:
-    found = {pair for pair in arrows() if pair[0].startswith("catalog.iceberg.metadata.")}
-    assert len(found) > 10, found
-    beyond = {target for _, target in found if not target.startswith("catalog.iceberg.metadata.")}
+    pairs = {pair for pair in arrows() if pair[0].startswith("catalog.iceberg.metadata.")}
+    assert len(pairs) > 10, pairs
+    beyond = {target for _, target in pairs if not target.startswith("catalog.iceberg.metadata.")}
     assert beyond and {floor_of(target) for target in beyond} == {0}
     loaded = loaded_after("import " + ", ".join(modules_of("deltanb.catalog.iceberg.metadata")))
     assert not (HEAVY | {"sqlalchemy", "pyiceberg"}) & loaded
 
 
 def test_no_large_circles() -> None:
-    found = arrows()
-    at_work = circles(pair for pair, is_type in found.items() if not is_type)
+    all_arrows = arrows()
+    at_work = circles(pair for pair, is_type in all_arrows.items() if not is_type)
     assert [sorted(circle) for circle in at_work if len(circle) > MAX_CIRCLE] == []
-    assert [sorted(circle) for circle in circles(found) if len(circle) > MAX_CIRCLE_OF_TYPES] == []
+    assert [sorted(circle) for circle in circles(all_arrows) if len(circle) > MAX_CIRCLE_OF_TYPES] == []
 
 
 def test_a_circle_is_found() -> None:

@@ -61,19 +61,19 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dn.DeltaTable:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The data files that this library reads, as they are."""
-    found: list[str] = []
+    paths: list[str] = []
     inner = read.read_data_file
 
     def noted(scan: Any, row: Any, **settings: Any) -> Any:
-        found.append(row["path"])
+        paths.append(row["path"])
         return inner(scan, row, **settings)
 
     monkeypatch.setattr(read, "read_data_file", noted)
-    return found
+    return paths
 
 
-def by_text(found: pa.Table) -> list[str]:
-    return sorted(map(str, found.to_pylist()))
+def by_text(rows: pa.Table) -> list[str]:
+    return sorted(map(str, rows.to_pylist()))
 
 
 # -- pyarrow -------------------------------------------------------------------------------------------
@@ -149,11 +149,11 @@ def test_what_arrow_would_read_wrongly_is_refused_by_name(feature: str) -> None:
 def test_the_other_lazy_forms_read_these_tables(feature: str) -> None:
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     ducks = refusals()[feature]
-    wanted = sorted(ducks.to_arrow()["id"].to_pylist())
-    assert sorted(ducks.to_polars().collect()["id"].to_list()) == wanted
-    assert sorted(row[0] for row in ducks.to_duckdb().fetchall()) == wanted
-    assert ducks.to_polars().select(polars.len()).collect().item() == len(wanted)
-    assert duckdb.sql("SELECT count(*) FROM ducks").fetchall() == [(len(wanted),)]
+    expected = sorted(ducks.to_arrow()["id"].to_pylist())
+    assert sorted(ducks.to_polars().collect()["id"].to_list()) == expected
+    assert sorted(row[0] for row in ducks.to_duckdb().fetchall()) == expected
+    assert ducks.to_polars().select(polars.len()).collect().item() == len(expected)
+    assert duckdb.sql("SELECT count(*) FROM ducks").fetchall() == [(len(expected),)]
 
 
 # -- polars --------------------------------------------------------------------------------------------
@@ -180,10 +180,10 @@ def test_a_lazy_frame_leaves_files_out_by_its_filter(
 ) -> None:
     pl = pytest.importorskip("polars")
     predicate = eval(condition, {"pl": pl, "dt": dt, "UTC": UTC, "Decimal": Decimal})
-    found = table.to_polars().filter(predicate).collect()
+    collected = table.to_polars().filter(predicate).collect()
     assert len(opened) == files or (files == 4 and len(opened) <= 4), opened
     everything = pl.from_arrow(table.to_arrow())
-    assert sorted(map(str, found.rows())) == sorted(map(str, everything.filter(predicate).rows()))
+    assert sorted(map(str, collected.rows())) == sorted(map(str, everything.filter(predicate).rows()))
 
 
 def test_a_lazy_frame_reads_the_columns_and_rows_that_it_needs(
@@ -194,7 +194,7 @@ def test_a_lazy_frame_reads_the_columns_and_rows_that_it_needs(
     planned: list[Any] = []
     inner = data_file.plan
     monkeypatch.setattr("deltanb.engines.arrow.frames.plan",
-                        lambda *given: planned.append(given[1]) or inner(*given))  # type: ignore[func-returns-value]
+                        lambda *args: planned.append(args[1]) or inner(*args))  # type: ignore[func-returns-value]
     assert table.to_polars().select(polars.col("id").sum()).collect().item() == 40
     assert planned[-1] == ["id"]
     assert table.to_polars().select(polars.len()).collect().item() == 12
@@ -236,9 +236,9 @@ def test_any_filter_of_polars_keeps_its_rows(
     predicate = parts[0]
     for other in parts[1:]:
         predicate = predicate | other if joins_by_or else predicate & other
-    found = table.to_polars().filter(predicate).select("id", "x", "small").collect()
+    collected = table.to_polars().filter(predicate).select("id", "x", "small").collect()
     everything = pl.from_arrow(table.to_arrow()).filter(predicate).select("id", "x", "small")
-    assert sorted(map(str, found.rows())) == sorted(map(str, everything.rows()))
+    assert sorted(map(str, collected.rows())) == sorted(map(str, everything.rows()))
 
 
 # -- DuckDB --------------------------------------------------------------------------------------------
@@ -258,8 +258,8 @@ def test_a_relation_leaves_files_out_by_its_filter(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         table.append(part(number).select(["id", "p"]))
     relation = table.to_duckdb()
-    kept = table.snapshot.files_for_scan("id > 8")["path"].to_pylist()
-    for path in set(table.snapshot.files["path"].to_pylist()) - set(kept):
+    paths = table.snapshot.files_for_scan("id > 8")["path"].to_pylist()
+    for path in set(table.snapshot.files["path"].to_pylist()) - set(paths):
         (tmp_path / "t" / path).unlink()
     assert relation.filter("id > 8").fetchall() == [(9, "x"), (10, "x")]
     assert table.to_duckdb(where="id > 8").fetchall() == [(9, "x"), (10, "x")]

@@ -41,8 +41,8 @@ def test_rows_of_long_chains(terms: int) -> None:
     outside = [n for n in (1, TERMS - 1, TERMS) if n >= terms]
 
     def rows(predicate: predicates.Predicate) -> list[int]:
-        found: list[int] = predicates.filter_table(TABLE, predicate)["id"].to_pylist()
-        return found
+        ids: list[int] = predicates.filter_table(TABLE, predicate)["id"].to_pylist()
+        return ids
 
     assert in_small_stack(lambda: rows(equal)) == inside
     assert in_small_stack(lambda: rows(apart)) == outside
@@ -75,8 +75,8 @@ def test_a_case_of_many_branches(branches: int) -> None:
     """The first that holds counts, NULL is none, and none has no value."""
     cases = "WHEN x IS NULL THEN NULL WHEN id = 1 THEN 1 " + " ".join(
         f"WHEN x = {n} OR NULL THEN {n + 1}" for n in range(branches))
-    kept = predicates.filter_table(TABLE, f"CASE {cases} ELSE -1 END IN (1, -1)")["id"].to_pylist()
-    assert kept == [1, *(n for n in (TERMS - 1, TERMS) if n >= branches)]
+    ids = predicates.filter_table(TABLE, f"CASE {cases} ELSE -1 END IN (1, -1)")["id"].to_pylist()
+    assert ids == [1, *(n for n in (TERMS - 1, TERMS) if n >= branches)]
 
 
 def test_a_long_list_of_doubles() -> None:

@@ -39,11 +39,11 @@ def code_cells(notebook: Any) -> list[Any]:
 
 def texts(cell: Any) -> list[str]:
     """The stored text of each output but tracebacks."""
-    found = []
+    shown = []
     for output in cell.outputs:
         text = output.get("text") or output.get("data", {}).get("text/plain") or ""
-        found.append(output.get("evalue") or text)
-    return found
+        shown.append(output.get("evalue") or text)
+    return shown
 
 
 def test_there_are_tutorials() -> None:

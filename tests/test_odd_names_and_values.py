@@ -47,9 +47,9 @@ def test_a_column_of_any_name_is_asked_for(tmp_path: Path, name: str) -> None:
         table = create(path, rows.slice(0, 2), properties=MAPPED, partition_by=partitioned)
         table.append(rows.slice(2))
         for column in (quoted, f"st.{quoted}"):
-            for where, found in [(f"{column} = 2", [1]), (f"{column} IN (1, 3)", [0, 3]),
+            for where, expected in [(f"{column} = 2", [1]), (f"{column} IN (1, 3)", [0, 3]),
                                  (f"{column} IS NULL", [2]), (f"NOT {column} < 2", [1, 3])]:
-                assert ids(table, where) == found
+                assert ids(table, where) == expected
             assert table.snapshot.files_for_scan(f"{column} > 2").num_rows == 1
         table.delete(f"{quoted} = 2", engine="arrow")
         table.update({"id": "9"}, where=f"st.{quoted} = 1", engine="arrow")
@@ -242,10 +242,10 @@ def test_integers_beyond_every_number_are_refused_by_name(table: DeltaTable, tmp
     for refused in refusals:
         with pytest.raises(InvalidArgument):
             refused()
-    for wanted in (f"decimal({MANY_DIGITS},0)", f"decimal(10,{MANY_DIGITS})", f"varchar({MANY_DIGITS})",
+    for sql_type in (f"decimal({MANY_DIGITS},0)", f"decimal(10,{MANY_DIGITS})", f"varchar({MANY_DIGITS})",
                    "char(0)", "decimal(39,0)"):
         with pytest.raises(InvalidSchema):
-            table.add_columns({"d": wanted})
+            table.add_columns({"d": sql_type})
     assert table.version == 0
     assert table.add_columns({"d": "decimal(38,38)", "v": f"varchar({2**31 - 1})"}) == 1
 
@@ -258,13 +258,13 @@ def test_a_nul_in_a_file_uri_is_one_however_it_is_written(tmp_path: Path) -> Non
     assert create(f"{tmp_path}/a%00b", {"i": [1]}).version == 0  # a path is no URI: three characters
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("arguments", [
     {"parameters": "abc"}, {"parameters": ["a"]}, {"parameters": {"a": object()}}, {"parameters": {1: 2}},
     {"parameters": {"a": [{1, 2}]}}, {"metrics": "abc"}, {"metrics": {"a": object()}}, {"tags": "abc"},
 ])
-def test_an_operation_that_no_log_can_hold_is_none(given: dict[str, Any]) -> None:
+def test_an_operation_that_no_log_can_hold_is_none(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="operation W"):
-        Operation("W", **given)
+        Operation("W", **arguments)
 
 
 def test_names_of_columns_are_texts(table: DeltaTable) -> None:

@@ -35,8 +35,8 @@ ASKING = {
 def ranges() -> dict[str, tuple[int, int]]:
     """Of the dependencies that have both: the oldest major that is allowed, and the one that is not."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    found = (re.fullmatch(r"([\w-]+)>=(\d+),<(\d+)", each) for each in project["dependencies"])
-    return {each[1]: (int(each[2]), int(each[3])) for each in found if each is not None}
+    matches = (re.fullmatch(r"([\w-]+)>=(\d+),<(\d+)", each) for each in project["dependencies"])
+    return {each[1]: (int(each[2]), int(each[3])) for each in matches if each is not None}
 
 
 def test_every_dependency_with_a_range_is_tried() -> None:
@@ -58,9 +58,9 @@ def test_the_oldest_one_does_the_same(name: str, tmp_path: Path) -> None:
                     "--target", str(tmp_path / "other"), f"{name}=={oldest}"], check=True)
     path = os.pathsep.join([str(tmp_path / "other"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    found = subprocess.run([sys.executable, "-c", f"import {name}; print({name}.__version__)"], env=env,
+    result = subprocess.run([sys.executable, "-c", f"import {name}; print({name}.__version__)"], env=env,
                            capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.strip() == oldest
+    assert result.stdout.strip() == oldest
     tests = [str(ROOT / "tests" / each) for each in ASKING[name]]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider",

@@ -19,11 +19,11 @@ from tests.patience import PATIENCE
 
 
 def in_a_thread(work: Callable[[], Any]) -> Any:
-    found: list[Any] = []
-    thread = Thread(target=lambda: found.append(work()))
+    results: list[Any] = []
+    thread = Thread(target=lambda: results.append(work()))
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]
 
 
 def test_a_plain_call_holds_for_the_process() -> None:
@@ -100,7 +100,7 @@ def test_the_threads_of_a_command_work_under_the_settings_of_its_caller(tmp_path
     ({"durability": "maybe"}, "durability='maybe' is not one of"),
     ({"max_rows": 0}, "max_rows=0 must be an integer >= 1"),
     ({"max_rows": True}, "must be an integer"),
-    ({"user_name": 3}, "user_name=3 must be a text"),
+    ({"user_name": 3}, "user_name=3 must be a string"),
     ({"clock": 3}, "clock must be callable"),
     ({"metrics": "yes"}, "must be True or False"),
 ])
@@ -174,8 +174,8 @@ def test_a_function_that_gives_what_no_setting_can_be_is_named_before_anything_i
 ) -> None:
     table = dn.create(tmp_path / "t", {"n": [1]})
     before = sorted(str(path) for path in tmp_path.rglob("*"))
-    said = pytest.raises(InvalidArgument, match=f"option {name} must return")
-    with set_options(**{name: lambda: answer}), said:
+    refusal = pytest.raises(InvalidArgument, match=f"option {name} must return")
+    with set_options(**{name: lambda: answer}), refusal:
         table.append({"n": [2]})
     if name == "clock":
         with pytest.raises(InvalidArgument, match="clock must return an integer"):

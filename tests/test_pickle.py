@@ -96,13 +96,13 @@ def test_what_belongs_to_this_process_is_refused(tmp_path: Path) -> None:
     of_catalog = catalog.create_table("shop.ducks", {"id": [1]})
     folder = dn.create(tmp_path / "ducks", {"id": [1]})
     txn = dn.locks.LockManager().new_transaction()
-    own = dn.DeltaTable(dn.DeltaLog(LocalStore(tmp_path / "ducks"), committer=lambda *given: None))  # type: ignore
-    for one, said in (
+    own = dn.DeltaTable(dn.DeltaLog(LocalStore(tmp_path / "ducks"), committer=lambda *args: None))  # type: ignore
+    for one, pattern in (
         (table, "memory of this process"), (MemoryStore(), "memory of this process"),
         (of_catalog, "catalog.table"), (of_catalog.snapshot, "catalog.table"),
         (folder.transaction(), "cannot be pickled"), (txn.table(folder), "cannot be pickled"),
         (own, "committer"),
     ):
-        with pytest.raises(IllegalStateError, match=said):
+        with pytest.raises(IllegalStateError, match=pattern):
             pickle.dumps(one)
     catalog.close()

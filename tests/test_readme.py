@@ -41,8 +41,8 @@ def test_the_table_features_are_where_the_code_has_them() -> None:
         "read, not written": lambda f: f.read and f.write == "no",
         "refused by name": lambda f: not f.read,
     }
-    said = {what: re.findall(r"`([\w-]+)`", README.split(f"| {what} |")[1].split("\n")[0]) for what in rows}
-    assert said == {what: [name for name, feature in FEATURES.items() if holds(feature)]
+    listed = {what: re.findall(r"`([\w-]+)`", README.split(f"| {what} |")[1].split("\n")[0]) for what in rows}
+    assert listed == {what: [name for name, feature in FEATURES.items() if holds(feature)]
                     for what, holds in rows.items()}
 
 

@@ -228,13 +228,13 @@ MAKERS: dict[str, Callable[[Path, Path], dn.DeltaTable]] = {
 @pytest.mark.parametrize("seed", SAME)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_no_two_tables_have_one_id(maker: str, seed: str, tmp_path: Path) -> None:
-    found = []
+    table_ids = []
     for _ in range(2):
         with Process(SAME[seed]()).running():
             table = MAKERS[maker](tmp_path / "t", tmp_path)
-        found.append(table.metadata.id)
+        table_ids.append(table.metadata.id)
         removed(table)
-    assert len(set(found)) == 2
+    assert len(set(table_ids)) == 2
 
 
 def test_a_table_that_is_overwritten_keeps_its_id(tmp_path: Path) -> None:
@@ -318,6 +318,6 @@ def test_ids_of_transactions_of_a_catalog_that_is_made_again(seed: str, tmp_path
             mine = third.table("shop.t")
             for n in range(3):
                 mine.append({"n": [n + 11]})
-            found = [entry.txn_id for entry in third.store.history()]
+            drawn = [entry.txn_id for entry in third.store.history()]
     assert sorted(mine.to_arrow()["n"].to_pylist()) == [0, 1, 2, 3, 11, 12, 13]
-    assert len(set(found)) == len(found)
+    assert len(set(drawn)) == len(drawn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ ONE_CLASS = {"deltanb/table/table.py", "deltanb/catalog/catalog.py", "deltanb/lo
 """What people hold is read in one piece, with an example of each method; it delegates all it does. So is the
 tree of errors."""
 MAX_MEDIAN_LINES = 250
+NO_NAMES = frozenset(("found", "told", "said", "wanted", "kept", "given", "there", "standing", "having"))
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:work|root|home|Users)/\w")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".cfg", ".css", ".ipynb", ".txt", ".yml", ".json", ".html"}
 
@@ -91,12 +93,67 @@ def test_modules_that_a_module_names_exist(name: str) -> None:
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:
-    found = []
+    lines = []
     for path in tracked_files():
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             if MACHINE_PATH.search(line) and "MACHINE_PATH" not in line:
-                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
-    assert found == []
+                lines.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert lines == []
+
+
+@pytest.mark.parametrize("folder", ["deltanb", "tests", "docs", "notebooks"])
+def test_names_say_what_a_thing_is(folder: str) -> None:
+    """``rows``, ``files``, ``message`` and ``expected`` say it; that something was found or said does not."""
+    lines = [f"{place}:{line}: {name}" for place, source in sources_in(ROOT / folder)
+             for name, line in names_made_in(ast.parse(source)) if name.strip("_").lower() in NO_NAMES]
+    assert lines == []
+
+
+def test_the_names_that_are_none_are_seen_wherever_they_are_made() -> None:
+    source = """
+import a.b as said
+from c import d as told
+class Found:
+    kept: int = 0
+    def wanted(self, given, *having, **standing):
+        self.there = [found for found in given if (kept := found)]
+        with a as said, b as (told, *kept): pass
+        try: pass
+        except OSError as wanted: pass
+        match given:
+            case {"x": found, **told}: pass
+            case [*said] as kept: pass
+        lambda there: there
+"""
+    made = [name for name, _ in names_made_in(ast.parse(source)) if name.lower() in NO_NAMES]
+    assert set(map(str.lower, made)) == NO_NAMES and len(made) == 20
+    assert list(names_made_in(ast.parse("from hypothesis import given"))) == []  # another's name
+
+
+def sources_in(folder: Path) -> Iterator[tuple[str, str]]:
+    """Modules, and the code cells of notebooks without their magics, each with its place."""
+    for path in sorted(folder.rglob("*.py")):
+        yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+    for path in sorted(folder.glob("*.ipynb")):
+        for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"]):
+            lines = "".join(cell["source"]).split("\n") if cell["cell_type"] == "code" else []
+            if lines and not lines[0].startswith("%%"):
+                yield f"{path.name} cell {number}", "\n".join(
+                    "" if line.startswith(("%", "!")) else line for line in lines)
+
+
+def names_made_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every name that is bound, with its line: variables, attributes, parameters, functions, imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(
+                arg=name
+            ) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(
+                name=name
+            ) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(
+                name=str(name)
+            ) | ast.MatchMapping(rest=str(name)) | ast.alias(asname=str(name)):
+                yield name, getattr(node, "lineno", 0)
 
 
 def tracked_files() -> list[Path]:

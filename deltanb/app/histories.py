@@ -26,19 +26,20 @@ def add_to(commands: Any) -> None:
 
 def _add_verify(commands: Any) -> None:
     verify = commands.add_parser(
-        "verify", help="go through a table's log and say what is wrong with it",
-        description="Go through the log of a table, whoever wrote it, and say what is wrong; nothing is "
-        "written. The exit code is 0 where the table is sound, 1 where something is proved wrong, 3 where "
-        "something is only possible, and 2 where the table cannot be looked at.")
+        "verify", help="check a table's log and say what is wrong with it",
+        description="Check the log of a table, whoever wrote it, and say what is wrong; nothing is written. "
+                    "The exit code is 0 if the table is sound, 1 if something is proved wrong, 3 if "
+                    "something "
+        "is only possible, and 2 if the table cannot be read.")
     verify.add_argument("path", metavar="PATH", help="the table's folder")
     verify.add_argument("--from", dest="start", type=version, metavar="VERSION", help="default: the first")
     verify.add_argument("--to", dest="end", type=version, metavar="VERSION", help="default: the newest")
     verify.add_argument(
         "--files", choices=["none", "sample", "all"], default="sample",
-        help="data files to open: none looks at the log alone, sample lists the folder, too, and reads some "
-        "footers, all reads every data file of the last version (default %(default)s)")
-    verify.add_argument("--json", action="store_true", help="print JSON, for programs")
-    verify.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network, too")
+        help="data files to open: none reads only the log, sample also lists the folder and reads some "
+             "footers, all reads every data file of the last version (default %(default)s)")
+    verify.add_argument("--json", action="store_true", help="print JSON")
+    verify.add_argument("--html", metavar="FILE", type=Path, help="also write a page that needs no network")
     verify.set_defaults(run=_verify)
 
 
@@ -58,21 +59,21 @@ def _add_check(commands: Any) -> None:
     from deltanb.observe.checkup.kinds import FAIL_ON
 
     check = commands.add_parser(
-        "check", help="say what upkeep a table needs, and by which commands",
-        description="Say what upkeep a table needs, whoever wrote it: small files, skew, old logs, missing "
-        "statistics and more, each with the command that mends it, what that reads, writes and saves. "
-        "Nothing is written. The exit code is 0, 1 where there is a finding of a kind that --fail-on names, "
-        "and 2 where the table cannot be looked at.")
+        "check", help="say what maintenance a table needs, and by which commands",
+        description="Say what maintenance a table needs, whoever wrote it: small files, skew, old logs, "
+        "missing statistics and more, each with the command that fixes it, what that reads, writes and "
+        "saves. Nothing is written. The exit code is 0, 1 if there is a finding of a kind that --fail-on "
+        "names, and 2 if the table cannot be read.")
     path = check.add_argument("path", metavar="PATH", help="the table's folder")
     check.add_argument(
         "--fail-on", nargs="+", default=[], metavar="KIND", action=_FailOn, path=path, kinds=FAIL_ON,
-        help="kinds whose findings make the exit code 1, with commas or spaces between them: "
+        help="kinds whose findings make the exit code 1, separated by commas or spaces: "
         + ", ".join(FAIL_ON))
     check.add_argument(
-        "--files", choices=["none", "all"], help="none looks at the log alone, all lists the whole folder, "
-        "too (default: the folder, in a bucket its first files)")
-    check.add_argument("--json", action="store_true", help="print JSON, for programs")
-    check.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network, too")
+        "--files", choices=["none", "all"], help="none reads only the log, all lists the whole folder, too "
+                                                 "(default: the folder, in a bucket its first files)")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    check.add_argument("--html", metavar="FILE", type=Path, help="also write a page that needs no network")
     check.set_defaults(run=_check, last=None)
 
 
@@ -95,7 +96,7 @@ class _FailOn(argparse.Action):
             self.path.required = False
         for word in words:
             if not self._are_kinds(word):
-                raise argparse.ArgumentError(self, f"{word!r} is none of {', '.join(self.kinds)}")
+                raise argparse.ArgumentError(self, f"{word!r} is not one of {', '.join(self.kinds)}")
         chosen = [kind for word in words for kind in word.split(",")]
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), *chosen])
 
@@ -123,8 +124,8 @@ def _add_why(commands: Any) -> None:
         "why", help="explain why a job failed to commit, from its stack trace and the table",
         description="Explain why a job failed to commit, whoever ran it: which commit won, by which rule, "
         "whether rows met, and what would have let it pass; nothing is written. Any part of what is known "
-        "will do. The exit code is 0 where the failure is explained, 3 where the answer is inferred or there "
-        "is none, and 2 where the table cannot be looked at.")
+        "will do. The exit code is 0 if the failure is explained, 3 if the answer is inferred or there is "
+        "none, and 2 if the table cannot be read.")
     why.add_argument("path", metavar="PATH", help="the table's folder")
     why.add_argument("--error", metavar="FILE", help="the exception's text, as pasted; - reads the input")
     why.add_argument("--read-version", type=version, metavar="V", help="the version that the job read")
@@ -133,9 +134,9 @@ def _add_why(commands: Any) -> None:
     why.add_argument("--operation", metavar="O", help="what it did: MERGE, DELETE, APPEND, OVERWRITE, …")
     why.add_argument("--writer", metavar="W", help="who ran it, for how often it met the winner before")
     form = why.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON, for programs")
+    form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown, for a ticket")
-    why.add_argument("--html", metavar="FILE", type=Path, help="write a page that needs no network, too")
+    why.add_argument("--html", metavar="FILE", type=Path, help="also write a page that needs no network")
     why.set_defaults(run=_why)
 
 

@@ -100,11 +100,11 @@ class Copied:
     def lines(self) -> Iterator[str]:
         """What is worth saying: nothing where a copy was made, or is as it was."""
         if self.renewed:
-            yield f"newer versions have replaced {', '.join(self.renewed)}"
+            yield f"replaced by newer versions: {', '.join(self.renewed)}"
         if self.unchanged:
-            yield f"kept as you changed them: {', '.join(self.unchanged)}"
+            yield f"not updated, because you changed them: {', '.join(self.unchanged)}"
         if self.beside:
-            yield f"newer versions of these are beside them: {', '.join(self.beside)}"
+            yield f"newer versions lie next to them: {', '.join(self.beside)}"
 
 
 def copy_tutorials(source: Path, folder: Path) -> Copied:

@@ -48,8 +48,8 @@ def _add_catalog(commands: Any) -> None:
     catalog = commands.add_parser(
         "catalog", help="look after a catalog",
         description="check looks at every invariant of a catalog and changes nothing; its exit code is 1 "
-        "where something is wrong. sweep publishes what crashes have left unpublished and deletes files "
-        "that are nobody's.")
+        "where something is wrong. sweep publishes what crashes have left unpublished and deletes files that "
+        "belong to nothing.")
     catalog.add_argument("what", choices=["check", "sweep"])
     catalog.add_argument(
         "--catalog", required=True, metavar="URL", help="sqlite:///FILE or postgresql://...")
@@ -79,7 +79,7 @@ def _catalog(arguments: argparse.Namespace) -> int:
 
     kind, _, file = arguments.catalog.partition("?")[0].partition(":///")
     if kind == "sqlite" and not Path(file).exists():  # opening it would make an empty one
-        raise InvalidArgument(f"there is no catalog at {file}; nothing was looked at")
+        raise InvalidArgument(f"there is no catalog at {file}; nothing was checked")
     with CatalogStore(arguments.catalog, arguments.name) as store:
         if arguments.what == "sweep":
             print(safe(str(sweep(store, arguments.grace * 3_600_000))))

@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 
     sql = commands.add_parser(
         "sql", help="run SQL statements over tables",
-        description="Run SQL statements, with semicolons between them, and print the result of the last one. "
+        description="Run SQL statements, separated by semicolons, and print the result of the last one. "
         "Tables are named by paths (delta.`lake/flights`, 'lake/flights') or, with --catalog, by namespace "
         "and name. Statements: " + ", ".join(kind.name for kind in KINDS) + ". The exit code is 0, or 2 for "
         "an error, which says which statement failed and what was done before.")
@@ -75,7 +75,7 @@ def _parameters(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         name, sign, text = pair.partition("=")
         if not sign or not name.isidentifier():
-            raise InvalidArgument(f"--param {pair}: write the name of a parameter, = and its value")
+            raise InvalidArgument(f"--param {pair}: write it as NAME=VALUE")
         try:
             values[name] = json.loads(text)
         except ValueError:
@@ -92,12 +92,12 @@ def _catalog(arguments: argparse.Namespace, text: str) -> Any:
     url, warehouse = arguments.catalog, arguments.warehouse
     if url is None:
         if warehouse is not None:
-            raise InvalidArgument("--warehouse is of a --catalog, which is not given")
+            raise InvalidArgument("--warehouse needs --catalog, which is missing")
         return nullcontext()
     if url.startswith(("http://", "https://", "uc://")):
         return connect(url)
     if warehouse is None:
-        raise InvalidArgument(f"--catalog {url}: say --warehouse, the folder below which its tables lie")
+        raise InvalidArgument(f"--catalog {url}: pass --warehouse, the folder that holds its tables")
     kind, _, file = url.partition("?")[0].partition(":///")
     if kind == "sqlite" and not Path(file).exists() and not any(
             command.statement == "CREATE SCHEMA" for command in commands_of(text)):
@@ -113,7 +113,7 @@ def _print(result: Any, arguments: argparse.Namespace) -> None:
     is_rows = isinstance(result, QueryResult)
     if arguments.csv:
         if not is_rows:
-            raise InvalidArgument("--csv prints the rows of a query, and the last statement is none")
+            raise InvalidArgument("--csv prints the rows of a query, and the last statement is not a query")
         _print_csv(result.rows)
     elif arguments.json:
         print(redacted(json.dumps(_plain(result), default=str)))

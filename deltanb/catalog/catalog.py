@@ -174,7 +174,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
 
         if not isinstance(self.store, CatalogStore):
             raise InvalidArgument(
-                f"catalog {shown(self.name)} is behind a server already: give others the address of that one")
+                f"catalog {shown(self.name)} is already served: give others the address of that server")
         return serve(self.store, self.warehouse, host, port, tokens, limits or self.limits)
 
     # -- namespaces --------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
         columns = partition_by if isinstance(partition_by, str) else as_list(partition_by, "partition_by")
         properties = as_mapping(properties, "properties")
         if mode not in MODES:
-            raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+            raise InvalidArgument(f"mode={mode!r} is not one of {', '.join(MODES)}")
         row = None if mode == "error" else self._row_or_none(name)
         if row is not None and mode == "ignore":
             return self._table(row)
@@ -324,7 +324,8 @@ class Catalog(Displayable, Spelt, place="catalog"):
         """Create a table, or replace that of ``row``."""
         if format == "iceberg":
             if description is not None or user_metadata is not None:
-                raise InvalidArgument("an Iceberg table takes properties, no description or user_metadata")
+                raise InvalidArgument("an Iceberg table takes properties, but no description or "
+                                      "user_metadata")
             if row is not None or cluster_by:
                 what = "is replaced" if row is not None else "is clustered"
                 raise InvalidArgument(
@@ -337,7 +338,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
             "cluster_by": cluster_by, "user_metadata": user_metadata}
         if row is not None:
             if place is not None:
-                raise InvalidArgument(f"{name} lies where it is; a table that is replaced takes no location")
+                raise InvalidArgument(f"{name} keeps its place; a table that is replaced takes no location")
             return DeltaTable(self.delta.replace(row, data_or_schema, mode, **settings))
         self._must_be_free(name)
         row = self.delta.create(name, data_or_schema, place, asked=mode, **settings)

@@ -59,7 +59,7 @@ class Limits:
         if limits is None:
             return cls()
         if not isinstance(limits, cls):
-            raise InvalidArgument(f"limits={shown(limits)} are no limits; give deltanb.Limits(seconds=60)")
+            raise InvalidArgument(f"limits={shown(limits)} are not limits; give deltanb.Limits(seconds=60)")
         return limits
 
     def require(self, tables: int, updates: int) -> None:

@@ -146,7 +146,7 @@ def check_engine(engine: str) -> None:
 
         require_pyspark()
     if engine not in ENGINES:
-        raise InvalidArgument(f"engine={engine!r} is none of {', '.join(map(repr, ENGINES))}")
+        raise InvalidArgument(f"engine={engine!r} is not one of {', '.join(map(repr, ENGINES))}")
 
 
 def announce_spark(why: str, instead: str) -> None:

@@ -127,7 +127,7 @@ class Line:
         with self._changed:
             if self._waiting and self._is_too_late():
                 for name, *_ in self._waiting.values():
-                    logger.warning("%s was left out, as the process ends", name)
+                    logger.warning("%s was skipped, because the process is ending", name)
                 self._waiting.clear()
             self._doing = next(iter(self._waiting), None)
             self._changed.notify_all()

@@ -186,7 +186,7 @@ def to_milliseconds(when: int | str | dt.datetime) -> int:
             ) from None
     if not isinstance(when, dt.datetime):
         raise InvalidArgument(
-            f"a time is epoch milliseconds, a datetime or ISO 8601 text, not {when!r}"
+            f"a time is epoch milliseconds, a datetime or an ISO 8601 string, not {when!r}"
         )
     if when != when:
         raise InvalidArgument(f"expected a time, got {when!r}")

@@ -658,5 +658,5 @@ def refuse_another(current: Snapshot, did: str, version: int, table_id: str) -> 
     if current.metadata.id != table_id:
         raise TableReplaced(
             f"version {version} of {path} was {did}, and another table is there by now (its id was "
-            f"{table_id}, and is {current.metadata.id}); open it anew: deltanb.open(path)",
+            f"{table_id}, and is {current.metadata.id}); open it again: deltanb.open(path)",
             path=path, table_id=current.metadata.id)

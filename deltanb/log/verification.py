@@ -210,7 +210,7 @@ class Recorded:
         for field, name in (("setTransactions", "set_transactions"), ("domainMetadata", "domain_metadata")):
             if field in by_field:
                 changes[name] = None  # optional: nothing is said rather than something doubtful
-        warn(f"{checksum_name(state.version)} of {self.root} goes on with what the checksum of version "
+        warn(f"{checksum_name(state.version)} of {self.root} builds on what the checksum of version "
              f"{self.version} says, which the log contradicts: {_some(self.differences)}. "
              "Restore the log from a copy, or delete the .crc files from that version on if the log is right")
         return replace(checksum, **changes)

@@ -36,7 +36,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> Path:
     write = _WRITERS.get(place.suffix.lower())
     if write is None:
         raise InvalidArgument(
-            f"{shown(place.name)} does not end in .html, .svg or .png: the ending says which form is written")
+            f"{shown(place.name)} does not end in .html, .svg or .png: the extension decides the format")
     data = write(obj)
     if not place.parent.is_dir():
         raise InvalidArgument(f"there is no folder '{safe(place.parent)}' for the picture; make it first")

@@ -145,7 +145,7 @@ class ConflictMap(Charted):
         [('WRITE', 'WRITE', 1)]
         """
         if not isinstance(what, str) or what not in BY:
-            raise InvalidArgument(f"by={shown(what)} is none of {', '.join(BY)}")
+            raise InvalidArgument(f"by={shown(what)} is not one of {', '.join(BY)}")
         if what not in self._tallies:
             groups: dict[tuple[Any, ...], list[Meeting]] = {}
             for one in self.meetings:

@@ -159,7 +159,7 @@ def meet(
     if history.log is None:
         raise InvalidArgument("this history was made by hand and knows no table; take table.history()")
     if isolation is not None and isolation not in LEVELS:
-        raise InvalidArgument(f"isolation={shown(isolation)} is none of {', '.join(LEVELS)}")
+        raise InvalidArgument(f"isolation={shown(isolation)} is not one of {', '.join(LEVELS)}")
     return _Walk(history, isolation, zone_of(zone), check).run()
 
 
@@ -178,7 +178,7 @@ def zone_of(zone: str | dt.tzinfo) -> dt.tzinfo:
         known: dt.tzinfo = read_zone(zone)
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f"zone={shown(zone)} is no time zone; write it like 'Europe/Berlin' or '+01:00'") from None
+            f"zone={shown(zone)} is not a time zone; write it like 'Europe/Berlin' or '+01:00'") from None
     return known
 
 

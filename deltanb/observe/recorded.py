@@ -428,6 +428,6 @@ def _by_condition(
     if known.left_out:
         words += f" (not counted: {' AND '.join(known.left_out)})"
     if known.unknown:
-        words += f" (more of its {name} condition cannot be told without its source)" \
+        words += f" (more of its {name} condition cannot be determined without its source)" \
             if name == "MERGE" else f" (its {name} condition is not understood)"
     return [Scan(tuple(understood))], words, bool(known.left_out or known.unknown)

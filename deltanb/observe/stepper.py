@@ -185,7 +185,7 @@ class Stepper(Interactive):
         if self.is_done:
             raise IllegalStateError(f"{self._of}no rival can win any more: {self.in_short()}")
         if not writer or not isinstance(writer, str):
-            raise InvalidArgument(f"a rival's name is a text, found {writer!r}")
+            raise InvalidArgument(f"a rival's name is a string, found {writer!r}")
         before, did = self._newest(), ""
         txn, table = self._meet(kind, name)
         if callable(kind):
@@ -499,7 +499,7 @@ class GroupStepper(Stepper):
         name = self.tables[0] if table is None else table
         if name not in self.tables:
             raise InvalidArgument(
-                f"{name!r} is no table of this transaction; its tables are {', '.join(self.tables)}")
+                f"{name!r} is not a table of this transaction; its tables are {', '.join(self.tables)}")
         return name
 
     def _newest(self) -> int:

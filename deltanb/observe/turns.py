@@ -120,7 +120,7 @@ def named(
         named = {}
     for name, work in named.items():
         if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"a writer's name is a text, found {name!r}")
+            raise InvalidArgument(f"a writer's name is a string, found {name!r}")
         if not callable(work):
             raise InvalidArgument(
                 f"writer {name!r} is a callable that takes {takes}, found {type(work).__name__}; "
@@ -150,7 +150,7 @@ def turns_of(order: Any, names: Sequence[str]) -> list[int]:
         is_place = isinstance(turn, int) and not isinstance(turn, bool) and 0 <= turn < len(names)
         if not is_place and turn not in names:
             raise InvalidArgument(
-                f"order: {turn!r} is none of the writers; they are {', '.join(names)}, "
+                f"order: {turn!r} is not one of the writers; they are {', '.join(names)}, "
                 f"or 0 to {len(names) - 1}")
         turns.append(turn if is_place else names.index(turn))
     return turns

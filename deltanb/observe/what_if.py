@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deltanb.observe.timeline import CommitTimeline
     from deltanb.transaction.transaction import OptimisticTransaction
 
-TOO_MUCH = "what it read and wrote was too much to be kept"
+TOO_MUCH = "what it read and wrote was too large to keep"
 ELSEWHERE = "it failed in another process, and what it read and wrote is not in the journal"
 AS_RECORDED = "as recorded"
 MAX_REASONS = 3  # rules named in a level's sentence; the grid has them all
@@ -300,7 +300,7 @@ def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
     chosen = _several("isolation", isolation)
     for level in chosen:
         if level not in LEVELS:
-            raise InvalidArgument(f"isolation={level!r} is none of {', '.join(LEVELS)}")
+            raise InvalidArgument(f"isolation={level!r} is not one of {', '.join(LEVELS)}")
     if not chosen:
         raise InvalidArgument(f"isolation names no level; there are {', '.join(LEVELS)}")
     return tuple(dict.fromkeys(chosen))
@@ -310,7 +310,7 @@ def _row_level(row_level: Any) -> str:
     if row_level is None:
         return "off"
     if not isinstance(row_level, str) or row_level not in ROW_LEVELS:
-        raise InvalidArgument(f"row_level={shown(row_level)} is none of {', '.join(ROW_LEVELS)}")
+        raise InvalidArgument(f"row_level={shown(row_level)} is not one of {', '.join(ROW_LEVELS)}")
     return row_level
 
 
@@ -326,7 +326,7 @@ def _columns(partition_by: Any, log: LogReader) -> tuple[str, ...]:
         field = schema.get(name) if isinstance(name, str) else None
         if field is None:
             hint = units.did_you_mean(str(name), schema.names, "columns")[0]
-            raise InvalidArgument(f"partition_by={shown(name)} is no column of the table; {hint}")
+            raise InvalidArgument(f"partition_by={shown(name)} is not a column of the table; {hint}")
         columns.append(field.name)
     if not columns:
         raise InvalidArgument("partition_by names no column; leave it out for the table's own partitions")

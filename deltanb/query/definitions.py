@@ -64,8 +64,8 @@ def _in_catalog(name: Name, scope: Scope, statement: str) -> Place:
     place = _place(name, scope)
     if place.catalog is None:
         raise InvalidQuery(
-            f"{statement}: {name.text} is no table of a catalog, which alone has names. A table in a folder "
-            "is where its path says; delete the folder, or its rows: DELETE FROM", name=name.text)
+            f"{statement}: {name.text} is not a table of a catalog, and only those have names. A table in a "
+            "folder is where its path says; delete the folder, or its rows: DELETE FROM", name=name.text)
     return place
 
 

@@ -155,7 +155,7 @@ def _perhaps_text(error: Exception, sql: str) -> str:
     if not re.search(rf'(?<![\w".]){re.escape(quoted)}(?!["(.])', _TEXT.sub("", sql), re.IGNORECASE):
         return ""
     text = missing[1].replace('""', '"').replace("'", "''")
-    return f". Double quotes enclose the name of a column; a text is in single quotes: '{text}'"
+    return f". Double quotes enclose the name of a column; strings are in single quotes: '{text}'"
 
 
 DUCKDB = Engine("DuckDB", "duckdb", run, reads_files=True)

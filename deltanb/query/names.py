@@ -80,7 +80,8 @@ def resolve(reference: Named, names: Scope | Mapping[str, Any], *, files: bool =
     source = _look_up(reference, Scope.of(names), files)
     if reference.changes is not None:
         if not isinstance(source, DeltaTable):
-            raise InvalidQuery(f"{reference.text} is no Delta table, which alone has a change data feed",
+            raise InvalidQuery(f"{reference.text} is not a Delta table, and only Delta tables have a change "
+                               "data feed",
                                name=reference.text)
         return source.changes(*reference.changes).to_arrow()
     if source is None or isinstance(source, DeltaTable):
@@ -112,8 +113,8 @@ def place_of(name: Name, scope: Scope) -> Place:
         if catalog is not None:
             return Place(None, catalog, name_there)
         raise InvalidQuery(
-            f"{name.text} would be a table of a catalog, and {name.parts[0]} is no variable that holds one; "
-            "run the statement by catalog.sql(…), or name a path: delta.`lake/flights`", name=name.text)
+            f"{name.text} would be a table of a catalog, and {name.parts[0]} is not a variable that holds "
+            "one; run the statement by catalog.sql(…), or name a path: delta.`lake/flights`", name=name.text)
     return Place(name.text) if "/" in name.text else Place(None, None, name.text)
 
 
@@ -176,7 +177,7 @@ def _look_up(reference: Named, scope: Scope, files: bool) -> Any:
         return scope.staged(source) if isinstance(source, Askable) else source
     if isinstance(source, DeltaTable):
         return source.as_of(moment)
-    raise InvalidQuery(f"{reference.text} is no Delta table and has one version only: leave out the words "
+    raise InvalidQuery(f"{reference.text} is not a Delta table and has only one version: leave out the words "
                        "AS OF", name=reference.text)
 
 

@@ -75,5 +75,5 @@ def in_session(session: Any) -> Engine:
         InvalidArgument: it is no session.
     """
     if not hasattr(session, "sql") or not hasattr(session, "catalog"):
-        raise InvalidArgument(f"spark={shown(session)} is no Spark session: give one, or True")
+        raise InvalidArgument(f"spark={shown(session)} is not a Spark session: give one, or True")
     return Engine("Spark", "spark", partial(run, session=session), is_utc=partial(_is_utc, session))

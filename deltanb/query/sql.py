@@ -36,7 +36,7 @@ def run_sql(
         created: gets the tables that are created under a name of their own.
     """
     if not isinstance(text, str):
-        raise InvalidQuery(f"SQL is a text, found {type(text).__name__}", query=str(text))
+        raise InvalidQuery(f"SQL is text, found {type(text).__name__}", query=str(text))
     if variables is None:
         variables = variables_of_caller()
     names = ChainMap(dict(parameters or {}), variables)  # type: ignore[arg-type]

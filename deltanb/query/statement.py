@@ -125,7 +125,7 @@ class Statement:
                 continue  # a function, such as range(3), or a name that the query gives itself
             if node.args.get("version") is not None:
                 raise InvalidQuery(
-                    f"{node.name}: VERSION AS OF takes a number and TIMESTAMP AS OF a text, such as "
+                    f"{node.name}: VERSION AS OF takes a number and TIMESTAMP AS OF a string, such as "
                     "'2026-03-01 12:00:00'", query=self.sql)
             if node.name.startswith(_CHANGES):
                 call = self._changes[int(node.name.removeprefix(_CHANGES))]

@@ -1,4 +1,4 @@
-"""Columns whose values the table gives: generated, identity and default ones, as the schema says them.
+"""Columns whose values the table generates: generated, identity and default ones, as the schema says them.
 
 What lives here: the metadata of such columns both ways (PROTOCOL.md, "Generated Columns", "Identity
 Columns", "Default Columns"), and the next value of an identity column.

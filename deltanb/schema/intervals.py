@@ -46,7 +46,7 @@ def _literal(text: str, family: str) -> tuple[int, str, str]:
     match = _LITERAL.fullmatch(text)
     named = match and f"interval {match[3]}{f' to {match[4]}' if match[4] else ''}".lower()
     if not match or not named or SPELLINGS.get(named) != family:
-        raise ValueError(f"{text!r:.80} is no literal of an {family}")
+        raise ValueError(f"{text!r:.80} is not a literal of type {family}")
     body = match[2].strip()
     sign = -1 if match[1] == "-" else 1
     if body[:1] in ("-", "+"):
@@ -66,7 +66,7 @@ def read_months(text: str) -> int:
     sign, body, units = _literal(text, YEAR_TO_MONTH)
     match = re.fullmatch(r"(\d{1,10})(?:-(\d{1,2}))?", body)
     if match is None or bool(match[2]) != ("to" in units) or int(match[2] or 0) > 11:
-        raise ValueError(f"{text!r:.80} is no literal of an {YEAR_TO_MONTH}")
+        raise ValueError(f"{text!r:.80} is not a literal of type {YEAR_TO_MONTH}")
     months = sign * int(match[1]) if units == "month" else sign * (int(match[1]) * 12 + int(match[2] or 0))
     if not -2**31 <= months < 2**31:
         raise ValueError(f"{text!r:.80} has more months than 32 bits hold")
@@ -101,7 +101,7 @@ def read_duration(text: str) -> int:
         for at, name in enumerate(names))
     match = re.fullmatch(pattern, body)
     if match is None:
-        raise ValueError(f"{text!r:.80} is no literal of an {DAY_TO_SECOND}")
+        raise ValueError(f"{text!r:.80} is not a literal of type {DAY_TO_SECOND}")
     total = sum(int(match[name]) * _MICROS[name] for name in names)
     fraction = (match["fraction"] or "") if "second" in names else ""
     if fraction[6:].strip("0"):

@@ -193,7 +193,7 @@ def as_text(name: Any, value: Any) -> str:
         InvalidArgument: anything else, or a name that is not text.
     """
     if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"table property {name!r} = {value!r}: the name must be a text")
+        raise InvalidArgument(f"table property {name!r} = {value!r}: the name must be a string")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

@@ -77,7 +77,7 @@ def text_of(expression: Any, schema: StructType | pa.Schema) -> str:
     condition = _Reader(tokens, columns, shown).node()
     _check_bound(expression, columns, shown)
     if not t.is_boolean(condition.type):
-        raise InvalidPredicate(f"the pyarrow expression {shown} is no condition: it is {condition.type}",
+        raise InvalidPredicate(f"the pyarrow expression {shown} is not a condition: it is {condition.type}",
                                predicate=shown)
     return condition.text
 
@@ -88,7 +88,7 @@ def _check_bound(expression: Any, columns: pa.Schema, shown: str) -> None:
         row.filter(expression)  # some of what Arrow refuses it refuses of a row alone
     except (pa.ArrowException, TypeError) as error:
         raise InvalidPredicate(
-            f"the pyarrow expression {shown} is no condition on this table: {str(error).splitlines()[0]}",
+            f"the pyarrow expression {shown} is not a condition on this table: {str(error).splitlines()[0]}",
             predicate=shown) from None
 
 
@@ -294,7 +294,7 @@ def _is_in(reader: _Reader, name: str, arguments: list[_Sql], options: dict[str,
     try:
         values = values.cast(one.type)  # as Arrow does
     except pa.ArrowException as error:
-        raise reader.unsupported(f"isin of {one.type} with values that are none ({error})") from None
+        raise reader.unsupported(f"isin of {one.type} with values of another type ({error})") from None
     takes_null = behaviour == _MATCH and values.null_count > 0
     members = list(dict.fromkeys(reader._text(value) for value in values if value.is_valid))
     if not members:

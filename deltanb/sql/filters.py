@@ -63,11 +63,11 @@ def _is_filter(part: Any) -> bool:
 
 def _check(part: Any, filters: Any) -> None:
     if not _is_filter(part):
-        raise _wrong(filters, f"{shown(part)} is none")
+        raise _wrong(filters, f"{shown(part)} is not a filter")
     name, operator, value = part
     if operator not in OPERATORS:
         hint, _ = did_you_mean(operator, list(OPERATORS), "operators")
-        raise _wrong(filters, f"{operator!r} is no operator; {hint}")
+        raise _wrong(filters, f"{operator!r} is not an operator; {hint}")
     if operator in ("in", "not in") and (
             isinstance(value, str | bytes) or not hasattr(value, "__iter__")):
         raise _wrong(filters, f"{operator!r} takes a list of values, found {shown(value)}")

@@ -24,7 +24,7 @@ TAKEN = "int, float, bool, None, date, datetime, Decimal or bytes"
 NANOSECONDS_LOST = "its nanoseconds would be lost: a table keeps microseconds"
 CUT_OFF = 'let them be cut off with deltanb.set_options(nanoseconds="truncate")'
 """Why a time is refused, here and in data, and the way out that both have."""
-_TYPES = f"a value is {TAKEN}, or a text, which is SQL"
+_TYPES = f"a value is {TAKEN}, or a string, which is SQL"
 
 
 def literal(value: Any, target: DataType | None = None) -> str:

@@ -58,7 +58,7 @@ def _unknown_column(
     name = ".".join(parts)
     hint, close = did_you_mean(name, leaf_names(schema))
     if not close and sql.strip() != name:
-        hint += f"; a text is quoted: '{name}'"
+        hint += f"; a string is quoted: '{name}'"
     return InvalidPredicate(f"no column {name!r}{place} in the predicate {sql!r}; {hint}",
                             predicate=sql, column=name, suggestions=tuple(close))
 

@@ -142,7 +142,7 @@ class _Reader:
                 return all([self.is_integer(left), self.is_integer(right)])
             case {"Function": {"input": [inner], "function": "Negate" | "Abs"}}:
                 return self.is_integer(inner)
-        raise self.unsupported("arithmetic of what is no number")
+        raise self.unsupported("arithmetic on something that is not a number")
 
     def function(self, function: Any, inputs: Sequence[Any]) -> str:
         """A function by its name, with its options."""
@@ -196,7 +196,7 @@ def _nan(pattern: str) -> _Rule:
         match inputs[0]:
             case {"Column": str(name)} if t.is_floating(reader.columns.field(reader.name(name)).type):
                 return f"({pattern.format(reader.node(inputs[0]))})"
-        raise reader.unsupported("a question for NaN of what is no column of floats")
+        raise reader.unsupported("is_nan on something that is not a float column")
 
     return rule
 

@@ -161,7 +161,7 @@ def _columns(sql: str, tree: exp.Expression, schema: StructType) -> Iterator[tup
         field = schema.get(names[0])
         if field is None and names[0].lower() not in variables:
             hint = did_you_mean(names[0], schema.names)[0] if schema.names else "a constant names none"
-            raise InvalidPredicate(f"{sql!r} names the column {names[0]!r}, which is not there; {hint}",
+            raise InvalidPredicate(f"{sql!r} names the column {names[0]!r}, which does not exist; {hint}",
                                    predicate=sql)
         if field is not None:
             yield (field.name, *names[1:])

@@ -99,8 +99,8 @@ def _no_condition(sql: str, statement: sqlglot.Expression) -> InvalidPredicate:
     """The error of a whole statement, with the condition that is in it."""
     where = statement.args.get("where")
     alone = f", such as {where.this.sql('spark')!r}" if where is not None else ""
-    return InvalidPredicate(f"{sql!r} is a statement, {statement.key.upper()}, and an expression is wanted: "
-                            f"write the condition or the value alone{alone}", predicate=sql)
+    return InvalidPredicate(f"{sql!r} is a statement, {statement.key.upper()}, and an expression is "
+                            f"expected: write only the condition or the value{alone}", predicate=sql)
 
 
 _NO_CALLS = frozenset({

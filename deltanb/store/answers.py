@@ -28,7 +28,8 @@ _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "BucketNotFound")
 _BODY = ("body error", "error decoding response body", "end of file", "connection closed before")
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)|invalid peer certificate|CertificateUnknown")
 _UNTRUSTED = {"Expired": "it has expired", "NotValidYet": "it is not valid yet", "Revoked": "it is revoked",
-              "NotValidForName": "it is another host's", "NotValidForNameContext": "it is another host's"}
+              "NotValidForName": "it belongs to another "
+                                 "host", "NotValidForNameContext": "it belongs to another host"}
 """What rustls says of a certificate; all else comes to nobody vouching for it."""
 _HOST_UNKNOWN = re.compile(r"dns error|failed to lookup address")
 _HOST = re.compile(r"https?://(?:[^/@\s]*@)?(\[[^\]]+\]|[^/:?\s]+)")
@@ -87,8 +88,8 @@ def answer_of(error: BaseException) -> Answer:
 def _cause_of(text: str) -> str:
     """What a connection failed by, as the end of a sentence with the way out; "" where it is not known."""
     if certificate := _CERTIFICATE.search(text):
-        why = _UNTRUSTED.get(certificate[1] or "", "nobody whom this machine trusts vouches for it")
-        return (f"its certificate is not to be trusted: {why}. Name the file of its authority by the "
+        why = _UNTRUSTED.get(certificate[1] or "", "no authority that this machine trusts has signed it")
+        return (f"its certificate cannot be trusted: {why}. Name the file of its authority by the "
                 "variable SSL_CERT_FILE; to try things out, "
                 "storage_options={'allow_invalid_certificates': 'true'} takes any")
     if _HOST_UNKNOWN.search(text):
@@ -133,7 +134,7 @@ def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: b
                 f"{name or 'another one'}{f' ({reason})' if reason else ''}. Give it as "
                 f"storage_options={{'aws_region': {name or '…'!r}}}, or set AWS_REGION")
     if answer.code == "RequestTimeTooSkewed":
-        return (f"{place.service} has another time than this machine ({reason}). Set the clock")
+        return (f"{place.service} and this machine have different times ({reason}). Set the clock")
     if status in (401, 403):
         return (f"{place.service} denies access ({reason}). Check the credentials, and what they may do in "
                 f"{place.bucket!r}; they come from storage_options, or else from "
@@ -160,8 +161,8 @@ def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: b
     if answer.cause:
         return f"{place.service} cannot be reached: {answer.cause}"
     if "error sending request" in text or "builder error" in text:
-        return (f"{place.service} cannot be reached, or hung up{_tries(text)}. Check endpoint and network "
-                "(http:// needs storage_options={'allow_http': 'true'})")
+        return (f"{place.service} cannot be reached, or closed the connection{_tries(text)}. Check endpoint "
+                "and network (http:// needs storage_options={'allow_http': 'true'})")
     return redacted(text.partition("\n")[0])[:300]
 
 

@@ -43,7 +43,7 @@ def client_of(place: Location, access: Access) -> Any:
     if _process.is_forked:
         raise IllegalStateError(
             f"{place.root} cannot be reached: this process was forked from one that had used a bucket, whose "
-            "threads are not here. Start processes by multiprocessing.get_context('spawn') or "
+            "threads this process does not have. Start processes by multiprocessing.get_context('spawn') or "
             "'forkserver', or fork before the first bucket is used")
     _process.is_used = True
     from_environment = tuple(item for item in os.environ.items() if item[0].startswith(_VARIABLES))

@@ -65,5 +65,5 @@ def created(
         except FileExistsError:
             begun.remove(name)  # somebody else's
     raise StorageError(
-        f"{store.root}/{name} cannot be written: the store says of {MAX_NAMES} names that they are taken",
+        f"{store.root}/{name} cannot be written: the store says that {MAX_NAMES} names are taken",
         path=f"{store.root}/{name}")

@@ -61,8 +61,8 @@ def store_for(
         return ObjectStore(text, storage_options)
     if storage_options:
         raise InvalidArgument(
-            f"storage_options are those of a bucket (s3://, gs://, az://, abfss://), and {text} is none; "
-            "leave them out", path=text)
+            f"storage_options are those of a bucket (s3://, gs://, az://, abfss://), and {text} is not in "
+            "one; leave them out", path=text)
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[0].lower() == "file:":
         return LocalStore(text)

@@ -206,7 +206,7 @@ def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:
     deltanb.errors.InvalidArgument: storage_options know no 'aws_regoin' for S3; did you mean 'region'?
     """
     if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise InvalidArgument("storage_options is a dict of texts, found "
+        raise InvalidArgument("storage_options is a dict of strings, found "
                               f"{type(storage_options).__name__}")
     public: dict[str, str] = {}
     hidden: dict[str, str] = {}
@@ -225,7 +225,7 @@ def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:
 
 def _name_of(kind: str, option: Any) -> str:
     if not isinstance(option, str):
-        raise InvalidArgument(f"storage_options have texts as names, found {type(option).__name__}")
+        raise InvalidArgument(f"names in storage_options are strings, found {type(option).__name__}")
     name = option.lower()
     for prefix in _PREFIXES[kind]:
         if name.startswith(prefix):
@@ -237,19 +237,19 @@ def _name_of(kind: str, option: Any) -> str:
         return name
     if name in _UNSAFE:
         raise InvalidArgument(
-            f"storage_options {option!r} is of no use here: each commit is a put that succeeds only if there "
-            "is no such version (If-None-Match), without locks or renames. Leave it out, and write to the "
-            "table with nothing that needs it")
+            f"storage_options {option!r} has no effect here: each commit is a put that succeeds only if "
+            "there is no such version (If-None-Match), without locks or renames. Leave it out, and write to "
+            "the table with no tool that needs it")
     near = difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else f"; it knows {', '.join(sorted(known))}"
-    raise InvalidArgument(f"storage_options know no {option!r} for {SERVICES[kind]}{hint}")
+    raise InvalidArgument(f"there is no storage option {option!r} for {SERVICES[kind]}{hint}")
 
 
 def _text_of(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float) or value == "":
-        raise InvalidArgument(f"the value of {name!r} in storage_options is a text, found "
+        raise InvalidArgument(f"the value of {name!r} in storage_options is a string, found "
                               f"{'an empty one' if value == '' else type(value).__name__}")
     text = str(value)
     if name.lower() in RETRY_OPTIONS:
@@ -273,7 +273,7 @@ def seconds(text: str) -> float:
     """
     span = _SPAN.fullmatch(text)
     if span is None:
-        raise InvalidArgument(f"{text!r} in storage_options is no time; write it like '10s' or '100ms'")
+        raise InvalidArgument(f"{text!r} in storage_options is not a time; write it like '10s' or '100ms'")
     return float(span[1]) * _SECONDS[span[2]]
 
 

@@ -73,7 +73,7 @@ def create(
             replaces its rows, schema and properties (and keeps its history). ``"replace"`` does so, too, and
             raises where there is no table.
         cluster_by: columns by which OPTIMIZE orders the rows, in place of partitions; at most four.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
         target_file_size, max_records_per_file, compression: of the data files, as in :meth:`DeltaTable.append
             <deltanb.table.table.DeltaTable.append>`.
         allow_files: create the table in a folder that has files already. They do not become part of it, and

@@ -319,7 +319,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             return self._at(None, moment)
         if isinstance(moment, bool) or not hasattr(moment, "__index__"):  # NumPy's integers have it, too
             raise InvalidArgument(
-                f"as_of takes a version, an ISO 8601 text or a datetime, found {moment!r}")
+                f"as_of takes a version, an ISO 8601 string or a datetime, found {moment!r}")
         return self._at(index(moment), None)
 
     def _at(self, version: int | None, timestamp: int | str | dt.datetime | None) -> DeltaTable:
@@ -381,7 +381,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     @reads_log
     def checkup(self, list_files: bool | None = None) -> upper.Checkup:
-        """What upkeep the table needs, each finding with the command that mends it:
+        """What maintenance the table needs, each finding with the command that fixes it:
         :func:`deltanb.observe.checkup.checkup`.
 
         Of a table pinned to a version it is that version, without the log and the store; in a transaction it
@@ -806,7 +806,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
                 Spark DataFrame.
             merge_schema: add columns that the data has and the table does not.
             txn: (application id, version): skip the write if the table has that version already.
-            user_metadata: a text to record in the commit.
+            user_metadata: text to record in the commit.
             target_file_size, max_records_per_file, compression: the size of a data file in bytes, the most
                 rows it may have, and its codec (``"zstd"``).
             data_change: False declares that no rows are new, so that streams leave the commit out.
@@ -871,7 +871,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         Args:
             where: a condition as in :meth:`to_arrow`.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
-            user_metadata: a text to record in the commit.
+            user_metadata: text to record in the commit.
         Details and errors: :func:`deltanb.commands.rows.delete.delete`.
 
         >>> import deltanb as dn
@@ -1021,7 +1021,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             query_name: the stream's name in Spark, and its lane in the table's timeline.
             merge_schema: add new columns to the table.
             overwrite_schema: with ``"complete"``, give the table the stream's schema.
-            user_metadata: a text to record in each commit.
+            user_metadata: text to record in each commit.
             target_file_size, max_records_per_file, compression: of the data files, as in
                 :meth:`~deltanb.table.table.DeltaTable.append`.
 
@@ -1106,7 +1106,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             target_size: the size of a file in bytes.
             full: cluster files again that were clustered before.
             engine: ``"arrow"`` (in the process), ``"spark"``, or ``"auto"``.
-            user_metadata: a text kept in the commit.
+            user_metadata: text to record in the commit.
         Details and errors: :func:`deltanb.commands.upkeep.optimize.optimize`.
 
         >>> import deltanb as dn
@@ -1194,9 +1194,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         """Restore the table to a version or time.
 
         Args:
-            moment: a version, an ISO 8601 text or a datetime.
+            moment: a version, an ISO 8601 string or a datetime.
             ignore_missing_files: leave out files that are gone, with their rows.
-            user_metadata: a text kept in the commit.
+            user_metadata: text to record in the commit.
         Details and errors: :func:`deltanb.commands.upkeep.restore.restore`.
 
         >>> import deltanb as dn
@@ -1224,7 +1224,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
             path: where the clone goes.
             version: the version to clone, by default the newest.
             mode: if a table exists there: ``"error"`` or ``"overwrite"``.
-            user_metadata: a text kept in the commit.
+            user_metadata: text to record in the commit.
             allow_files: as in :func:`deltanb.create`.
         Details and errors: :func:`deltanb.commands.define.clone.clone`.
 

@@ -292,7 +292,7 @@ SPELLINGS: tuple[Name | Keyword, ...] = (
     Keyword("starting_timestamp startingTimestamp", RS, "starting_timestamp start"),
     Keyword("ending_version ending_timestamp endingVersion endingTimestamp", RS, "end"),
     Keyword("allow_out_of_range", RS,
-            advice="nothing: versions that are not there are an error, VersionNotFound"),
+            advice="nothing: versions that do not exist are an error, VersionNotFound"),
     Keyword("limit num", RS + " " + PYSPARK, "limit n"),
     Keyword("n num_rows", PANDAS + " " + PYSPARK, "n limit", advice="head(n), or to_arrow(limit=n)"),
     # -- arguments: which rows, which columns -----------------------------------------------------------
@@ -314,7 +314,8 @@ SPELLINGS: tuple[Name | Keyword, ...] = (
             advice="nothing: rows come in the types of the schema; to_arrow().cast(schema) converts them"),
     # -- arguments: what is written ---------------------------------------------------------------------
     Keyword("updates", RS, "assignments set values"),
-    Keyword("new_values", RS, "assignments set values", note="a text is SQL here: \"'red'\" is the word red"),
+    Keyword("new_values", RS, "assignments set "
+                              "values", note="a string is SQL here: \"'red'\" is the word red"),
     Keyword("set", SPARK, "assignments"),
     Keyword("values", SPARK, "set assignments", methods="when_matched_update update"),
     Keyword("mode save_mode if_exists", RS + " " + SPARK + " " + PANDAS, "mode",

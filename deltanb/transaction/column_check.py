@@ -1,4 +1,4 @@
-"""What columns whose values the table gives must fulfil: generated, identity and default ones.
+"""What columns whose values the table generates must fulfil: generated, identity and default ones.
 
 What lives here: the check of their metadata and of the expressions in it, when a transaction proposes them.
 What it does not know: what that metadata means for rows (``schema/columns.py``,

@@ -262,7 +262,7 @@ def _unknown(run: Run, reply: object, answer: object) -> DeltaError:
     table, version, txn_id = run.current.table, run.version, run.current.txn_id
     if not run.may_have_landed:
         return StorageError(
-            f"table {table}: version {version} is there and cannot be read after {run.silent} tries "
+            f"table {table}: version {version} exists and cannot be read after {run.silent} tries "
             f"({answer}), so it is unknown whether it conflicts with this commit. Nothing was written; fix "
             "the store and run the operation again",
             version=version, errno=getattr(answer, "errno", None))

@@ -331,7 +331,7 @@ def _ratify(
             raise interrupt
     raise StorageError(
         f"transaction {txn_id}: the catalog did not ratify it in {MAX_UNKNOWN_PUTS} tries ({reply}), and "
-        "says so; nothing was committed. Mend the catalog and run the transaction again",
+        "says so; nothing was committed. Repair the catalog and run the transaction again",
         errno=getattr(reply, "errno", None)) from (reply if isinstance(reply, BaseException) else None)
 
 

@@ -144,7 +144,7 @@ def _check_json(name: str, part: str, values: Any) -> None:
             f"operation {name}: {part} must be a mapping of names to values, found {shown(values)}")
     for key, value in values.items():
         if not isinstance(key, str):
-            require(key, str, f"operation {name}", f"names (texts) in its {part}")
+            require(key, str, f"operation {name}", f"names (strings) in its {part}")
         if _is_plain(value):
             continue
         try:

@@ -253,7 +253,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         (7, -1)
         """
         self._must_be_open()
-        require(app_id, str, "txn_version", "an application id (a text)")
+        require(app_id, str, "txn_version", "an application id (a string)")
         self._reads.app_ids.add(app_id)
         return self.snapshot.set_transactions.get(app_id, -1)
 

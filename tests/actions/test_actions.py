@@ -149,6 +149,6 @@ def test_a_line_is_what_a_lenient_reader_of_json_says(value: str) -> None:
             with pytest.raises(errors.InvalidAction, match="must be JSON"):
                 actions.from_json(line)
         else:
-            found = actions.from_json(line)
-            assert isinstance(found, actions.UnknownAction)
-            assert repr(found.value) == repr(expected)  # NaN, -0.0 and 1 for 1.0 are told apart
+            action = actions.from_json(line)
+            assert isinstance(action, actions.UnknownAction)
+            assert repr(action.value) == repr(expected)  # NaN, -0.0 and 1 for 1.0 are told apart

@@ -83,8 +83,8 @@ def test_timeline_as_a_page_and_as_a_drawing(
 ) -> None:
     page, drawing = tmp_path / "t.html", tmp_path / "t.svg"
     assert cli.main(["timeline", str(table), "--html", str(page), "--svg", str(drawing)]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said == [f"deltanb: the timeline is in {page}", f"deltanb: the timeline is in {drawing}"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"deltanb: the timeline is in {page}", f"deltanb: the timeline is in {drawing}"]
     assert page.read_text("utf-8").startswith("<!doctype html>")
     assert drawing.read_text("utf-8").startswith("<svg")
 

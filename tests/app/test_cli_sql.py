@@ -42,7 +42,7 @@ def test_rows_for_programs(run: Run) -> None:
     assert list(csv.reader(io.StringIO(output))) == [
         ["month", "carrier", "day"], ["1", "AA", "2026-03-01"], ["2", "", "2026-03-01"]]
     assert run("SELECT [1] AS a", "--csv")[0] == 2
-    assert "last statement is none" in run("DESCRIBE DETAIL 'flights'", "--csv")[2]
+    assert "last statement is not a query" in run("DESCRIBE DETAIL 'flights'", "--csv")[2]
 
 
 def test_statements_change_tables(run: Run, folder: Path) -> None:
@@ -89,9 +89,9 @@ def test_a_catalog_names_tables(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize("words, error", [
     ([], "give the statements, or -f"), (["SELECT 1", "-f", "x"], "give the statements, or -f"),
-    (["SELECT 1", "-p", "x"], "the name of a parameter, = and its value"),
-    (["SELECT 1", "--warehouse", "x"], "--warehouse is of a --catalog"),
-    (["SELECT 1", "--catalog", "sqlite:///x"], "say --warehouse"),
+    (["SELECT 1", "-p", "x"], "write it as NAME=VALUE"),
+    (["SELECT 1", "--warehouse", "x"], "--warehouse needs --catalog"),
+    (["SELECT 1", "--catalog", "sqlite:///x"], "pass --warehouse"),
     (["SELEC 1"], "did you mean SELECT"), (["-f", "none.sql"], "none.sql"),
 ])
 def test_what_is_wrong_is_one_line_and_exit_code_2(words: list[str], error: str, run: Run) -> None:

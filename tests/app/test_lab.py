@@ -71,7 +71,7 @@ def test_what_the_reader_changed_is_kept_and_named(shipped: Path, mine: Path) ->
     for _ in range(2):
         copied = lab.copy_tutorials(shipped, mine)
         assert copied == lab.Copied(unchanged=[SECOND])
-        assert list(copied.lines()) == [f"kept as you changed them: {SECOND}"]
+        assert list(copied.lines()) == [f"not updated, because you changed them: {SECOND}"]
     assert (mine / SECOND).read_text() == notebook("2 + 2")
     assert names(mine) == [FIRST, SECOND]
 
@@ -103,15 +103,15 @@ def test_no_version_that_arrived_beside_is_written_over_where_it_was_changed(
     shipped: Path, mine: Path
 ) -> None:
     (mine / FIRST).write_text(notebook("mine"))
-    found = []
+    beside = []
     for version in ("second", "third", "fourth"):
         (shipped / FIRST).write_text(notebook(version))
-        found += lab.copy_tutorials(shipped, mine).beside
+        beside += lab.copy_tutorials(shipped, mine).beside
         if version == "second":
-            (mine / found[0]).write_text(notebook("mine, too"))
-    assert found == [f"01-first-commit-new{number}.ipynb" for number in ("", "-2", "-2")]
-    assert (mine / found[0]).read_text() == notebook("mine, too")
-    assert (mine / found[1]).read_text() == notebook("fourth")
+            (mine / beside[0]).write_text(notebook("mine, too"))
+    assert beside == [f"01-first-commit-new{number}.ipynb" for number in ("", "-2", "-2")]
+    assert (mine / beside[0]).read_text() == notebook("mine, too")
+    assert (mine / beside[1]).read_text() == notebook("fourth")
 
 
 def test_a_new_tutorial_arrives(shipped: Path, mine: Path) -> None:
@@ -177,17 +177,17 @@ def test_a_folder_that_is_a_file_is_refused(
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
     """What would have become JupyterLab: its command lines and environments."""
-    found: list[tuple[list[str], dict[str, str]]] = []
+    calls: list[tuple[list[str], dict[str, str]]] = []
 
     def end_here(program: str, command: list[str], environment: dict[str, str]) -> None:
-        found.append((command, environment))
+        calls.append((command, environment))
         raise SystemExit  # as the call that never returns
 
     monkeypatch.chdir(tmp_path)
     for name in ("CONFIG", "DATA", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / f".{name}"))
     monkeypatch.setattr(os, "execve", end_here)
-    return found
+    return calls
 
 
 becomes_jupyterlab = pytest.mark.skipif(
@@ -195,16 +195,16 @@ becomes_jupyterlab = pytest.mark.skipif(
 
 
 @becomes_jupyterlab
-@pytest.mark.parametrize(("given", "expected"), [
+@pytest.mark.parametrize(("options", "expected"), [
     (["mine", "--port", "8889", "--no-browser"], ["--port", "8889", "--no-browser"]),
     (["mine", "--port=8889"], ["--port=8889"]),
     (["mine"], []),
 ])
 def test_options_of_jupyterlab_keep_their_values(
-    tmp_path: Path, started: list, given: list[str], expected: list[str]
+    tmp_path: Path, started: list, options: list[str], expected: list[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["lab", *given])
+        cli.main(["lab", *options])
     assert names(tmp_path) == ["mine"]
     ((command, _),) = started
     assert f"--ServerApp.root_dir={tmp_path / 'mine'}" in command

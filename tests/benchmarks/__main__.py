@@ -43,20 +43,20 @@ def main(arguments: list[str] | None = None) -> list[Figure]:
     unknown = sorted(set(chosen.suites) - set(SUITES))
     if unknown:
         parser.error(f"there is no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
-    found: list[Figure] = []
+    figures: list[Figure] = []
     try:
         for name in chosen.suites or SUITES:
             print(f"-- {name}", flush=True)
             for figure in _measured(name, chosen.quick, chosen.rounds, chosen.only):
-                found.append(figure if chosen.quick else peaks.beside(figure))
-                print(found[-1], flush=True)
+                figures.append(figure if chosen.quick else peaks.beside(figure))
+                print(figures[-1], flush=True)
     finally:  # what an interrupted run has found took its time, too
-        write(found, chosen.out)
+        write(figures, chosen.out)
     if chosen.record:
-        peaks.record(found)
-    print(summary(found))
+        peaks.record(figures)
+    print(summary(figures))
     print(f"{chosen.out / 'figures.md'} has them all")
-    return found
+    return figures
 
 
 def _measured(name: str, quick: bool, rounds: int, only: str) -> Iterator[Figure]:

@@ -105,11 +105,11 @@ def client(url: str, seconds: float) -> None:
 
 def best(calls: dict[str, Callable[[], float]]) -> Rates:
     """The best of several rounds of each, one after the other in every round."""
-    found: Rates = {}
+    rates: Rates = {}
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            found[name] = max(found.get(name, 0), call())
-    return found
+            rates[name] = max(rates.get(name, 0), call())
+    return rates
 
 
 @contextmanager

@@ -83,8 +83,8 @@ def one_table(rounds: int, durability: str) -> Iterator[tuple[str, float, Any, A
     with dn.set_options(durability=durability), place() as (catalog, folder):
         mine = catalog.create_table("bench.a", "id long").log
         other = dn.create(folder / "folder", "id long", properties=PROPERTIES).log
-        here, there = taking_turns([committing(mine), committing(other)], rounds)
-        yield f"one-table commit, durability {durability!r}", 2.0, here, there
+        here, theirs = taking_turns([committing(mine), committing(other)], rounds)
+        yield f"one-table commit, durability {durability!r}", 2.0, here, theirs
 
 
 def opening(rounds: int) -> Iterator[tuple[str, float, Any, Any]]:
@@ -104,8 +104,8 @@ def opening(rounds: int) -> Iterator[tuple[str, float, Any, Any]]:
         def plain() -> None:
             assert DeltaLog(LocalStore(folder / "folder")).snapshot.files.num_rows > 0
 
-        here, there = taking_turns([managed, plain], rounds)
-        yield f"opening a table of {COMMITS + 5} commits", 1.2, here, there
+        here, theirs = taking_turns([managed, plain], rounds)
+        yield f"opening a table of {COMMITS + 5} commits", 1.2, here, theirs
 
 
 def group(rounds: int) -> Iterator[tuple[str, float, Any, Any]]:
@@ -151,9 +151,9 @@ def group(rounds: int) -> Iterator[tuple[str, float, Any, Any]]:
                 real(handle)
             os.close(handle)
 
-        here, there = taking_turns([commit, bare], rounds)
+        here, theirs = taking_turns([commit, bare], rounds)
         what = f"two-table commit with fsync, beside its {len(counted)} fsyncs and {commits} of SQLite"
-        yield what, 1.5, here, there
+        yield what, 1.5, here, theirs
 
 
 def threads(rounds: int, url: str) -> Iterator[tuple[str, float, Any, Any]]:

@@ -49,7 +49,7 @@ def grown(title: str, vectors: bool, sizes: tuple[int, int]) -> Iterator[Figure]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for kind, words in (("python", "Python"), ("heap", "the JVM's heap")):
-        note = ", ".join(f"{rows:,} rows: {found[kind]:.0f} MB" for rows, found in zip(
+        note = ", ".join(f"{rows:,} rows: {peaks[kind]:.0f} MB" for rows, peaks in zip(
             sizes, (small, large), strict=True))
         yield Figure(SUITE, f"{title}, {words}", f"{sizes[0]:,} rows", large[kind] / small[kind], MAX_RATIO,
                      at_most=True, note=f"{note}, {small['seconds']:.0f} and {large['seconds']:.0f} s")
@@ -63,9 +63,9 @@ def merged(cluster: Any, folder: Path, rows: int, vectors: bool) -> dict[str, fl
     table = str(folder / f"t{name}")
     driver("begin")
     driver("write", table, rows, FILES, vectors)
-    found: dict[str, float] = driver("merge_all_measured", table, rows)
+    measures: dict[str, float] = driver("merge_all_measured", table, rows)
     driver.close()
     shutil.rmtree(table)
     texts = [log.read_text() for log in folder.glob(logs.name.replace("%p", "*"))]
-    found["heap"] = max(float(left) for text in texts for left in re.findall(r"\d+M->(\d+)M\(", text))
-    return found
+    measures["heap"] = max(float(left) for text in texts for left in re.findall(r"\d+M->(\d+)M\(", text))
+    return measures

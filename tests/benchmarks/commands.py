@@ -69,8 +69,8 @@ def source_of(rows: int, few: bool = False) -> pa.Table:
     if few:
         old = [rows_of(n, n + 1) for n in range(0, rows, rows // 500)]
         return pa.concat_tables([*old, rows_of(rows, rows + 500)])
-    found = rows_of(0, rows // 4)
-    return pa.concat_tables([found.take(pa.array(range(0, rows // 4, 100))),
+    table = rows_of(0, rows // 4)
+    return pa.concat_tables([table.take(pa.array(range(0, rows // 4, 100))),
                              rows_of(rows, rows + rows // 400)])
 
 
@@ -143,9 +143,9 @@ def child(library: str, path: str, command: str, source: str, rows: str) -> None
     work = way(path, command, data, int(rows))
     started, worked = time.perf_counter(), time.process_time()
     work()
-    found = {"ms": (time.perf_counter() - started) * 1000, "cpu": (time.process_time() - worked) * 1000,
+    numbers = {"ms": (time.perf_counter() - started) * 1000, "cpu": (time.process_time() - worked) * 1000,
              "mb": peak_memory()}
-    print(json.dumps(found))
+    print(json.dumps(numbers))
 
 
 def measured(library: str, path: Path, command: str, source: Path, rows: int) -> dict[str, Any]:
@@ -153,8 +153,8 @@ def measured(library: str, path: Path, command: str, source: Path, rows: int) ->
                           capture_output=True, text=True, cwd=ROOT)
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 def of_spark(peer: Any, path: Path, command: str, source: Path, rows: int) -> dict[str, Any]:
@@ -235,13 +235,13 @@ def _compared(folder: Path, command: str, rows: int, rounds: int, peer: Any) -> 
                 continue
             copy = folder / f"{turn}-{name.replace(' ', '-')}"
             shutil.copytree(table, copy)
-            found = way(copy)
+            measures = way(copy)
             shutil.rmtree(copy)
             if turn < 0:
                 continue
-            known = best.get(name, found)
-            best[name] = found if "error" in found else {
-                key: min(value, known.get(key, value)) for key, value in found.items()}
+            known = best.get(name, measures)
+            best[name] = measures if "error" in measures else {
+                key: min(value, known.get(key, value)) for key, value in measures.items()}
     title = _title(command, rows)
     if "deltalake" in best:
         yield times("commands", title, "deltalake", best["deltalake"], best["deltanb"], GOALS[command])

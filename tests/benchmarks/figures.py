@@ -73,19 +73,19 @@ class Figure:
         return "met" if met else "MISSED"
 
     @property
-    def wanted(self) -> str:
+    def goal_text(self) -> str:
         """The goal in signs."""
         return "" if self.goal is None else f"{'≤' if self.at_most else '≥'} {self.goal:g}×"
 
     @property
     def _cells(self) -> tuple[str, ...]:
         value = f"{self.value:.2f}×" if self.is_measured else "–"
-        return self.work, self.against, value, self.wanted, self.verdict, self.peak, self.note
+        return self.work, self.against, value, self.goal_text, self.verdict, self.peak, self.note
 
     def __str__(self) -> str:
-        work, against, value, wanted, verdict, peak, note = self._cells
+        work, against, value, goal, verdict, peak, note = self._cells
         rest = ", ".join(text for text in (note, peak and f"ours {peak}") if text)
-        return f"{work:{WIDTH}} {value:>9} {wanted:>8} {verdict:6} against {against}  {rest}".rstrip()
+        return f"{work:{WIDTH}} {value:>9} {goal:>8} {verdict:6} against {against}  {rest}".rstrip()
 
 
 def is_installed(peer: str) -> bool:
@@ -128,9 +128,9 @@ def times(
     >>> print(times("log", "open", "deltalake", theirs, ours, 2))               # doctest: +ELLIPSIS
     open ... 3.00×     ≥ 2× met    against deltalake  30.0 / 10.0 ms, cpu 2.00×, theirs 90 MB, ours 80 MB
     """
-    for found in (theirs, ours):
-        if "error" in found:
-            return Figure(suite, work, against, float("nan"), goal, note=str(found["error"])[:120])
+    for measures in (theirs, ours):
+        if "error" in measures:
+            return Figure(suite, work, against, float("nan"), goal, note=str(measures["error"])[:120])
     other = "cpu" if by == "ms" else "ms"
     note = f"{theirs['ms']:.1f} / {ours['ms']:.1f} ms, {other if other == 'cpu' else 'clock'} " \
            f"{theirs[other] / ours[other]:.2f}×"
@@ -160,9 +160,9 @@ def summary(figures: Sequence[Figure]) -> str:
     1 of 2 goals met
     missed: log: open, against deltalake
     """
-    wanted = [figure for figure in figures if figure.verdict]
-    missed = [figure for figure in wanted if figure.verdict != "met"]
-    lines = [f"{len(wanted) - len(missed)} of {len(wanted)} goals met"]
+    judged = [figure for figure in figures if figure.verdict]
+    missed = [figure for figure in judged if figure.verdict != "met"]
+    lines = [f"{len(judged) - len(missed)} of {len(judged)} goals met"]
     lines += [f"missed: {one.suite}: {one.work}" + (f", against {one.against}" if one.against else "")
               for one in missed]
     lines += [f"memory: {one.suite}: {one.work}: {one.peak}" for one in figures if one.is_above]

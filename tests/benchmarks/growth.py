@@ -64,11 +64,11 @@ class Point:
 def titles(over: str, quick: bool) -> dict[str, str]:
     """What is measured of the tables of one kind, in words."""
     sizes = sizes_of(over, quick)
-    found = {name: f"{name}, {sizes[0]:,} to {sizes[-1]:,} {over}" for name in ("open", "commit")}
+    by_name = {name: f"{name}, {sizes[0]:,} to {sizes[-1]:,} {over}" for name in ("open", "commit")}
     if over == "files":
-        found["stall"] = f"the worst commit, {sizes[-2]:,} files"
-        found["wait"] = f"the worst commit, {sizes[-1]:,} files"
-    return found
+        by_name["stall"] = f"the worst commit, {sizes[-2]:,} files"
+        by_name["wait"] = f"the worst commit, {sizes[-1]:,} files"
+    return by_name
 
 
 def sizes_of(over: str, quick: bool) -> list[int]:
@@ -109,16 +109,16 @@ def committing(title: str, over: str, points: list[Point]) -> Figure:
 
 def stall(title: str, over: str, points: list[Point]) -> Figure:
     """How much longer than usual a caller waits for a commit behind which a checkpoint is due."""
-    found = points[-2]
-    return Figure(SUITE, title, "their median", found.worst / found.median, MAX_STALL, at_most=True,
-                  mb=found.mb, note=f"{found.worst:.1f} / {found.median:.1f} ms")
+    growth = points[-2]
+    return Figure(SUITE, title, "their median", growth.worst / growth.median, MAX_STALL, at_most=True,
+                  mb=growth.mb, note=f"{growth.worst:.1f} / {growth.median:.1f} ms")
 
 
 def wait(title: str, over: str, points: list[Point]) -> Figure:
     """How long that is at the largest table."""
-    found = points[-1]
-    return Figure(SUITE, title, f"{MAX_WAIT:.0f} ms", found.worst / MAX_WAIT, 1, at_most=True, mb=found.mb,
-                  note=f"{found.worst:.1f} ms")
+    growth = points[-1]
+    return Figure(SUITE, title, f"{MAX_WAIT:.0f} ms", growth.worst / MAX_WAIT, 1, at_most=True, mb=growth.mb,
+                  note=f"{growth.worst:.1f} ms")
 
 
 def line(over: str, points: list[Point], ms: Callable[[Point], float]) -> dict[str, Any]:
@@ -140,10 +140,10 @@ def point(over: str, size: int, quick: bool, rounds: int) -> Point:
         appends = [child("append", folder / "t", QUICK_APPENDS if quick else APPENDS) for _ in range(rounds)]
     finally:
         shutil.rmtree(folder)
-    least = min(appends, key=lambda found: float(found["worst"]) / found["median"])
-    return Point(size, min(found["cpu"] for found in opens), min(found["cpu"] for found in appends),
-                 least["median"], least["worst"], min(found["mb"] for found in appends),
-                 min(found["mb"] for found in opens))
+    least = min(appends, key=lambda run: float(run["worst"]) / run["median"])
+    return Point(size, min(run["cpu"] for run in opens), min(run["cpu"] for run in appends),
+                 least["median"], least["worst"], min(run["mb"] for run in appends),
+                 min(run["mb"] for run in opens))
 
 
 def make(over: str, table: Path, size: int) -> None:
@@ -161,8 +161,8 @@ def child(work: str, path: Path, count: int = 1) -> dict[str, Any]:
                           capture_output=True, text=True, cwd=ROOT)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 def opened(path: str, _: int) -> dict[str, float]:

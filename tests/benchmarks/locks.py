@@ -235,21 +235,21 @@ def main() -> None:
     for name, (make, goal) in SINGLE.items():
         if args.only in name:
             work, count = make()
-            found = best(work, max(1, number // count), rounds) / count
-            line = f"{name:36} {found * 1e9:10.0f} ns  {found / unit:6.1f} ×"
+            seconds = best(work, max(1, number // count), rounds) / count
+            line = f"{name:36} {seconds * 1e9:10.0f} ns  {seconds / unit:6.1f} ×"
             print(line + (f"  goal {goal:.1f} ×" if goal else ""))
     if args.only in "hand-over":
         base = min(condition(turns) for _ in range(rounds)) / turns / 2
-        found = min(hand_over(turns) for _ in range(rounds)) / turns / 2
-        print(f"{'hand-over between threads':36} {found * 1e9:10.0f} ns  {found / base:6.1f} ×  goal 3.0 × "
-              "of a condition")
+        seconds = min(hand_over(turns) for _ in range(rounds)) / turns / 2
+        print(f"{'hand-over between threads':36} {seconds * 1e9:10.0f} ns  {seconds / base:6.1f} ×  goal 3.0 "
+              "× of a condition")
     if args.only in "deadlock search":
-        found = best(search(), 5 if args.quick else 200, rounds)
-        print(f"{f'deadlock search, {WAITING} waiting':36} {found * 1e6:10.0f} µs  {'':8}  goal 1000 µs")
+        seconds = best(search(), 5 if args.quick else 200, rounds)
+        print(f"{f'deadlock search, {WAITING} waiting':36} {seconds * 1e6:10.0f} µs  {'':8}  goal 1000 µs")
     for durability in ("sync", "none"):
         if args.only in (name := f"scoped commit of a table, {durability}"):
-            found, base = scoped_and_optimistic(10 if args.quick else 300, durability)
-            print(f"{name:36} {found * 1e6:10.0f} µs  {found / base:6.2f} ×  goal 1.1 × of an append")
+            seconds, base = scoped_and_optimistic(10 if args.quick else 300, durability)
+            print(f"{name:36} {seconds * 1e6:10.0f} µs  {seconds / base:6.2f} ×  goal 1.1 × of an append")
     if args.only in "memory":
         for name, index_id in (("memory of a held lock", 1), ("memory of a held lock of a table", -1)):
             print(f"{name:36} {bytes_a_lock(locks, index_id):10.0f} B   {'':8}  goal 400 B")

@@ -346,9 +346,9 @@ class Deltanb:
         from deltanb.log.skipping.stats import stats_of
 
         snapshot = self.log(path).snapshot
-        wanted = stats_of(["id", "value", "name"])
+        stats = stats_of(["id", "value", "name"])
         files = snapshot.select_files(["path", "partition_values", "size"])
-        assert snapshot.stats_for(wanted).num_rows >= files.num_rows
+        assert snapshot.stats_for(stats).num_rows >= files.num_rows
         return files.num_rows
 
     def partition(self, path: str) -> Any:
@@ -523,8 +523,8 @@ def measure(library: str, row: Row, path: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 def child(library: str, operation: str, path: str, size: str) -> None:
@@ -543,16 +543,16 @@ def measure_row(row: Row, table: Path, rounds: int) -> dict[str, Any]:
                 path = table.with_name(f"{table.name}-{library}-{row.operation}-{number}")
                 shutil.rmtree(path, ignore_errors=True)
                 shutil.copytree(table, path)
-            found = measure(library, row, path)
+            measures = measure(library, row, path)
             if row.copies:
                 shutil.rmtree(path, ignore_errors=True)
-            if "error" in found:
-                best.setdefault(library, found)
+            if "error" in measures:
+                best.setdefault(library, measures)
             elif library not in best or "error" in best[library]:
-                best[library] = found
+                best[library] = measures
             else:
-                best[library] = {**found, **{
-                    name: min(found[name], best[library][name]) for name in ("ms", "cpu", "mb")}}
+                best[library] = {**measures, **{
+                    name: min(measures[name], best[library][name]) for name in ("ms", "cpu", "mb")}}
     return best
 
 

@@ -73,10 +73,10 @@ def main() -> None:
         make(folder / "t", chosen.rows, {})
         for huge in "10":
             for command in COMMANDS:
-                for pool, found in turns(folder, command, huge, chosen.turns).items():
-                    cpu, faults = (min(one[place] for one in found) for place in (0, 1))
+                for pool, results in turns(folder, command, huge, chosen.turns).items():
+                    cpu, faults = (min(one[place] for one in results) for place in (0, 1))
                     print(f"{command:<9} {'huge pages' if huge == '1' else 'small pages':<11} {pool:<9} "
-                          f"{cpu:6.2f} CPU s {faults:8.0f} faults {max(one[2] for one in found):6.0f} MB",
+                          f"{cpu:6.2f} CPU s {faults:8.0f} faults {max(one[2] for one in results):6.0f} MB",
                           flush=True)
     finally:
         shutil.rmtree(folder)
@@ -84,7 +84,7 @@ def main() -> None:
 
 def turns(folder: Path, command: str, huge: str, count: int) -> dict[str, list[list[float]]]:
     """What each pool took, turn by turn; every run has a fresh copy of the table."""
-    found: dict[str, list[list[float]]] = {pool: [] for pool in POOLS}
+    results: dict[str, list[list[float]]] = {pool: [] for pool in POOLS}
     for _ in range(count):
         for pool in POOLS:
             copy = shutil.copytree(folder / "t", folder / "copy")
@@ -92,8 +92,8 @@ def turns(folder: Path, command: str, huge: str, count: int) -> dict[str, list[l
                 [sys.executable, __file__, "--once", str(copy), command, pool, huge],
                 capture_output=True, text=True, check=True, cwd=ROOT)
             shutil.rmtree(copy)
-            found[pool].append(json.loads(done.stdout.splitlines()[-1]))
-    return found
+            results[pool].append(json.loads(done.stdout.splitlines()[-1]))
+    return results
 
 
 if __name__ == "__main__":

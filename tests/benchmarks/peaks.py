@@ -39,8 +39,8 @@ def record(figures: Iterable[Figure]) -> None:
 
 
 def _known() -> dict[str, float]:
-    found: dict[str, float] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
-    return found
+    peaks: dict[str, float] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    return peaks
 
 
 def _key(figure: Figure) -> str:

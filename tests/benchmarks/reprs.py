@@ -46,10 +46,10 @@ def main(files: int = FILES) -> None:
                 took, forms = milliseconds(obj)
                 times.append(took)
             rich, drawn = len(forms.get(HTML, "").encode()), len(json.dumps(forms.get(VEGALITE, "")))
-            kept = min(times) <= MAX_MS and rich <= MAX_HTML and drawn <= MAX_CHART
-            broken += not kept
+            is_within = min(times) <= MAX_MS and rich <= MAX_HTML and drawn <= MAX_CHART
+            broken += not is_within
             print(f"{name:<32} {times[0]:>9.1f} {min(times):>9.1f} {len(forms['text/plain']):>6} {rich:>7} "
-                  f"{drawn if VEGALITE in forms else '–':>7} {'' if kept else 'over the limit'}")
+                  f"{drawn if VEGALITE in forms else '–':>7} {'' if is_within else 'over the limit'}")
     sys.exit(1 if broken else 0)
 
 

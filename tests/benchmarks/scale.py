@@ -32,7 +32,7 @@ SUITE = "scale"
 SIZES = (1_000_000, 10_000_000)
 SIDECAR = 100_000
 MAX_RATIO = 12
-Found = dict[str, dict[int, dict[str, float]]]
+Figures = dict[str, dict[int, dict[str, float]]]
 
 
 def figures(quick: bool = False, rounds: int = 1, only: str = "") -> Iterator[Figure]:
@@ -44,21 +44,22 @@ def figures(quick: bool = False, rounds: int = 1, only: str = "") -> Iterator[Fi
 def grown(sizes: list[int], rounds: int, only: str) -> Iterator[Figure]:
     """The figures of all sizes, whose tables are there one at a time."""
     works = [work for work in WORKS if only in work]
-    found: Found = {work: {} for work in works}
+    numbers: Figures = {work: {} for work in works}
     for size in sizes:
         for work, figure in measured(works, size, rounds).items():
-            found[work][size] = figure
+            numbers[work][size] = figure
     for work in works:
-        yield from ratios(work, found[work], sizes)
+        yield from ratios(work, numbers[work], sizes)
 
 
-def ratios(work: str, found: dict[int, dict[str, float]], sizes: list[int]) -> Iterator[Figure]:
+def ratios(work: str, numbers: dict[int, dict[str, float]], sizes: list[int]) -> Iterator[Figure]:
     """The largest against the smallest."""
-    small, large = found[sizes[0]], found[sizes[-1]]
+    small, large = numbers[sizes[0]], numbers[sizes[-1]]
     title = f"{work}, {sizes[0]:,} to {sizes[-1]:,} files"
     for kind, unit in (("cpu", "ms"), ("mb", "MB")):
-        words = ", ".join(f"{size:,}: {found[size][kind]:,.0f}" for size in sizes)
-        curve = Curve("files", tuple((size, found[size][kind]) for size in sizes)) if kind == "cpu" else None
+        words = ", ".join(f"{size:,}: {numbers[size][kind]:,.0f}" for size in sizes)
+        curve = Curve("files", tuple((size, numbers[size][kind]) for size
+                                     in sizes)) if kind == "cpu" else None
         yield Figure(SUITE, f"{title}: {'time' if kind == 'cpu' else 'memory'}", f"{sizes[0]:,} files",
                      large[kind] / small[kind], MAX_RATIO, at_most=True, mb=large["mb"],
                      note=f"{words} {unit}", curve=curve)
@@ -156,8 +157,8 @@ def child(work: str, path: Path, size: int) -> dict[str, float]:
                           capture_output=True, text=True, cwd=ROOT)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 def opened(path: str, size: int) -> None:
@@ -167,8 +168,8 @@ def opened(path: str, size: int) -> None:
 
 def planned(path: str, size: int) -> None:
     """The ten files that a range of one column meets."""
-    found = log.Deltanb().skip(path, size)
-    assert found == 10, found
+    num_files = log.Deltanb().skip(path, size)
+    assert num_files == 10, num_files
 
 
 def appended(path: str, _: int) -> None:

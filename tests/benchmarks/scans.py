@@ -156,12 +156,12 @@ def polars(path: Path, work: Work, rows: int) -> Read:
     files, where = _files(path), work.within(rows)
 
     def frame() -> pl.LazyFrame:
-        found = pl.scan_parquet(files)
+        lazy = pl.scan_parquet(files)
         if where is not None:
-            found = found.filter((pl.col(where[0]) >= where[1]) & (pl.col(where[0]) < where[2]))
+            lazy = lazy.filter((pl.col(where[0]) >= where[1]) & (pl.col(where[0]) < where[2]))
         if work.columns is not None:
-            found = found.select(work.columns)
-        return found if work.limit is None else found.limit(work.limit)
+            lazy = lazy.select(work.columns)
+        return lazy if work.limit is None else lazy.limit(work.limit)
 
     if work.streamed == "first":
         return lambda: int(next(iter(frame().collect_batches())).height > 0)
@@ -199,8 +199,8 @@ def measured(library: str, folder: Path, title: str, rows: int) -> dict[str, Any
         return {"error": f"no answer within {PATIENCE} seconds"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 # -- all of them --------------------------------------------------------------------------------
@@ -224,10 +224,10 @@ def _compared(folder: Path, title: str, rows: int, rounds: int) -> Iterator[Figu
     best: dict[str, dict[str, Any]] = {}
     for _ in range(rounds):
         for library in filter(is_installed, WAYS):
-            found = measured(library, folder, title, rows)
-            known = best.get(library, found)
-            best[library] = found if "error" in found or "error" in known else {
-                key: min(value, known[key]) for key, value in found.items()}
+            measures = measured(library, folder, title, rows)
+            known = best.get(library, measures)
+            best[library] = measures if "error" in measures or "error" in known else {
+                key: min(value, known[key]) for key, value in measures.items()}
     own = best.pop("deltanb")
     for library in PEERS:
         goal = GOAL_OF_DELTALAKE if library == "deltalake" else GOAL_OF_OTHERS

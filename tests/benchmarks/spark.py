@@ -107,11 +107,11 @@ READERS = dict(zip(NAMES, (ours, theirs, plain, data_source), strict=True))
 
 def forget(session: Any) -> None:
     """What the two libraries know of tables."""
-    from deltanb.engines.spark import file_lists as kept
+    from deltanb.engines.spark import file_lists
     from deltanb.transaction.delta_log import DeltaLog
 
     DeltaLog.clear_cache()
-    kept.clear()
+    file_lists.clear()
     session._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
@@ -125,18 +125,18 @@ class Processor:
     def seconds(self) -> float:
         """All in all. A process that has ended counts with what it had when it was last looked at: whether
         and when its parent counts it depends on how it ended."""
-        found: dict[int, tuple[int, tuple[int, str], int]] = {}
+        processes: dict[int, tuple[int, tuple[int, str], int]] = {}
         for entry in Path("/proc").glob("[0-9]*/stat"):
             try:
                 fields = entry.read_text().rpartition(")")[2].split()
             except OSError:  # it has ended meanwhile
                 continue
             pid = int(entry.parent.name)
-            found[pid] = int(fields[1]), (pid, fields[19]), int(fields[11]) + int(fields[12])
+            processes[pid] = int(fields[1]), (pid, fields[19]), int(fields[11]) + int(fields[12])
         tree = {self._jvm}
-        while more := {pid for pid, (parent, *_) in found.items() if parent in tree} - tree:
+        while more := {pid for pid, (parent, *_) in processes.items() if parent in tree} - tree:
             tree |= more
-        self._known.update((key, ticks) for pid, (_, key, ticks) in found.items() if pid in tree)
+        self._known.update((key, ticks) for pid, (_, key, ticks) in processes.items() if pid in tree)
         return time.process_time() + sum(self._known.values()) / os.sysconf("SC_CLK_TCK")
 
 
@@ -149,11 +149,11 @@ def compared(session: Any, title: str, work: Work, folder: Path, rounds: int) ->
         for name in sorted(ways, reverse=bool(turn % 2)):
             started, worked = time.perf_counter(), processor.seconds()
             results[name] = ways[name]()
-            found = {"ms": (time.perf_counter() - started) * 1000,
+            measures = {"ms": (time.perf_counter() - started) * 1000,
                      "cpu": (processor.seconds() - worked) * 1000}
             if turn >= 0:
-                known = best.get(name, found)
-                best[name] = {key: min(known[key], value) for key, value in found.items()}
+                known = best.get(name, measures)
+                best[name] = {key: min(known[key], value) for key, value in measures.items()}
     own = {**best["deltanb"], "result": results["deltanb"]}
     for name, other in best.items():
         if name != "deltanb":
@@ -162,8 +162,8 @@ def compared(session: Any, title: str, work: Work, folder: Path, rounds: int) ->
 
 def _figure(title: str, name: str, other: dict[str, Any], own: dict[str, Any], work: Work) -> Figure:
     if name == "plain Parquet" and work.most is not None:
-        found = times(SUITE, title, name, own, other, work.most, by="cpu")
-        return replace(found, at_most=True)
+        figure = times(SUITE, title, name, own, other, work.most, by="cpu")
+        return replace(figure, at_most=True)
     return times(SUITE, title, name, other, own, work.goal if name == "Delta Spark" else None, by="cpu")
 
 
@@ -194,7 +194,7 @@ def scans(session: Any, path: Path, query: str, names: tuple[str, ...] = NAMES, 
     def scanned(reader: Callable[[Any, Path], Any]) -> Way:
         return lambda: reader(session, path).filter(query).selectExpr(*sums).collect()
 
-    def told() -> Any:
+    def by_option() -> Any:
         import deltanb as dn
 
         return dn.open(path).to_df(session, where=query).selectExpr(*sums).collect()
@@ -203,7 +203,7 @@ def scans(session: Any, path: Path, query: str, names: tuple[str, ...] = NAMES, 
         chosen = session.read.format("deltanb").option("where", query).load(str(path))
         return chosen.selectExpr(*sums).collect()
 
-    conditions = {"deltanb": told, "data source": by_source} if asked else {}
+    conditions = {"deltanb": by_option, "data source": by_source} if asked else {}
     return {name: conditions.get(name) or scanned(READERS[name]) for name in names}
 
 
@@ -285,22 +285,22 @@ def works(size: Size) -> dict[str, Work]:
 
 
 def _plans(size: Size) -> dict[str, Work]:
-    found = {}
+    by_title = {}
     for state in STATES:
         after = state and f", {state}"
-        found[f"plan, {size.planned:,} files{after}"] = Work(
+        by_title[f"plan, {size.planned:,} files{after}"] = Work(
             lambda session, folder, state=state: plans(
                 session, _known(make_many, folder / "many", size.planned), "", state), most=MOST)
         for files in size.planned_partitioned:
-            found[f"plan, one partition of {files:,} files{after}"] = Work(
+            by_title[f"plan, one partition of {files:,} files{after}"] = Work(
                 lambda session, folder, files=files, state=state: plans(
                     session, _known(make_many, folder / f"{files}", files, True), "part = 7", state))
-    return found
+    return by_title
 
 
 def _scans(size: Size) -> dict[str, Work]:
     rows = f"{size.rows // 1000:,} k rows"
-    found = {f"{text}, {rows}": Work(
+    by_title = {f"{text}, {rows}": Work(
         lambda session, folder, query=query, asked=asked: scans(
             session, _known(make, folder / "rows", size.files, size.rows), query, asked=asked),
         most=MOST, warm_up=1 if text == "scan" else 3)
@@ -308,9 +308,9 @@ def _scans(size: Size) -> dict[str, Work]:
             ("scan", "value >= 0", False), ("selective scan", "id = 777", True),
             ("selective scan, by a filter", "id = 777", False))}
     files, rows_left = size.deleted
-    found[f"scan, 1 % of {rows_left // 1000:,} k rows deleted"] = Work(lambda session, folder: scans(
+    by_title[f"scan, 1 % of {rows_left // 1000:,} k rows deleted"] = Work(lambda session, folder: scans(
         session, _known(make, folder / "deleted", files, rows_left, 100), "value >= 0", NAMES[:2]), goal=None)
-    return found
+    return by_title
 
 
 def _writes(size: Size) -> dict[str, Work]:

@@ -75,9 +75,9 @@ class Bucket:
         from deltanb.engines.spark.connectors import connector_for
         from deltanb.store.object import ObjectStore
 
-        found = connector_for(ObjectStore(path, self.options), self.session)
-        assert found is not None, "S3A is used"
-        return found.root, dict(found.options)
+        connector = connector_for(ObjectStore(path, self.options), self.session)
+        assert connector is not None, "S3A is used"
+        return connector.root, dict(connector.options)
 
     def writes(self, by: tuple[str, ...] = ()) -> Ways:
         """A new table of a file for each task and partition."""
@@ -158,7 +158,7 @@ def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Fi
             bucket = Bucket(session, place, options, rows)
             for title, work in works(bucket).items():
                 if only in title:
-                    yield from (replace(found, suite=SUITE) for found in attempt(
+                    yield from (replace(figure, suite=SUITE) for figure in attempt(
                         SUITE, title, partial(compared, session, title, work, Path(folder), rounds)))
     finally:
         session.stop()

@@ -54,7 +54,7 @@ def append_with(name: str, path: str) -> Callable[[], object]:
     return append
 
 
-def work(name: str, path: str, commits: int, gate: Any, told: Any) -> None:
+def work(name: str, path: str, commits: int, gate: Any, answers: Any) -> None:
     """One writer: the time of each commit, seconds of processor, how many failed, and its peak of memory."""
     append, failed, took = append_with(name, path), 0, []
     append()
@@ -67,14 +67,14 @@ def work(name: str, path: str, commits: int, gate: Any, told: Any) -> None:
         except Exception:
             failed += 1
         took.append(time.perf_counter() - begun)
-    told.put((time.perf_counter() - started, time.process_time() - worked, took, failed, peak_memory()))
+    answers.put((time.perf_counter() - started, time.process_time() - worked, took, failed, peak_memory()))
 
 
-def heard(told: Any, processes: list[Any]) -> Any:
+def heard(answers: Any, processes: list[Any]) -> Any:
     """What the next writer says that is done."""
     while True:
         try:
-            return told.get(timeout=1)
+            return answers.get(timeout=1)
         except queue.Empty:
             if any(process.exitcode for process in processes):
                 raise RuntimeError("a writer process died") from None
@@ -88,13 +88,13 @@ def race(name: str, writers: int, commits: int) -> dict[str, Any]:
     try:
         dn.create(folder / "t", {"id": [0], "name": ["a"]})
         context = multiprocessing.get_context("spawn")
-        gate, told = context.Barrier(writers), context.Queue()
-        processes = [context.Process(target=work, args=(name, str(folder / "t"), commits, gate, told))
+        gate, answers = context.Barrier(writers), context.Queue()
+        processes = [context.Process(target=work, args=(name, str(folder / "t"), commits, gate, answers))
                      for _ in range(writers)]
         for process in processes:
             process.start()
         try:
-            found = [heard(told, processes) for _ in processes]
+            results = [heard(answers, processes) for _ in processes]
         except RuntimeError:
             for process in processes:  # they wait at the gate for the one that died
                 process.terminate()
@@ -104,13 +104,13 @@ def race(name: str, writers: int, commits: int) -> dict[str, Any]:
                 process.join()
     finally:
         shutil.rmtree(folder)
-    slowest = max(seconds for seconds, *_ in found)
-    took = sorted(one for _, _, each, *_ in found for one in each)
-    failed = sum(one[3] for one in found)
+    slowest = max(seconds for seconds, *_ in results)
+    took = sorted(one for _, _, each, *_ in results for one in each)
+    failed = sum(one[3] for one in results)
     landed = max(1, writers * commits - failed)
-    return {"ms": slowest / landed * 1000, "cpu": sum(one[1] for one in found) / landed * 1000,
-            "mb": max(one[4] for one in found), "result": f"{failed} failed",
-            "share": min(one[0] for one in found) / slowest,
+    return {"ms": slowest / landed * 1000, "cpu": sum(one[1] for one in results) / landed * 1000,
+            "mb": max(one[4] for one in results), "result": f"{failed} failed",
+            "share": min(one[0] for one in results) / slowest,
             "tail": took[int(len(took) * 0.99)] / statistics.median(took)}
 
 
@@ -141,9 +141,9 @@ def best_of(writers: int, goal: float | None, commits: int, rounds: int) -> dict
     best: dict[str, dict[str, Any]] = {}
     for _ in range(rounds):
         for name in peers:
-            found = race(name, writers, commits)
-            if name not in best or found["ms"] < best[name]["ms"]:
-                best[name] = found
+            numbers = race(name, writers, commits)
+            if name not in best or numbers["ms"] < best[name]["ms"]:
+                best[name] = numbers
     return best
 
 

@@ -22,14 +22,14 @@ FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-background-networking",
 ]
 FAILED = pytest.StashKey[bool]()
-_kept: list[Path] = []
+_screenshots: list[Path] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say where the pictures are."""
-    if _kept:
-        folder = _kept[0].parent
-        terminalreporter.write_line(f"{len(_kept)} pictures of what the browser showed: {folder}")
+    if _screenshots:
+        folder = _screenshots[0].parent
+        terminalreporter.write_line(f"{len(_screenshots)} pictures of what the browser showed: {folder}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -92,7 +92,7 @@ def picture(_pictures: Path, request: pytest.FixtureRequest) -> Callable[..., by
     def take(part: Any, name: str = "") -> bytes:
         test = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")
         path = _pictures / f"{test}{'-' + name if name else ''}.png"
-        _kept.append(path)
+        _screenshots.append(path)
         png: bytes = part.screenshot(path=path)
         return png
 

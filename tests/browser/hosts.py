@@ -55,7 +55,7 @@ class Server:
         self._data, self._settings = folder / "data", folder / "settings"
         for name, value in SETTINGS.items():
             self._set(name, value)
-        kept = {name: value for name, value in os.environ.items()
+        inherited = {name: value for name, value in os.environ.items()
                 if name != "CI" and not name.startswith(("PYTEST", "JUPYTER", "JPY", "IPYTHON"))}
         folders = {f"JUPYTER_{name.upper()}_DIR": folder / name for name in ("config", "data", "runtime")}
         folders |= {"IPYTHONDIR": folder / "ipython", "TMPDIR": _made(folder / "tmp")}
@@ -67,7 +67,7 @@ class Server:
              f"--LabApp.user_settings_dir={self._settings}",
              f"--LabApp.workspaces_dir={folder / 'workspaces'}"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
-            env={**kept, **{name: str(path) for name, path in folders.items()}})
+            env={**inherited, **{name: str(path) for name, path in folders.items()}})
         too_late = threading.Timer(PATIENCE, self._process.kill)
         too_late.start()
         self.url = self._address()

@@ -61,14 +61,14 @@ def test_conflict_below_the_failing_cell(
 
 
 def test_untrusted_notebook_keeps_the_text(reader: Reader, server: Server, picture: Picture) -> None:
-    found, table = samples.append(), commits()
+    conflict, table = samples.append(), commits()
     timeline = table.timeline()
     drawing = {SVG: timeline.svg, TEXT: str(timeline)}
     chart = {VEGALITE: timeline.spec, TEXT: str(timeline)}
-    cell = shown(bundle.mimebundle(found), timeline._repr_mimebundle_(), drawing, chart)
+    cell = shown(bundle.mimebundle(conflict), timeline._repr_mimebundle_(), drawing, chart)
     page = reader.open(server.write("untrusted", cell, trusted=False))
     texts = page.locator(".dnb-text")
-    for at, one in enumerate((found, timeline)):
+    for at, one in enumerate((conflict, timeline)):
         expect(texts.nth(at)).to_be_visible()
         assert texts.nth(at).inner_text() == bundle.text(one)
         assert not page.locator(".dnb-rich").nth(at).is_visible()

@@ -189,7 +189,7 @@ def test_the_mouse_finds_every_sign_of_a_timeline(browser: Any) -> None:
     """Twelve pixels and more, upright and level, answer with the words of the transaction."""
     page = page_of(browser, test_timeline.race())
     (lanes,) = visible(page, ".dnb-lanes")
-    told = """(node, [dx, dy]) => {
+    is_hit = """(node, [dx, dy]) => {
         const b = node.getBoundingClientRect();
         const x = (b.left + b.right) / 2 + dx, y = (b.top + b.bottom) / 2 + dy;
         return document.elementFromPoint(x, y).closest("g:has(> title)") === node.closest("g:has(> title)");
@@ -197,7 +197,7 @@ def test_the_mouse_finds_every_sign_of_a_timeline(browser: Any) -> None:
     signs = lanes.query_selector_all("g:has(> title) > svg path, g:has(> title) > circle:last-child")
     assert len(signs) == 6
     for sign in signs:
-        assert all(sign.evaluate(told, [dx, dy]) for dx in (-6, 0, 6) for dy in (-6, 0, 6))
+        assert all(sign.evaluate(is_hit, [dx, dy]) for dx in (-6, 0, 6) for dy in (-6, 0, 6))
     page.close()
 
 

@@ -18,9 +18,9 @@ def test_the_pictures_are_made_again_as_they_are(browser: Any, tmp_path: Path) -
     made = pictures.make(tmp_path, browser)
     assert {path.name for path in made} == {path.name for path in pictures.PICTURES.iterdir()}
     for path in made:
-        kept = pictures.PICTURES / path.name
-        assert pictures.words_in(path) == pictures.words_in(kept) != ""
-        with image.open(io.BytesIO(path.read_bytes())) as new, image.open(kept) as old:
+        stored = pictures.PICTURES / path.name
+        assert pictures.words_in(path) == pictures.words_in(stored) != ""
+        with image.open(io.BytesIO(path.read_bytes())) as new, image.open(stored) as old:
             assert new.width == old.width > pictures.WIDTH  # crisp: more than a pixel for each of the page
             shade = sum(new.convert("RGB").getpixel((new.width // 2, 20)))
             assert (shade > 600) == ("light" in path.name), "the scheme is that of the name"

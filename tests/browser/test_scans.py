@@ -21,8 +21,8 @@ WIDTH = "node => node.getBoundingClientRect().width"
 def test_bars_are_as_long_as_what_they_stand_for(
     browser: Any, width: int, scheme: str, picture: Callable[..., bytes]
 ) -> None:
-    told = explain(flights(), "month < 3 AND delay >= 30 AND speed > 5")
-    page = page_of(browser, told, width, scheme=scheme)
+    plan = explain(flights(), "month < 3 AND delay >= 30 AND speed > 5")
+    page = page_of(browser, plan, width, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     tracks = [track.evaluate(WIDTH) for track in page.query_selector_all(".dnb-track")]
     left = [bar.evaluate(WIDTH) for bar in page.query_selector_all(".dnb-left")]
@@ -36,8 +36,8 @@ def test_bars_are_as_long_as_what_they_stand_for(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_result_unfolds_to_its_scans(browser: Any, scheme: str, picture: Callable[..., bytes]) -> None:
-    found = asked("SELECT carrier, delay FROM flights WHERE month = $m AND delay > 100")
-    page = page_of(browser, found, 700, scheme=scheme)
+    result = asked("SELECT carrier, delay FROM flights WHERE month = $m AND delay > 100")
+    page = page_of(browser, result, 700, scheme=scheme)
     bars = page.query_selector(".dnb-bars")
     assert not bars.is_visible()
     page.query_selector("summary:has-text('flights')").click()

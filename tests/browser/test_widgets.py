@@ -181,11 +181,11 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     picture(shown, "two")
 
 
-def tab_to(page: Any, wanted: Any) -> None:
+def tab_to(page: Any, target: Any) -> None:
     """Press Tab until an element has the focus."""
     for _ in range(MAX_TABS):
         page.keyboard.press("Tab")
-        if wanted.evaluate("node => node === document.activeElement"):
+        if target.evaluate("node => node === document.activeElement"):
             return
     raise AssertionError("Tab does not reach it")
 
@@ -337,8 +337,8 @@ def test_a_saved_notebook_shows_what_its_widgets_last_showed(
 
 def seen(page: Any) -> list[str]:
     """The still pictures that were seen since the page was opened."""
-    found: list[str] = page.evaluate("() => window.seen")
-    return found
+    texts: list[str] = page.evaluate("() => window.seen")
+    return texts
 
 
 def move_all(page: Any) -> None:

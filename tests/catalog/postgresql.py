@@ -23,8 +23,8 @@ class NoServer(Exception):
 def initdb() -> Path | None:
     """The program that makes a server's folder; the others lie beside it."""
     folders = [os.environ.get("PATH", ""), *sorted(map(str, Path(ELSEWHERE).glob("*/bin")), reverse=True)]
-    found = shutil.which("initdb", path=os.pathsep.join(folders))
-    return None if found is None else Path(found).resolve()
+    binary = shutil.which("initdb", path=os.pathsep.join(folders))
+    return None if binary is None else Path(binary).resolve()
 
 
 def server_user() -> dict[str, Any]:
@@ -65,8 +65,8 @@ def running(sync: bool = False) -> Iterator[str]:
     def run(*command: str) -> None:
         done = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **user)
         if done.returncode:
-            said = done.stderr.decode(errors="replace") + (log.read_text() if log.exists() else "")
-            raise NoServer(f"{Path(command[0]).name} failed: {said}")
+            output = done.stderr.decode(errors="replace") + (log.read_text() if log.exists() else "")
+            raise NoServer(f"{Path(command[0]).name} failed: {output}")
 
     try:
         run(str(program), "-D", str(data), "-A", "trust", "-U", "deltanb", "-N", "-E", "UTF8", "--no-locale")

@@ -101,10 +101,10 @@ def in_child(call: Callable[[], Any]) -> Callable[[], Any]:
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
             return signal.Signals(-status)
-        found = pickle.loads(answer)
-        if isinstance(found, AssertionError):
-            raise found
-        return found
+        outcome = pickle.loads(answer)
+        if isinstance(outcome, AssertionError):
+            raise outcome
+        return outcome
 
     return result
 

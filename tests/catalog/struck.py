@@ -37,7 +37,7 @@ from tests.faults import disk as disks
 from tests.faults.disk import Disk, Done, Fault, Moment, Strike
 from tests.faults.killed import Killer
 from tests.faults.tables import files, rows
-from tests.faults.trial import KEPT, drawing, is_kept_by_disk, named
+from tests.faults.trial import LEFT_ON_PURPOSE, drawing, is_kept_by_disk, named
 
 Work = Callable[[dn.Catalog], Any]
 World = dict[str, dict[str, Any]]
@@ -231,12 +231,12 @@ class Place(Disk):
     def aside() -> Iterator[None]:
         """Within it somebody else works, to whom nothing happens."""
         place, Place.active = Place.active, None
-        there = files(Path(place.root)) if place else set()
+        before = files(Path(place.root)) if place else set()
         try:
             yield
         finally:
             if place:
-                Place.of_others = files(Path(place.root)) - there
+                Place.of_others = files(Path(place.root)) - before
             Place.active = place
 
     def _operate(self, kind: str, path: str | None, *work: Any) -> Any:
@@ -341,7 +341,7 @@ class CatalogTrials:
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _watcher: Any = None
 
-    def found(self, url: str) -> None:
+    def set_up(self, url: str) -> None:
         """Make what all commands find, and remember it."""
         (self.folder / "url").write_text(url, "utf-8")
         with drawing(FIRST + SECOND):
@@ -359,10 +359,10 @@ class CatalogTrials:
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """All that the database has now."""
-        found: dict[str, list[dict[str, Any]]] = self._watcher.store.database.read(lambda connection: {
+        tables: dict[str, list[dict[str, Any]]] = self._watcher.store.database.read(lambda connection: {
             table.name: [dict(row._mapping) for row in connection.execute(table.select())]
             for table in metadata.sorted_tables})
-        return found
+        return tables
 
     def put_back(self, rows: dict[str, list[dict[str, Any]]] | None = None) -> None:
         """Have folder and database as commands find them, or other rows in the database."""
@@ -385,34 +385,36 @@ class CatalogTrials:
         if name not in self.references:
             self.put_back()
             lake, place = self.folder / "lake", Place(self.folder / "lake")
-            before, there = world(self.catalog), files(lake)
+            before, files_before = world(self.catalog), files(lake)
             run_struck(name, self.folder, Strike(-1, "before", "EIO"), place)
             assert not list(broken(self.catalog))
-            self.references[name] = Reference(place.done, before, world(self.catalog), there, files(lake))
+            self.references[name] = Reference(place.done, before, world(self.catalog), files_before,
+                                              files(lake))
         return self.references[name]
 
     def complaints(self, name: str, strike: Strike) -> list[str]:
         """What is wrong after a strike; nothing, if all is well."""
         reference = self.reference(name)
         self.put_back()
-        error, struck, found = None, reference.done[strike.place], []
+        error, struck, complaints_list = None, reference.done[strike.place], []
         if strike.fault == "kill":
             code = self.killer.run(name, self.folder, strike)
-            found += [] if code == -9 else [f"ended with exit code {code}, not killed"]
+            complaints_list += [] if code == -9 else [f"ended with exit code {code}, not killed"]
         else:
             place = Place(self.folder / "lake", strike)
             try:
                 run_struck(name, self.folder, strike, place)
             except (Exception, KeyboardInterrupt) as raised:
                 error = raised
-            found += [] if place.struck else ["never got as far"]
+            complaints_list += [] if place.struck else ["never got as far"]
             struck = place.struck or struck
         DeltaLog.clear_cache()
         try:
-            found += self._judged(name, strike, struck, error)
+            complaints_list += self._judged(name, strike, struck, error)
         except Exception as raised:
-            found.append(f"afterwards {type(raised).__name__}: {raised}")
-        return [f"{name}, {strike} ({struck.kind} {struck.name}): {complaint}" for complaint in found]
+            complaints_list.append(f"afterwards {type(raised).__name__}: {raised}")
+        return [f"{name}, {strike} ({struck.kind} {struck.name}): "
+                f"{complaint}" for complaint in complaints_list]
 
     def _judged(self, name: str, strike: Strike, struck: Done, error: BaseException | None) -> Iterator[str]:
         reference, now = self.references[name], world(self.catalog)
@@ -433,10 +435,10 @@ class CatalogTrials:
         """Files that are left by who could have deleted them."""
         if strike.fault == "EROFS" or isinstance(error, CommitOutcomeUnknown):
             return
-        there = files(self.folder / "lake")
+        on_disk = files(self.folder / "lake")
         allowed = reference.files_before | Place.of_others | (reference.files_after if has_landed else set())
-        allowed |= {file for file in there if file.startswith("old/_delta_log/0")}  # not yet registered
-        left = {name for name in there - allowed if not is_kept_by_disk(name, struck)}
+        allowed |= {file for file in on_disk if file.startswith("old/_delta_log/0")}  # not yet registered
+        left = {name for name in on_disk - allowed if not is_kept_by_disk(name, struck)}
         noted = [path for path, _ in self.catalog.store.garbage.due(2**50)]
         left = {file for file in left if not any(f"{self.folder}/lake/{file}".startswith(p) for p in noted)}
         if left:
@@ -453,22 +455,22 @@ class CatalogTrials:
         catalog = self.catalog
         for full_name in catalog.list_tables("shop"):
             table = catalog.table(full_name)
-            before, found = table.version, rows(table.to_arrow())
+            before, rows_before = table.version, rows(table.to_arrow())
             if table.set_description("goes on") != before + 1:
                 yield f"{full_name}: the next commit is not the next version"
             state = catalog.store.tables.load(full_name).delta
             if state.latest != state.published:
                 yield f"{full_name}: version {state.latest} is not published"
             if full_name == "shop.orders":
-                yield from self._swept(table, found)
+                yield from self._swept(table, rows_before)
 
-    def _swept(self, table: Any, found: list[str]) -> Iterator[str]:
+    def _swept(self, table: Any, rows_before: list[str]) -> Iterator[str]:
         """Whether a vacuum takes what is left of commands that were killed, and nothing else."""
         table.vacuum(0, check=False)
-        if rows(self.catalog.table(table.name).to_arrow()) != found:
+        if rows(self.catalog.table(table.name).to_arrow()) != rows_before:
             yield f"{table.name}: other rows after a vacuum"
         left = {file for file in files(Path(table.path)) - named(table)
-                if not KEPT.fullmatch(file) and not file.startswith(STAGED_FOLDER)}
+                if not LEFT_ON_PURPOSE.fullmatch(file) and not file.startswith(STAGED_FOLDER)}
         if left:
             yield f"a vacuum leaves {sorted(left)}"
 

@@ -84,7 +84,7 @@ def test_a_name_that_is_taken_is_refused_left_or_replaced(catalog: dn.Catalog, o
     assert rows(other.create_table("shop.orders", {"nr": [2]}, mode="ignore")) == [{"id": 1}]
     with pytest.raises(errors.InvalidArgument, match="a table that is replaced takes no location"):
         catalog.create_table("shop.orders", {"nr": [2]}, mode="overwrite", location=table.path + "2")
-    with pytest.raises(errors.InvalidArgument, match="mode='append' is none of error, ignore, .* replace"):
+    with pytest.raises(errors.InvalidArgument, match="mode='append' is not one of error, ignore, .* replace"):
         catalog.create_table("shop.orders", {"nr": [2]}, mode="append")
     with pytest.raises(errors.TableNotFound, match="there is no table shop.none to be replaced"):
         catalog.create_table("shop.none", {"nr": [2]}, mode="replace")
@@ -115,15 +115,15 @@ def test_a_clone_lies_in_a_folder_and_is_nobodys(catalog: dn.Catalog, tmp_path: 
 
 
 def test_no_path_makes_a_table_managed(tmp_path: Path) -> None:
-    wanted = {"delta.feature.catalogManaged": "supported"}
+    managed = {"delta.feature.catalogManaged": "supported"}
     with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
-        dn.create(tmp_path / "a", {"id": [1]}, properties=wanted)
+        dn.create(tmp_path / "a", {"id": [1]}, properties=managed)
     assert not files_below(tmp_path / "a")
     table = dn.create(tmp_path / "b", {"id": [1]})
     with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
         table.add_feature("catalogManaged")
     with pytest.raises(errors.UnsupportedProtocol, match="catalogManaged"):
-        table.set_properties(wanted)
+        table.set_properties(managed)
     assert table.version == 0
 
 
@@ -152,9 +152,9 @@ def test_a_ratified_commit_whose_file_is_gone_is_named(catalog: dn.Catalog, othe
     table.append({"id": [2]})
     (staged,) = (Path(table.path) / STAGED_FOLDER).iterdir()
     staged.unlink()
-    with pytest.raises(errors.InvalidTable, match="has ratified version 1") as found:
+    with pytest.raises(errors.InvalidTable, match="has ratified version 1") as caught:
         other.table("shop.orders").to_arrow()
-    assert found.value.version == 1
+    assert caught.value.version == 1
 
 
 def test_register_takes_a_table_over_and_ends_its_life_by_path(catalog: dn.Catalog, tmp_path: Path) -> None:
@@ -339,10 +339,10 @@ def test_a_conflict_of_one_abandons_all_and_leaves_no_file(shop: dn.Catalog, tmp
     txn.table("shop.totals").update({"sum": "sum + 30"})
     shop.table("shop.totals").update({"sum": "0"})
     before = files_below(tmp_path / "lake")
-    with pytest.raises(errors.ConcurrentAppendException) as found:
+    with pytest.raises(errors.ConcurrentAppendException) as caught:
         txn.commit()
-    assert txn.status == "failed" and txn.conflict is found.value.conflict
-    assert found.value.conflict.table == "shop.totals"
+    assert txn.status == "failed" and txn.conflict is caught.value.conflict
+    assert caught.value.conflict.table == "shop.totals"
     assert shop.table("shop.orders").version == 0
     gone = set(before) - set(files_below(tmp_path / "lake"))
     assert {Path(name).suffix for name in gone} == {".parquet"} and len(gone) == 2
@@ -367,9 +367,9 @@ def test_a_table_that_was_only_read_counts(shop: dn.Catalog) -> None:
     total = txn.table("shop.totals").to_arrow()["sum"][0].as_py()
     txn.table("shop.orders").append({"id": [3], "price": [total]})
     shop.table("shop.totals").update({"sum": "99"})
-    with pytest.raises(errors.ConcurrentAppendException) as found:
+    with pytest.raises(errors.ConcurrentAppendException) as caught:
         txn.commit()
-    assert found.value.conflict.table == "shop.totals"
+    assert caught.value.conflict.table == "shop.totals"
     assert shop.table("shop.orders").version == 0
 
 
@@ -508,8 +508,8 @@ def test_what_fails_after_the_commit_is_logged_and_the_commit_stands(
         txn.table("shop.totals").update({"orders": "3"})
     assert txn.status == "committed" and txn.committed is not None
     assert dict(txn.committed.versions) == {"shop.orders": 2, "shop.totals": 1}
-    said = " ".join(record.getMessage() for record in caplog.records)
-    assert "Checkpoint for commit 2" in said and "not published yet" in said
+    logged = " ".join(record.getMessage() for record in caplog.records)
+    assert "Checkpoint for commit 2" in logged and "not published yet" in logged
     assert rows(shop.table("shop.totals")) == [{"orders": 3, "sum": 30}]
     assert len(rows(shop.table("shop.orders"))) == 3
 
@@ -522,9 +522,9 @@ def test_appends_that_depend_on_another_table_are_not_blind(shop: dn.Catalog) ->
     total = two.table("shop.totals").to_arrow().num_rows
     two.table("shop.orders").append({"id": [9], "price": [total]})
     one.commit()
-    with pytest.raises(errors.ConcurrentAppendException) as found:
+    with pytest.raises(errors.ConcurrentAppendException) as caught:
         two.commit()
-    assert found.value.conflict.table == "shop.totals" and shop.table("shop.orders").version == 0
+    assert caught.value.conflict.table == "shop.totals" and shop.table("shop.orders").version == 0
     (info,) = [a for a in shop.table("shop.totals").log.read_commit(1) if hasattr(a, "is_blind_append")]
     assert info.is_blind_append is False
 

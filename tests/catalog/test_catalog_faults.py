@@ -39,15 +39,15 @@ def killer() -> Iterator[Killer]:
 def trials(new_url: Callable[[], str], killer: Killer, tmp_path: Path) -> Iterator[CatalogTrials]:
     with set_options(durability="none"):  # but for the command that is struck
         trials = CatalogTrials(tmp_path, killer)
-        trials.found(new_url())
+        trials.set_up(new_url())
         yield trials
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 def test_done_or_not_done(name: str, trials: CatalogTrials, request: pytest.FixtureRequest) -> None:
-    wanted = request.config.getoption("--faults")
+    choice = request.config.getoption("--faults")
     reference = trials.reference(name)
-    strikes = reference.strikes() if wanted == "all" else reference.some_strikes(int(wanted))
+    strikes = reference.strikes() if choice == "all" else reference.some_strikes(int(choice))
     complaints = [complaint for strike in strikes for complaint in trials.complaints(name, strike)]
     assert not complaints, "\n".join([f"{len(complaints)} of {len(strikes)} strikes:", *complaints])
 
@@ -62,8 +62,8 @@ def one_by_one(
 ) -> Any:
     """Each table in a transaction of its own."""
     for number, proposal in enumerate(proposals):
-        found = _ratify(store, f"{txn_id}-{number}", principal, [proposal], *more, **most)
-    return found
+        ratified = _ratify(store, f"{txn_id}-{number}", principal, [proposal], *more, **most)
+    return ratified
 
 
 def untidy(committer: ManagedCommitter, file_name: str) -> None:
@@ -92,8 +92,8 @@ def test_faults_are_found(
     strike = Strike(kinds.index("COMMIT"), moment, fault)
     assert not trials.complaints(command, strike)
     monkeypatch.setattr(owner, attribute, broken)
-    found = trials.complaints(command, strike)
-    assert any(word in complaint for complaint in found), found
+    complaints = trials.complaints(command, strike)
+    assert any(word in complaint for complaint in complaints), complaints
 
 
 # -- a database that is started anew -----------------------------------------------------------------

@@ -67,8 +67,8 @@ def do(tables: dict[str, Model], name: str, what: str, key: int) -> bool:
     if what == "append":
         rows.append(key)
         return True
-    kept = [row for row in rows if row != key]
-    changes, rows[:] = len(kept) < len(rows), kept
+    others = [row for row in rows if row != key]
+    changes, rows[:] = len(others) < len(rows), others
     return changes
 
 

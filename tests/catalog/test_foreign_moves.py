@@ -380,16 +380,16 @@ def test_the_server_says_what_they_made(behind: CatalogStore, peer: SqlCatalog, 
         tag = http.get(path).headers["etag"]
         assert http.get(path, headers={"If-None-Match": tag}).status_code == 304
         append(peer, 2)
-        found = http.get(path, headers={"If-None-Match": tag})
-        assert found.status_code == 200 and found.headers["etag"] != tag
-        assert found.json()["metadata-location"] == peer.load_table("shop.events").metadata_location
+        answer = http.get(path, headers={"If-None-Match": tag})
+        assert answer.status_code == 200 and answer.headers["etag"] != tag
+        assert answer.json()["metadata-location"] == peer.load_table("shop.events").metadata_location
         stale = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}
-        wanted = {"identifier": {"namespace": ["shop"], "name": "events"}, "requirements": [stale],
+        body = {"identifier": {"namespace": ["shop"], "name": "events"}, "requirements": [stale],
                   "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
-        refused = http.post("/v1/transactions/commit", json={"table-changes": [wanted]})
+        refused = http.post("/v1/transactions/commit", json={"table-changes": [body]})
         assert refused.status_code == 409 and "shop.events" in refused.json()["error"]["message"]
-        wanted["requirements"] = []
-        done = http.post("/v1/transactions/commit", json={"table-changes": [wanted]})
+        body["requirements"] = []
+        done = http.post("/v1/transactions/commit", json={"table-changes": [body]})
         assert done.status_code == 200, json.dumps(done.json())
         assert ids(shop.table("shop.events")) == [1, 2] and is_whole(chain(shop, "shop.events"))
 

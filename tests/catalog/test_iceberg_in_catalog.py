@@ -130,9 +130,9 @@ def test_a_conflict_on_the_iceberg_table_abandons_both_and_leaves_no_file(
     txn.table("shop.events").append({"id": [3]})
     txn.table("shop.totals").update({"events": "3"})
     shop.table("shop.events").append({"id": [7]})
-    with pytest.raises(errors.CommitFailed) as found:
+    with pytest.raises(errors.CommitFailed) as caught:
         txn.commit()
-    (failed,) = found.value.failed_requirements
+    (failed,) = caught.value.failed_requirements
     assert failed["requirement"]["type"] == "assert-ref-snapshot-id"
     assert txn.status == "failed" and shop.table("shop.totals").version == 0
     assert ids(shop.table("shop.events")) == [1, 2, 7]
@@ -185,9 +185,9 @@ def test_transactions_of_pyiceberg_are_committed_together(shop: dn.Catalog) -> N
     for one in late:
         one.append(pa.table({"id": [9]}))
     shop.table("shop.copies").append({"id": [10]})
-    with pytest.raises(errors.CommitFailed) as found:
+    with pytest.raises(errors.CommitFailed) as caught:
         shop.commit_iceberg(*late)
-    assert [f["identifier"]["name"] for f in found.value.failed_requirements] == ["copies"]
+    assert [f["identifier"]["name"] for f in caught.value.failed_requirements] == ["copies"]
     assert ids(shop.table("shop.events")) == [1, 2, 8]
     with pytest.raises(errors.InvalidArgument, match="transactions of PyIceberg"):
         shop.commit_iceberg("events")

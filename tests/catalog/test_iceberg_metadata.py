@@ -333,8 +333,8 @@ def test_equal_partition_fields_keep_their_id_in_later_specs() -> None:
     both = {"fields": [*BY_BUCKET["fields"], {**BY_DAY["fields"][0], "name": "day"}]}
     after = apply([add_spec(both)], base, NOW)
     assert [field["field-id"] for field in after["partition-specs"][2]["fields"]] == [1001, 1000]
-    given = {"fields": [{**BY_BUCKET["fields"][0], "field-id": 1007}]}
-    later = apply([add_spec(given)], after, NOW)
+    spec = {"fields": [{**BY_BUCKET["fields"][0], "field-id": 1007}]}
+    later = apply([add_spec(spec)], after, NOW)
     assert later["last-partition-id"] == 1007
     assert apply([add_spec(BY_BUCKET)], later, NOW) is later
 

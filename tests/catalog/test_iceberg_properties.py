@@ -253,10 +253,10 @@ ONE_OF_EACH: list[Json] = [
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Every container and key inside a JSON value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    found = []
+    pairs = []
     for key, item in items:
-        found += [(value, key), *places(item)]
-    return found
+        pairs += [(value, key), *places(item)]
+    return pairs
 
 
 @st.composite

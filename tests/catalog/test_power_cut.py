@@ -35,7 +35,7 @@ def trials(new_url: Callable[[], str], tmp_path: Path) -> Iterator[CatalogTrials
     logging.disable(logging.CRITICAL)
     with set_options(durability="none"):  # but for the command that is recorded
         trials = CatalogTrials(tmp_path, Killer())
-        trials.found(new_url())
+        trials.set_up(new_url())
         yield trials
     logging.disable(logging.NOTSET)
 
@@ -51,9 +51,9 @@ class Run:
         write = Database.write
 
         def noted(database: Database, work: Any, *more: Any, is_durable: bool = True, **most: Any) -> Any:
-            found = write(database, work, *more, is_durable=is_durable, **most)
+            result = write(database, work, *more, is_durable=is_durable, **most)
             self.commits.append((len(self.recorder.journal.events), is_durable, trials.rows()))
-            return found
+            return result
 
         with pytest.MonkeyPatch.context() as patch, self.recorder.inserted():
             patch.setattr(Database, "write", noted)
@@ -67,7 +67,7 @@ class Run:
         journal = self.recorder.journal
         for place in range(journal.is_counted_from, len(journal.events) + 1):
             for tree in journal.states(place, chance, 2):
-                yield place, tree, chance.choice(self._kept(place))
+                yield place, tree, chance.choice(self._possible_states(place))
 
     def worst(self) -> Iterator[tuple[int, Tree, Rows]]:
         """After each COMMIT: everything uncertain lost."""
@@ -75,13 +75,13 @@ class Run:
         for place, _, rows in [*self.commits[1:], end]:
             yield place, next(self.recorder.journal.states(place, random.Random(0), 0)), rows
 
-    def _kept(self, place: int) -> list[Rows]:
+    def _possible_states(self, place: int) -> list[Rows]:
         """What the database may have by then: all since the last COMMIT that the disk was waited for."""
-        kept: list[Rows] = []
+        states: list[Rows] = []
         for at, is_durable, rows in self.commits:
             if at <= place:
-                kept = [rows] if is_durable else [*kept, rows]
-        return kept
+                states = [rows] if is_durable else [*states, rows]
+        return states
 
 
 def complaints(name: str, run: Run, place: int, tree: Tree, rows: Rows) -> list[str]:
@@ -94,15 +94,15 @@ def complaints(name: str, run: Run, place: int, tree: Tree, rows: Rows) -> list[
     try:
         now = world(trials.catalog)
         has_landed = now == reference.after
-        found = [] if has_landed or now == reference.before else [f"is neither: {now}"]
+        problems = [] if has_landed or now == reference.before else [f"is neither: {now}"]
         if rows == run.commits[-1][2] and not has_landed:
-            found.append("what was acknowledged is gone")
-        found += broken(trials.catalog)
-        if not found:
-            found += trials.goes_on(name, has_landed)
+            problems.append("what was acknowledged is gone")
+        problems += broken(trials.catalog)
+        if not problems:
+            problems += trials.goes_on(name, has_landed)
     except Exception as error:
-        found = [f"{type(error).__name__}: {error}"]
-    return [f"{name}, power cut after operation {place}: {complaint}" for complaint in found]
+        problems = [f"{type(error).__name__}: {error}"]
+    return [f"{name}, power cut after operation {place}: {complaint}" for complaint in problems]
 
 
 # Others come first in some of them, and are no more recorded than what they find.
@@ -113,14 +113,14 @@ ALONE = [command.name for command in COMMANDS if "lost" not in command.name]
 def test_what_was_acknowledged_is_there(
     name: str, trials: CatalogTrials, request: pytest.FixtureRequest
 ) -> None:
-    wanted = request.config.getoption("--faults")
-    chance = random.Random(0 if wanted == "all" else int(wanted))
+    choice = request.config.getoption("--faults")
+    chance = random.Random(0 if choice == "all" else int(choice))
     run = Run(trials, name)
     states = list(run.states(chance))
-    if wanted != "all":
+    if choice != "all":
         states = [*run.worst(), *chance.sample(states, min(SAMPLE, len(states)))]
-    found = [complaint for state in states for complaint in complaints(name, run, *state)]
-    assert not found, "\n".join([f"{len(found)} in {len(states)} states:", *found])
+    problems = [complaint for state in states for complaint in complaints(name, run, *state)]
+    assert not problems, "\n".join([f"{len(problems)} in {len(states)} states:", *problems])
 
 
 def test_each_sync_is_needed(trials: CatalogTrials) -> None:
@@ -129,5 +129,5 @@ def test_each_sync_is_needed(trials: CatalogTrials) -> None:
     assert len(synced) == 5
     for number, path in enumerate(synced):
         run = Run(trials, "append", without=number)
-        found = [complaint for state in run.worst() for complaint in complaints("append", run, *state)]
-        assert found, f"{number}: {path}"
+        problems = [complaint for state in run.worst() for complaint in complaints("append", run, *state)]
+        assert problems, f"{number}: {path}"

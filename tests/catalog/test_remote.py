@@ -295,9 +295,9 @@ def test_an_interrupted_creation_is_asked_for(shop: dn.Catalog, wire: Wire, tmp_
         shop.create_table("shop.bills", {"id": [1]})
     assert late[0](late=True).status_code == 400 and tree(tmp_path / "lake") == before
     wire.script(register, interrupted_after)
-    with pytest.raises(KeyboardInterrupt) as found:
+    with pytest.raises(KeyboardInterrupt) as caught:
         shop.create_table("shop.bills", {"id": [1]})
-    assert "created despite" in found.value.__notes__[0]
+    assert "created despite" in caught.value.__notes__[0]
     assert shop.table("shop.bills").to_arrow().num_rows == 1
 
 
@@ -462,10 +462,10 @@ def test_ids_open_no_other_namespace(guarded: Server, connect: Connect, behind: 
 
 
 def test_history_tells_of_what_may_be_read(connect: Connect) -> None:
-    def told(token: str) -> list[int]:
+    def counts_for(token: str) -> list[int]:
         return [len(entry.changes) for entry in connect(token).history()]
 
-    assert told("r") == [1, 1, 1, 1] and told("e") == [0, 0, 1, 1] == told("s")
+    assert counts_for("r") == [1, 1, 1, 1] and counts_for("e") == [0, 0, 1, 1] == counts_for("s")
     hidden, *_, seen = connect("e").history()
     assert (hidden.summary, hidden.principal) == (None, None) and seen.principal == "root"
 
@@ -572,10 +572,10 @@ def test_a_malformed_request_names_the_field_and_changes_nothing(
     before = tree(tmp_path / "lake"), behind.instant(), behind.tables.load("shop.orders")
     answer = post(server, path, body)
     assert answer.status_code == 400, answer.text
-    found = answer.json()["error"]
-    assert found.get("field") == field and field in found["message"], found
-    told = json.loads(answer.headers["deltanb-error"])
-    assert told["kind"] == "BAD_REQUEST" and told["field"] == field
+    error = answer.json()["error"]
+    assert error.get("field") == field and field in error["message"], error
+    details = json.loads(answer.headers["deltanb-error"])
+    assert details["kind"] == "BAD_REQUEST" and details["field"] == field
     assert (tree(tmp_path / "lake"), behind.instant(), behind.tables.load("shop.orders")) == before
 
 

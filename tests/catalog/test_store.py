@@ -348,12 +348,13 @@ def test_what_is_published_does_not_wait_for_the_disk_and_the_next_commit_does(u
     with CatalogStore(url, durability="sync") as store:
         store.namespaces.create("ns")
         table = store.tables.register_delta("ns.a", "lake/a", 0, table_id="a")
-        said: list[str] = []
-        sa.event.listen(store.database.engine, "before_cursor_execute", lambda *given: said.append(given[2]))
+        statements: list[str] = []
+        sa.event.listen(store.database.engine, "before_cursor_execute",
+                        lambda *args: statements.append(args[2]))
         for version in (1, 2):
             store.ratify(f"{version}", None, [DeltaCommit("a", table.name, version, inline=b"1")])
             store.set_published("a", version)
-    settings = [text for text in said if "synchronous" in text]
+    settings = [text for text in statements if "synchronous" in text]
     if url.startswith("sqlite"):
         assert settings == [f"PRAGMA synchronous={level}" for level in ("NORMAL", "FULL", "NORMAL")]
     else:
@@ -451,7 +452,7 @@ def test_what_is_claimed_cannot_become_a_tables(store: CatalogStore, tables: Any
     assert store.garbage.claim(["f1"], 100) == ["f1"]
     store.garbage.record(["f1"], "written anew", not_before=900)
     for files in (["f1", "f2"], ["never"]):
-        with pytest.raises(DataFileNotFound, match="write them anew"):
+        with pytest.raises(DataFileNotFound, match="write them again"):
             store.ratify("x", None, [tables.step("a", 0)], written=files)
     assert tables.pointers("a") == {"a": 0} and store.outcome("x") is None
     assert store.garbage.due(100) == [("f1", "staged"), ("f2", "staged")]  # the sweep goes on after a crash

@@ -104,7 +104,7 @@ def test_a_commit_that_landed_without_an_answer_is_found(store: CatalogStore, ta
     answer = Answer("k", "body", 200, "done", 2**50)
     with at_commit(store, landed):
         assert store.answers.keep(answer) == answer
-    with at_commit(store, landed), pytest.raises(CommitOutcomeUnknown, match="look whether it did"):
+    with at_commit(store, landed), pytest.raises(CommitOutcomeUnknown, match="check whether it took effect"):
         store.namespaces.create("x")
     assert store.namespaces.exists("x")
 

@@ -106,17 +106,17 @@ def machine(new_url: Callable[[], str]) -> type[RuleBasedStateMachine]:
                 asked = data.draw(st.sampled_from([name, name, name, NAMES[0]]))
                 if off or asked != name:
                     expected[table.table_id] = table.pointer if asked == name else None
-                given = TableName(("ns",), asked)
+                old_name = TableName(("ns",), asked)
                 if data.draw(st.booleans()):
                     is_delta, elsewhere = isinstance(table.pointer, int), "x" * abs(off)
                     pointer = table.pointer + (off if is_delta else elsewhere)
-                    assertions.append(Asserted(table.table_id, given, pointer))
+                    assertions.append(Asserted(table.table_id, old_name, pointer))
                 elif isinstance(table.pointer, int):
                     version = table.pointer + 1 + off
-                    proposals.append(DeltaCommit(table.table_id, given, version, inline=b"%d" % version))
+                    proposals.append(DeltaCommit(table.table_id, old_name, version, inline=b"%d" % version))
                 else:
                     before = table.pointer + "x" * abs(off)
-                    proposals.append(IcebergSwap(table.table_id, given, before, f"{table.pointer}+"))
+                    proposals.append(IcebergSwap(table.table_id, old_name, before, f"{table.pointer}+"))
             key = data.draw(st.sampled_from([None, None, "k1", "k2"]))
             body = data.draw(st.sampled_from(["body", "body", "other"]))
             txn_id = self.fresh()

@@ -168,11 +168,11 @@ def test_tables_of_javas_first_schema_get_what_they_lack(url: str) -> None:
         with CatalogStore(url) as store:
             row = store.tables.load("ns.t")
             assert (row.pointer, row.previous_metadata_location, row.format) == ("t/1", "t/0", "iceberg")
-            kept = row.table_id
+            table_id = row.table_id
     with CatalogStore(url) as store:
-        assert store.tables.load("ns.t").table_id == kept
+        assert store.tables.load("ns.t").table_id == table_id
         with pytest.raises(TableAlreadyExists):  # ids are unique there, too
-            store.tables.register_iceberg("ns.u", "u/0", table_id=kept)
+            store.tables.register_iceberg("ns.u", "u/0", table_id=table_id)
 
 
 def test_views_are_no_tables_and_their_names_are_taken(store: CatalogStore) -> None:

@@ -33,7 +33,7 @@ def url_of(catalog: dn.Catalog) -> str:
 
 
 def kinds(catalog: dn.Catalog) -> list[tuple[str, bool]]:
-    return [(found.kind, found.is_fault) for found in check(catalog.store)]
+    return [(finding.kind, finding.is_fault) for finding in check(catalog.store)]
 
 
 def log_of(catalog: dn.Catalog, name: str = "shop.orders") -> Path:
@@ -224,11 +224,11 @@ DAMAGE = {
 @pytest.mark.parametrize("what", DAMAGE)
 def test_what_the_database_says_wrongly_is_found(catalog: dn.Catalog, what: str) -> None:
     catalog.table("shop.orders").append({"id": [2]})
-    change, kind, said = DAMAGE[what]
+    change, kind, message = DAMAGE[what]
     catalog.store.database.write(lambda connection: connection.execute(change) and None)
-    faults = [found for found in check(catalog.store) if found.is_fault]
-    assert any(found.kind == kind and said in found.message for found in faults), faults
-    assert {found.table for found in faults} == {"shop.orders"}
+    faults = [finding for finding in check(catalog.store) if finding.is_fault]
+    assert any(finding.kind == kind and message in finding.message for finding in faults), faults
+    assert {finding.table for finding in faults} == {"shop.orders"}
 
 
 def test_what_the_folder_lacks_is_found(catalog: dn.Catalog) -> None:
@@ -237,7 +237,7 @@ def test_what_the_folder_lacks_is_found(catalog: dn.Catalog) -> None:
         table.append({"id": [number]})
 
     def faults() -> list[str]:
-        return [str(found).split(":")[0] for found in check(catalog.store) if found.is_fault]
+        return [str(finding).split(":")[0] for finding in check(catalog.store) if finding.is_fault]
 
     (log / commit_name(1)).rename(log / "elsewhere")
     assert "FAULT  gap  shop.orders" in faults()
@@ -245,8 +245,8 @@ def test_what_the_folder_lacks_is_found(catalog: dn.Catalog) -> None:
     whole = (log / commit_name(0)).read_text()
     (log / commit_name(0)).write_text(whole.replace('"catalogManaged"', '"v2Checkpoint"'))
     with pytest.warns(errors.ChecksumMismatchWarning):
-        (said,) = [found.message for found in check(catalog.store) if found.is_fault]
-    assert "has no catalogManaged" in said
+        (message,) = [finding.message for finding in check(catalog.store) if finding.is_fault]
+    assert "has no catalogManaged" in message
     (log / commit_name(0)).write_text(whole)
     assert faults() == []
     log.rename(log.with_name("moved"))

@@ -173,9 +173,9 @@ def test_a_writer_killed_between_puts_leaves_all_tables_or_none_changed(
 def test_no_secret_is_told_or_kept(catalog: dn.Catalog, s3_server: S3Server, tmp_path: Path) -> None:
     table = catalog.create_table("shop.orders", {"id": [1]})
     secret = ACCESS["aws_secret_access_key"]
-    said = f"{catalog!r} {catalog.warehouse!r} {table!r} {table.detail()}".encode()
-    said += pickle.dumps(table.log.store)
-    assert secret.encode() not in said
+    shown = f"{catalog!r} {catalog.warehouse!r} {table!r} {table.detail()}".encode()
+    shown += pickle.dumps(table.log.store)
+    assert secret.encode() not in shown
     assert all(secret.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
@@ -234,10 +234,10 @@ def test_options_have_pyicebergs_names(
     assert file_io_properties(ObjectStore(uri, options)) == expected
 
 
-@pytest.mark.parametrize("uri, options, said", [
+@pytest.mark.parametrize("uri, options, pattern", [
     ("s3://lake/t", {"sse_kms_key_id": "k"}, "no property for the storage option 'sse_kms_key_id'"),
-    ("az://c/t", {"account_name": "a"}, "PyIceberg knows no az://.*abfss://c@ACCOUNT"),
+    ("az://c/t", {"account_name": "a"}, "PyIceberg does not support az://.*abfss://c@ACCOUNT"),
 ])
-def test_what_pyiceberg_cannot_be_told_is_refused(uri: str, options: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidArgument, match=said):
+def test_what_pyiceberg_cannot_be_told_is_refused(uri: str, options: dict[str, str], pattern: str) -> None:
+    with pytest.raises(InvalidArgument, match=pattern):
         file_io_properties(ObjectStore(uri, options))

@@ -60,14 +60,14 @@ def test_added_columns_are_null_in_rows_that_were_there(tmp_path: Path) -> None:
         {"id": 1, "gate": None, "after_id": None}, {"id": 2, "gate": "A", "after_id": 5}]
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("columns", [
     "x array<int>", ["x array<int>"], {"x": "array<int>"}, {"x": parse_type("array<int>")},
     {"x": pa.list_(pa.int32())}, StructField("x", parse_type("array<int>")),
     [pa.field("x", pa.list_(pa.int32()))],
 ])
-def test_columns_are_given_in_many_forms(given: Any) -> None:
+def test_columns_are_given_in_many_forms(columns: Any) -> None:
     table = table_of({"id": [1]})
-    table.add_columns(given)
+    table.add_columns(columns)
     assert table.schema.field("x") == StructField("x", parse_type("array<int>"))
     assert rows(table) == [{"id": 1, "x": None}]
 
@@ -101,7 +101,7 @@ def test_a_type_that_needs_a_feature_raises_the_protocol() -> None:
     assert {"timestampNtz", "variantType"} <= set(table.protocol.reader_features or ())
 
 
-@pytest.mark.parametrize(("given", "error", "match"), [
+@pytest.mark.parametrize(("columns", "error", "match"), [
     ("ID int", InvalidSchema, "column id is there already"),
     ("s.X int", InvalidSchema, r"column s\.x is there already"),
     ("x int, X int", InvalidSchema, "is there already"),
@@ -120,9 +120,9 @@ def test_a_type_that_needs_a_feature_raises_the_protocol() -> None:
     (StructField("x", PrimitiveType("raster(OGC:CRS84)")), UnsupportedProtocol, "raster"),
     ({"x": 'string, y int'}, InvalidArgument, "one type"),
 ])
-def test_columns_that_cannot_be_added(given: Any, error: type[DeltaError], match: str) -> None:
+def test_columns_that_cannot_be_added(columns: Any, error: type[DeltaError], match: str) -> None:
     table = table_of(pa.table({"id": [1], "s": pa.array([{"x": 1}]), "l": pa.array([[{"x": 1}]])}))
-    refuses(table, error, match, "add_columns", given)
+    refuses(table, error, match, "add_columns", columns)
 
 
 # --- rename and drop ------------------------------------------------------------------------------

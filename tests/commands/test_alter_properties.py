@@ -66,7 +66,7 @@ def test_name_and_description() -> None:
     ({"delta.feature.clustering": "supported"}, InvalidArgument, "cluster_by"),
     ({"delta.feature.nothing": "supported"}, UnsupportedProtocol, "no table feature nothing"),
     ({"delta.feature.v2Checkpoint": "on"}, InvalidArgument, "can only be 'supported'"),
-    ({"delta.columnMapping.maxColumnId": 9}, InvalidArgument, "kept by the table itself"),
+    ({"delta.columnMapping.maxColumnId": 9}, InvalidArgument, "maintained by the table"),
     ({"location": "x"}, InvalidArgument, "where its files are"),
     ({MODE: "id"}, InvalidArgument, "cannot go from none to id"),
     ({"delta.enableIcebergCompatV2": True, MODE: "name"}, UnsupportedProtocol, "icebergCompatV2"),
@@ -87,9 +87,9 @@ def test_properties_that_cannot_be_set(
 ])
 def test_an_unknown_property_is_a_warning_where_it_was_set(name: str, hint: str) -> None:
     table = table_of({"id": [1]})
-    with pytest.warns(errors.UnknownPropertyWarning) as told:
+    with pytest.warns(errors.UnknownPropertyWarning) as caught:
         table.set_properties({name: "true"})
-    (warning,) = told
+    (warning,) = caught
     assert str(warning.message) == f"table property {name} is unknown and changes nothing{hint}"
     assert warning.filename == __file__
     assert table.properties == {name: "true"}
@@ -121,7 +121,7 @@ def test_what_others_act_on_is_no_warning(name: str) -> None:
     ([], "no property is named"), ("mine", "mine is not set"),
     ("delta.feature.deletionVectors", r'drop_feature\("deletionVectors"\)'),
     (MODE, "cannot go from name to none"),
-    ("delta.columnMapping.maxColumnId", "kept by the table itself"),
+    ("delta.columnMapping.maxColumnId", "maintained by the table"),
     ("delta.constraints.c", "drop_constraint"),
 ])
 def test_properties_that_cannot_be_unset(names: Any, match: str) -> None:
@@ -213,8 +213,8 @@ def test_row_tracking_is_filled_in_before_it_is_on(monkeypatch: pytest.MonkeyPat
     for n in range(2):
         table.append({"id": [n]})
     assert table.set_properties({"delta.enableRowTracking": True}) == 6
-    found = [(e.operation, e.operation_parameters.get("batchId")) for e in table.history()[:4]]
-    assert found == [("SET TBLPROPERTIES", None), ("ROW TRACKING BACKFILL", "1"),
+    operations = [(e.operation, e.operation_parameters.get("batchId")) for e in table.history()[:4]]
+    assert operations == [("SET TBLPROPERTIES", None), ("ROW TRACKING BACKFILL", "1"),
                      ("ROW TRACKING BACKFILL", "0"), ("UPGRADE PROTOCOL", None)]
     bases = [base for base, _ in ids(table)]
     assert len(set(bases)) == 3 and min(bases) == 0 and max(bases) <= 3
@@ -280,8 +280,8 @@ def test_suspended_row_tracking_gives_no_ids() -> None:
     table = table_of({"id": [1]}, properties={"delta.enableRowTracking": True})
     table.set_properties({"delta.enableRowTracking": False, "delta.rowTrackingSuspended": True})
     table.append({"id": [2]})
-    found = table.snapshot.select_files(["base_row_id"])["base_row_id"].to_pylist()
-    assert sorted(found, key=str) == [0, None]
+    base_ids = table.snapshot.select_files(["base_row_id"])["base_row_id"].to_pylist()
+    assert sorted(base_ids, key=str) == [0, None]
     refuses(table, InvalidArgument, "rowTrackingSuspended", "set_properties",
             {"delta.enableRowTracking": True, "delta.rowTrackingSuspended": False})
     table.set_properties({"delta.rowTrackingSuspended": False})

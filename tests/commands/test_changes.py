@@ -48,15 +48,15 @@ def content(table: pa.Table) -> Counter[str]:
 
 def assert_reconstructs(table: DeltaTable, start: int, end: int) -> None:
     """The changes after ``start`` up to ``end``, applied to the rows at ``start``, give those at ``end``."""
-    found = content(table.as_of(start).to_arrow())
+    counts = content(table.as_of(start).to_arrow())
     feed = table.changes(start + 1, end)
     for row in feed.to_pylist():
         kind, version = row.pop("_change_type"), row.pop("_commit_version")
         assert start < version <= end
         row.pop("_commit_timestamp")
         text = json.dumps(row, default=str, sort_keys=True)
-        found[text] += SIGNS[kind]
-    assert {text: n for text, n in found.items() if n} == dict(content(table.as_of(end).to_arrow()))
+        counts[text] += SIGNS[kind]
+    assert {text: n for text, n in counts.items() if n} == dict(content(table.as_of(end).to_arrow()))
 
 
 def kinds(feed: pa.Table) -> dict[str, int]:
@@ -201,8 +201,8 @@ def test_the_difference_of_two_deletion_vectors_is_what_came_and_went() -> None:
     second = file.with_deletion_vector(inline(BitMap64([1, 2])))
     for actions in ([file.remove(), first], [first.remove(), second]):
         table.start_transaction().commit(actions, "DELETE")
-    told = [(r["id"], r["_change_type"], r["_commit_version"]) for r in table.changes(1).to_pylist()]
-    assert told == [(1, "delete", 1), (2, "delete", 1), (3, "delete", 2), (1, "insert", 2)]
+    changes = [(r["id"], r["_change_type"], r["_commit_version"]) for r in table.changes(1).to_pylist()]
+    assert changes == [(1, "delete", 1), (2, "delete", 1), (3, "delete", 2), (1, "insert", 2)]
 
 
 def test_files_that_only_moved_changed_no_row() -> None:
@@ -513,7 +513,7 @@ def test_spark_has_the_same_changes(tmp_path: Path, spark: Any) -> None:
     table = dn.create(tmp_path / "t", {"id": [1, 2, 3]}, properties=FEED)
     table.overwrite({"id": [9]}, where="id = 9 OR id = 1")
     expected = table.changes(1).to_pylist()
-    found = [row.asDict() for row in table.changes_df(1, spark=spark).collect()]
-    for row in [*expected, *found]:
+    spark_rows = [row.asDict() for row in table.changes_df(1, spark=spark).collect()]
+    for row in [*expected, *spark_rows]:
         row["_commit_timestamp"] = str(row["_commit_timestamp"])[:19]
-    assert sorted(map(str, found)) == sorted(map(str, expected))
+    assert sorted(map(str, spark_rows)) == sorted(map(str, expected))

@@ -114,7 +114,7 @@ def test_footers_are_asked_only_where_the_log_would_choose_spark(
     honest = create(tmp_path / "honest", {"id": [1]})
     asked: list[str] = []
     whole = engines.opened
-    monkeypatch.setattr(engines, "opened", lambda *given: asked.append("one") or whole(*given))
+    monkeypatch.setattr(engines, "opened", lambda *args: asked.append("one") or whole(*args))
     store = table.log.store
 
     def size(table: DeltaTable) -> int:
@@ -141,28 +141,28 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
     txn = begin(table.log, "rows", removes="DELETE")
     files, reason = txn.filter_files(), UnsupportedPredicate("soundex() runs\nelsewhere")
 
-    def said(engine: str, reason: UnsupportedPredicate | None = None) -> str:
+    def announcement(engine: str, reason: UnsupportedPredicate | None = None) -> str:
         engines.choose_engine(txn, engine, files, reason)
         return capsys.readouterr().err
 
     begins = "deltanb starts Spark for this, which takes some seconds: "
-    assert said("auto", reason) == (
+    assert announcement("auto", reason) == (
         f'{begins}soundex() runs. With engine="arrow" it is refused instead.\n')
-    assert said("auto") == said("spark") == said("spark", reason) == ""
+    assert announcement("auto") == announcement("spark") == announcement("spark", reason) == ""
     size = engines.bytes_to_read(table.log.store, [table.snapshot.files])
     monkeypatch.setattr(engines, "MAX_IN_PROCESS_BYTES", 10)
     stored = sum(pq.read_metadata(tmp_path / "t" / file.path).row_group(0).column(0)
                  .total_compressed_size for file in files)
     assert 10 < stored < size
-    assert said("auto") == (
+    assert announcement("auto") == (
         f"{begins}{stored} B or more are to be read, and this process takes on 10 B by itself. "
         'With engine="arrow" it does so all the same.\n')
-    assert said("arrow") == said("spark") == ""
+    assert announcement("arrow") == announcement("spark") == ""
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
-    assert said("auto", reason) == "", "a server runs already"
+    assert announcement("auto", reason) == "", "a server runs already"
     monkeypatch.delenv("SPARK_REMOTE")
     monkeypatch.setattr("deltanb.engines.spark.session.running_session", object)
-    assert said("auto", reason) == "", "the session runs already"
+    assert announcement("auto", reason) == "", "the session runs already"
 
 
 @pytest.mark.parametrize("command", [

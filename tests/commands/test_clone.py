@@ -150,5 +150,5 @@ def test_vacuum_leaves_the_sources_files_alone(tmp_path: Path) -> None:
 def test_spark_reads_a_clone(tmp_path: Path, spark: Any) -> None:
     table = create(tmp_path / "a b", {"id": [1, 2], "p": ["x y", "z"]}, "p")
     copy = dn.open(table.clone(tmp_path / "c").path)
-    found = copy.to_df(spark).collect()
-    assert sorted((row["id"], row["p"]) for row in found) == [(1, "x y"), (2, "z")]
+    spark_rows = copy.to_df(spark).collect()
+    assert sorted((row["id"], row["p"]) for row in spark_rows) == [(1, "x y"), (2, "z")]

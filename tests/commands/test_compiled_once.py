@@ -17,13 +17,13 @@ WHERE = "a > 1 AND b = 'x'"
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[ex.Expression, bool]]]:
     """The expressions that were compiled, not those inside of them, and whether as a filter."""
-    found: list[tuple[ex.Expression, bool]] = []
+    expressions: list[tuple[ex.Expression, bool]] = []
     running: list[ex.Expression] = []
     compile_expression = ex.compile_expression
 
     def counting(expression: ex.Expression, *args: Any, **options: Any) -> Any:
         if not running:
-            found.append((expression, options.get("as_filter", False)))
+            expressions.append((expression, options.get("as_filter", False)))
         running.append(expression)
         try:
             return compile_expression(expression, *args, **options)
@@ -33,7 +33,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[ex.Expressi
     monkeypatch.setattr(ex, "compile_expression", counting)
     predicates._parse.cache_clear()
     predicates._parse_value.cache_clear()
-    yield found
+    yield expressions
 
 
 def merged(table: Any) -> None:

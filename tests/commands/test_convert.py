@@ -78,12 +78,12 @@ def test_partitions_by_folder_names(tmp_path: Path) -> None:
     assert theirs["month"].to_pylist() == [1, 12]
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("partition_by", [
     {"d": "date"}, "d date", {"d": pa.date32()}, pa.schema([("d", pa.date32())]),
 ])
-def test_types_of_partition_columns(tmp_path: Path, given: Any) -> None:
+def test_types_of_partition_columns(tmp_path: Path, partition_by: Any) -> None:
     put(tmp_path, "d=2024-02-29/f.parquet", pa.table({"id": [1]}))
-    table = dn.convert(tmp_path, partition_by=given)
+    table = dn.convert(tmp_path, partition_by=partition_by)
     assert str(table.schema.field("d").type) == "date"
 
 
@@ -92,7 +92,7 @@ def test_a_column_in_folder_and_file_is_the_folders(tmp_path: Path) -> None:
     assert rows(convert(tmp_path, {"p": "long"})) == [{"id": 1, "p": 1}]
 
 
-@pytest.mark.parametrize(("given", "said"), [
+@pytest.mark.parametrize(("partition_by", "pattern"), [
     (None, r"partition_by=\{'p': …\}"),
     ({"q": "int"}, "'q'"),
     ({"p": "int", "q": "int"}, "'q'"),
@@ -100,10 +100,10 @@ def test_a_column_in_folder_and_file_is_the_folders(tmp_path: Path) -> None:
     ({"p": 5}, "not a type"),
     (["p"], "types"),
 ])
-def test_partitions_that_do_not_fit(tmp_path: Path, given: Any, said: str) -> None:
+def test_partitions_that_do_not_fit(tmp_path: Path, partition_by: Any, pattern: str) -> None:
     put(tmp_path, "p=1/f.parquet", pa.table({"id": [1]}))
-    error = refused(tmp_path, InvalidArgument, lambda: convert(tmp_path, given))
-    assert re.search(said, error.message)
+    error = refused(tmp_path, InvalidArgument, lambda: convert(tmp_path, partition_by))
+    assert re.search(pattern, error.message)
 
 
 def test_files_in_no_partition(tmp_path: Path) -> None:

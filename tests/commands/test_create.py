@@ -215,11 +215,11 @@ def test_a_commit_whose_answer_was_lost_is_ours() -> None:
     assert len(data_files(store)) == 1
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("columns", [
     "i interval", "a long, i interval day to month", "i array<interval calendar>",
     StructType([StructField("i", ArrayType(PrimitiveType("interval second to day")))]),
 ])
-def test_intervals_that_are_no_types_are_refused_by_name(tmp_path: Path, given: Any) -> None:
+def test_intervals_that_are_no_types_are_refused_by_name(tmp_path: Path, columns: Any) -> None:
     with pytest.raises(InvalidSchema, match=r"interval"):
-        create(tmp_path / "t", given)
+        create(tmp_path / "t", columns)
     assert not (tmp_path / "t").exists()

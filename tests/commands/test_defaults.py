@@ -88,9 +88,10 @@ def test_a_default_that_only_spark_computes_is_left_to_it() -> None:
     assert table.append({"a": [1], "d": [[3]]}) == 1
 
 
-@pytest.mark.parametrize("sql, said", [("a + 1", "no column 'a'"), ("'x'", "cannot be stored"), ("(", "SQL")])
-def test_a_default_that_makes_no_sense_is_refused_at_the_start(sql: str, said: str) -> None:
-    with pytest.raises(InvalidSchema, match=said):
+@pytest.mark.parametrize("sql, pattern", [("a + 1", "no column 'a'"), ("'x'", "cannot be "
+                                                                              "stored"), ("(", "SQL")])
+def test_a_default_that_makes_no_sense_is_refused_at_the_start(sql: str, pattern: str) -> None:
+    with pytest.raises(InvalidSchema, match=pattern):
         defaulting(sql)
 
 

@@ -245,12 +245,12 @@ def test_a_file_without_statistics_gets_its_count_with_the_vector() -> None:
 def test_deleted_rows_are_in_the_feed(properties: dict[str, str]) -> None:
     table = six_rows(properties=properties)
     table.delete("id < 3")
-    found = []
+    feed = []
     for file in last_commit(table, AddCDCFile):
         with table.log.store.open_input(file.path) as source:
             rows = pq.read_table(source).to_pylist()
-        found += [(row["id"], file.partition_values["p"], row["_change_type"]) for row in rows]
-    assert sorted(found) == [(1, "a", "delete"), (2, "b", "delete")]
+        feed += [(row["id"], file.partition_values["p"], row["_change_type"]) for row in rows]
+    assert sorted(feed) == [(1, "a", "delete"), (2, "b", "delete")]
     assert table.history(1)[0].operation_metrics["numAddedChangeFiles"] == "2"
     table.delete("p = 'a'")  # whole files say it themselves
     assert last_commit(table, AddCDCFile) == []

@@ -129,8 +129,8 @@ def test_rows_that_kept_their_id_are_matched_by_it() -> None:
     rows = pa.table({"n": [7, 8, 6], "s": ["x", "x", "x"], name: [1, 0, None]})
     with table.log.store.open_output("kept") as file:
         pq.write_table(rows, file)
-    kept = AddFile("kept", {}, 1, 1, True, stats='{"numRecords": 3}')
-    table.start_transaction().commit([old.remove(), kept], dn.Operation("UPDATE"))
+    moved = AddFile("kept", {}, 1, 1, True, stats='{"numRecords": 3}')
+    table.start_transaction().commit([old.remove(), moved], dn.Operation("UPDATE"))
     rows = table.diff(0).rows
     assert rows.matched_by == "row ids"
     assert rows.before.to_pylist() == [{"n": 7, "s": "x"}]
@@ -199,9 +199,9 @@ def test_the_feed_tells_the_same_rows() -> None:
     rows = table.diff(0, keys="id").rows
     by_kind = {"insert": rows.added, "delete": rows.removed, "update_preimage": rows.before,
                "update_postimage": rows.after}
-    for kind, found in by_kind.items():
-        told = [(row["id"], row["name"]) for row in feed if row["_change_type"] == kind]
-        assert sorted(told) == sorted((row["id"], row["name"]) for row in found.to_pylist()), kind
+    for kind, changed in by_kind.items():
+        feed_rows = [(row["id"], row["name"]) for row in feed if row["_change_type"] == kind]
+        assert sorted(feed_rows) == sorted((row["id"], row["name"]) for row in changed.to_pylist()), kind
 
 
 def test_nested_values_are_compared_as_people_see_them() -> None:
@@ -282,10 +282,10 @@ def test_backwards_is_the_reverse() -> None:
     table = ducks()
     table.delete("id = 1")
     table.update({"name": "'x'"}, where="id = 2")
-    there, back = table.diff(0, 2), table.diff(2, 0)
-    assert bag(there.rows.removed) == bag(back.rows.added)
-    assert bag(there.rows.before) == bag(back.rows.after)
-    assert there.num_commits == back.num_commits == 2
+    forth, back = table.diff(0, 2), table.diff(2, 0)
+    assert bag(forth.rows.removed) == bag(back.rows.added)
+    assert bag(forth.rows.before) == bag(back.rows.after)
+    assert forth.num_commits == back.num_commits == 2
     assert [c.version for c in back.commits] == [2, 1]
 
 
@@ -305,8 +305,8 @@ def test_snapshots_are_subtracted_without_reading_rows(tmp_path: Path) -> None:
 # -- schema, properties, protocol ----------------------------------------------------------------
 
 
-def changes(found: Any) -> list[tuple[str, str, str | None, str | None]]:
-    return [(c.name, c.kind, c.before, c.after) for c in found]
+def changes(schema_changes: Any) -> list[tuple[str, str, str | None, str | None]]:
+    return [(c.name, c.kind, c.before, c.after) for c in schema_changes]
 
 
 def test_fields_are_followed_through_renames() -> None:

@@ -141,16 +141,16 @@ def test_only_a_transaction_gives_numbers() -> None:
         write_files(table.log.store, table.metadata, table.protocol, {"p": ["a"]})
 
 
-@pytest.mark.parametrize("field, partition_by, said", [
+@pytest.mark.parametrize("field, partition_by, pattern", [
     (StructField("id", PrimitiveType("integer"), metadata=identity()), [], "long"),
     (StructField("id", LONG, metadata=identity(step=0)), [], "step"),
     (StructField("id", LONG, metadata=identity()), ["id"], "partition"),
     (StructField("id", LONG, metadata={**identity(), **generated_as("1")}), [], "only one of"),
 ])
 def test_a_column_that_cannot_number_is_refused_at_the_start(
-    field: StructField, partition_by: list[str], said: str
+    field: StructField, partition_by: list[str], pattern: str
 ) -> None:
-    with pytest.raises(InvalidSchema, match=said):
+    with pytest.raises(InvalidSchema, match=pattern):
         dn.create(MemoryStore(), StructType([field, StructField("p", TEXT)]), partition_by=partition_by)
 
 
@@ -279,9 +279,9 @@ def test_no_number_is_given_twice_whoever_commits(steps: list[tuple[str, str, in
                 txn.commit(files, "WRITE")
             except MetadataChangedException:
                 txn.discard_written()
-    found = ids(table)
-    assert len(found) == len(set(found))
-    assert (mark(table) or 0) == max(found, default=0)
+    numbers = ids(table)
+    assert len(numbers) == len(set(numbers))
+    assert (mark(table) or 0) == max(numbers, default=0)
 
 
 # --- Spark ----------------------------------------------------------------------------------------
@@ -293,10 +293,10 @@ def test_spark_gives_each_row_a_number_too(tmp_path: Any, spark: Any, step: int)
     table.append({"p": ["a"]})
     table.append(spark.range(20).selectExpr("CAST(id AS STRING) AS p").repartition(3))
     table.append({"p": ["z"]})
-    found = table.to_arrow()["id"].to_pylist()
-    assert len(set(found)) == len(found) == 22
-    assert all((value - 4) % step == 0 and (value - 4) * step >= 0 for value in found)
-    assert mark(table) == (max(found) if step > 0 else min(found))
+    numbers = table.to_arrow()["id"].to_pylist()
+    assert len(set(numbers)) == len(numbers) == 22
+    assert all((value - 4) % step == 0 and (value - 4) * step >= 0 for value in numbers)
+    assert mark(table) == (max(numbers) if step > 0 else min(numbers))
     with pytest.raises(SchemaMismatch, match="GENERATED ALWAYS"):
         table.append(spark.sql("SELECT 1L AS id, 'p' AS p"))
 
@@ -308,9 +308,9 @@ def test_spark_numbers_rows_without_one_beside_the_others(tmp_path: Any, spark: 
     txn = table.start_transaction()
     rows = spark.sql("SELECT * FROM VALUES (1L, 'old'), (NULL, 'new'), (NULL, 'newer') AS t(id, p)")
     txn.commit(txn.write_files(rows), "MERGE")
-    found = {row["p"]: row["id"] for row in table.to_arrow().to_pylist()}
-    assert found["old"] == 1 and len({1, found["new"], found["newer"]}) == 3
-    assert mark(table) == max(found.values())
+    ids_by_p = {row["p"]: row["id"] for row in table.to_arrow().to_pylist()}
+    assert ids_by_p["old"] == 1 and len({1, ids_by_p["new"], ids_by_p["newer"]}) == 3
+    assert mark(table) == max(ids_by_p.values())
 
 
 @pytest.mark.spark

@@ -57,8 +57,8 @@ def test_a_full_vacuum_sweeps_what_is_older_than_the_retention(tmp_path: Path) -
     root = tmp_path / "t"
     put(root, [*TEMPORARIES, *IN_FOLDER, *OTHERS], hours=200)
     before = tree(root)
-    told = table.vacuum(dry_run=True)
-    assert set(told.files["path"].to_pylist()) == {*TEMPORARIES, *IN_FOLDER} and tree(root) == before
+    dry_run = table.vacuum(dry_run=True)
+    assert set(dry_run.files["path"].to_pylist()) == {*TEMPORARIES, *IN_FOLDER} and tree(root) == before
     table.vacuum(lite=True)
     assert tree(root) >= {*TEMPORARIES, *IN_FOLDER}, "lite asks the log"
     done = table.vacuum()

@@ -51,9 +51,10 @@ def test_a_manifest_a_partition(tmp_path: Path) -> None:
     table = create(tmp_path, {"id": [1, 2], "p": ["a b", "c"]}, "p")
     table.append({"id": [3], "p": ["c"]})
     table.generate("symlink_format_manifest")
-    found = manifests(tmp_path)
-    assert set(found) == {"p=a b/manifest", "p=c/manifest"}
-    listed = [pq.read_table(path, partitioning=None)["id"].to_pylist() for path in found["p=c/manifest"]]
+    by_partition = manifests(tmp_path)
+    assert set(by_partition) == {"p=a b/manifest", "p=c/manifest"}
+    listed = [pq.read_table(path, partitioning=None)["id"].to_pylist() for path
+              in by_partition["p=c/manifest"]]
     assert sorted(listed) == [[2], [3]]
     table.overwrite({"id": [4], "p": ["c"]})
     table.generate()
@@ -85,13 +86,13 @@ def test_what_cannot_be_generated() -> None:
 def test_statistics_are_taken_anew() -> None:
     table = create(MemoryStore(), {"id": [1, 2], "s": [{"x": "a"}, None], "p": [1, 2]}, "p")
     table.append({"id": [3], "s": [{"x": "é"}], "p": [1]})
-    wanted, paths = stats_of(table), table.snapshot.files["path"]
+    expected, paths = stats_of(table), table.snapshot.files["path"]
     assert table.analyze().version is None
     without_stats(table)
     result = table.analyze()
     assert (result.operation, result.version, result.metrics) == ("COMPUTE STATS", 3, {"numFiles": 3})
     by_path = dict(zip(table.snapshot.files["path"].to_pylist(), stats_of(table), strict=True))
-    assert [by_path[path] for path in paths.to_pylist()] == wanted
+    assert [by_path[path] for path in paths.to_pylist()] == expected
     assert not any(a.data_change for a in table.log.read_commit(3) if isinstance(a, AddFile))
     entry = table.history(1)[0]
     assert (entry.operation, entry.operation_parameters) == ("COMPUTE STATS", {"predicate": "[]"})
@@ -151,16 +152,16 @@ def test_detail() -> None:
     table = create(MemoryStore(), {"id": [1], "p": ["a"]}, "p", {"delta.enableDeletionVectors": True},
                    name="ducks", description="three nephews")
     table.append({"id": [2], "p": ["b"]})
-    found = table.detail()
-    assert list(found) == [
+    detail = table.detail()
+    assert list(detail) == [
         "format", "id", "name", "description", "location", "createdAt", "lastModified",
         "partitionColumns", "clusteringColumns", "numFiles", "sizeInBytes", "properties",
         "minReaderVersion", "minWriterVersion", "tableFeatures"]
     for time in ("createdAt", "lastModified"):
-        assert isinstance(found.pop(time), datetime)
-    size = found.pop("sizeInBytes")
+        assert isinstance(detail.pop(time), datetime)
+    size = detail.pop("sizeInBytes")
     assert size == sum(table.snapshot.files["size"].to_pylist())
-    assert found == {
+    assert detail == {
         "format": "delta", "id": table.metadata.id, "name": "ducks", "description": "three nephews",
         "location": table.path, "partitionColumns": ["p"], "clusteringColumns": [], "numFiles": 2,
         "properties": {"delta.enableDeletionVectors": "true"}, "minReaderVersion": 3,

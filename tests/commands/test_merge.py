@@ -323,9 +323,9 @@ def test_a_value_whose_struct_lacks_a_field_is_refused(name: str) -> None:
         assert "with_schema_evolution()" in str(error)
     builders[1].with_schema_evolution().execute()
     builders[0].with_schema_evolution().execute()
-    found = {row["id"]: row[name] for row in rows(table)}
+    values = {row["id"]: row[name] for row in rows(table)}
     empty = {"a": 99, "c": None}
-    assert found[1] == found[2] == {"st": empty, "l": [empty], "m": [("k", empty)], "d": {"i": empty}}[name]
+    assert values[1] == values[2] == {"st": empty, "l": [empty], "m": [("k", empty)], "d": {"i": empty}}[name]
 
 
 def test_a_field_that_is_lacking_below_an_assigned_one_is_named() -> None:
@@ -511,10 +511,10 @@ def changes_of(table: DeltaTable) -> list[tuple[Any, ...]]:
 
     fields = (*table.schema.fields, StructField("_change_type", PrimitiveType("string")))
     scan = replace(plan(table.snapshot), columns=fields, fields=fields)
-    found = [row for file in last_commit(table, AddCDCFile)
+    feed = [row for file in last_commit(table, AddCDCFile)
              for batch in read_data_file(scan, AddFile(file.path, file.partition_values, file.size, 0))
              for row in batch.to_pylist()]
-    return sorted((row["_change_type"], row["id"], row["v"]) for row in found)
+    return sorted((row["_change_type"], row["id"], row["v"]) for row in feed)
 
 
 # --- what is read, and conflicts --------------------------------------------------------------------
@@ -523,18 +523,18 @@ def reads_of(table: DeltaTable, builder: MergeBuilder, monkeypatch: pytest.Monke
     """The scans that the merge records, as SQL, with how many files each found."""
     from deltanb.transaction.transaction import OptimisticTransaction
 
-    found = []
+    reads = []
     filter_files = OptimisticTransaction.filter_files
 
     def spied(txn: Any, *conjuncts: Any) -> Any:
         files = filter_files(txn, *conjuncts)
-        found.append(f"{txn.reads.scans[-1].text} [{txn.reads.scans[-1].partition_text}]: {len(files)}")
+        reads.append(f"{txn.reads.scans[-1].text} [{txn.reads.scans[-1].partition_text}]: {len(files)}")
         return files
 
     monkeypatch.setattr(OptimisticTransaction, "filter_files", spied)
     builder.execute()
     monkeypatch.undo()
-    return found
+    return reads
 
 
 def test_the_target_is_pruned_by_the_sources_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -641,7 +641,7 @@ def test_what_the_process_cannot_do_is_named(table: DeltaTable) -> None:
     for builder, says in zip(cases, ["no equality", "sha", "reverse"], strict=True):
         error = refused(table, UnsupportedPredicate, lambda b=builder: b.execute(engine="arrow"))
         assert says in str(error)
-    with pytest.raises(InvalidArgument, match="'duckdb' is none of"):
+    with pytest.raises(InvalidArgument, match="'duckdb' is not one of"):
         cases[0].execute(engine="duckdb")
 
 
@@ -661,16 +661,16 @@ def test_windows_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert [row["n"] for row in sorted(rows(table), key=lambda row: row["id"])] == [0] * 5 + [1] * 20
 
 
-# --- columns whose values the table gives -----------------------------------------------------------
+# --- columns whose values the table generates -----------------------------------------------------------
 
 def test_the_table_gives_values_to_inserted_rows() -> None:
-    from deltanb.schema import columns as given
+    from deltanb.schema import columns as builders
 
     long = PrimitiveType("long")
     table = create(MemoryStore(), StructType([
-        StructField("id", long), StructField("v", long, metadata=given.default("7")),
-        StructField("number", long, metadata=given.identity()),
-        StructField("twice", long, metadata=given.generated_as("v * 2"))]), properties={
+        StructField("id", long), StructField("v", long, metadata=builders.default("7")),
+        StructField("number", long, metadata=builders.identity()),
+        StructField("twice", long, metadata=builders.generated_as("v * 2"))]), properties={
             "delta.feature.allowColumnDefaults": "supported", **FEED})
     table.append({"id": [1, 2], "v": [10, 20]})
     (merge(table, {"id": [2, 3, 4]}).when_matched_update(set={"v": "t.v + 1"})

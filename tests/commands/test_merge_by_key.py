@@ -92,37 +92,37 @@ def test_rows_of_every_type_go_there_and_back() -> None:
            "z": dt.datetime(2020, 1, 2, 3, 4, 5, 6), "f": 0.5, "y": True, "l": [1, None],
            "m": {"x": 1}, "s": {"a": 1, "b": ["x"]}}
     apply_changes(table, ["k"], {(Decimal("1.5"),): row, (2,): {}})
-    found = KeyedRows(table.snapshot, ["k"]).get((Decimal("1.50"),))[0]
-    assert found == {"k": Decimal("1.50"), **row, "m": [("x", 1)]}
-    apply_changes(table, ["k"], {(2,): {**found, "k": 2}})
-    assert KeyedRows(table.snapshot, ["k"]).get((2,)) == [{**found, "k": Decimal("2.00")}]
+    stored = KeyedRows(table.snapshot, ["k"]).get((Decimal("1.50"),))[0]
+    assert stored == {"k": Decimal("1.50"), **row, "m": [("x", 1)]}
+    apply_changes(table, ["k"], {(2,): {**stored, "k": 2}})
+    assert KeyedRows(table.snapshot, ["k"]).get((2,)) == [{**stored, "k": Decimal("2.00")}]
 
 
-@pytest.mark.parametrize(("changes", "said"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({(1,): {"vv": "x"}}, "column 'vv', which the table does not have; did you mean v"),
     ({(1,): {"v": "x", "V": "y"}}, "column 'v' twice"),
-    ({(1,): {"v": 5}}, "5 is no value of column 'v', which is string"),
-    ({(1,): {"n": "5"}}, "'5' is no value of column 'n', which is long"),
-    ({(1,): {"n": True}}, "True is no value of column 'n'"),
-    ({(1,): {"n": 2**63}}, "is no value of column 'n'"),
+    ({(1,): {"v": 5}}, "5 is not a value of column 'v', which is string"),
+    ({(1,): {"n": "5"}}, "'5' is not a value of column 'n', which is long"),
+    ({(1,): {"n": True}}, "True is not a value of column 'n'"),
+    ({(1,): {"n": 2**63}}, "is not a value of column 'n'"),
     ({(1,): {5: 1}}, "column 5"),
-    ({(1,): {"id": 2}}, "has id=2; a row that gets another key"),
+    ({(1,): {"id": 2}}, "has id=2; to change a key"),
     ({(1,): "row"}, "give a dict of columns and values"),
     ({(1, 2): None}, "has 1 columns, found 2 values"),
-    ({("a",): None}, "'a' is no value of column 'id'"),
+    ({("a",): None}, "'a' is not a value of column 'id'"),
     ({"a": None}, "a key is a tuple"),
     ({(1,): {"s": {"c": 1}}}, "s has no field 'c'"),
-    ({(1,): {"s": 5}}, "5 is no value of column 's'"),
-    ({(1,): {"l": "ab"}}, "'ab' is no value of column 'l'"),
-    ({(1,): {"l": [b"x"]}}, "is no value of column 'l.element'"),
-    ({(1,): {"m": [1]}}, "is no value of column 'm'"),
+    ({(1,): {"s": 5}}, "5 is not a value of column 's'"),
+    ({(1,): {"l": "ab"}}, "'ab' is not a value of column 'l'"),
+    ({(1,): {"l": [b"x"]}}, "is not a value of column 'l.element'"),
+    ({(1,): {"m": [1]}}, "is not a value of column 'm'"),
 ])
-def test_what_is_no_row_of_the_table_is_refused(changes: Any, said: str) -> None:
+def test_what_is_no_row_of_the_table_is_refused(changes: Any, message: str) -> None:
     table = dn.create(MemoryStore(), "id long, v string, n long, s struct<a: int>, l array<string>, "
                                      "m map<string,int>")
     table.append({"id": [1]})
     error = refused(table, InvalidArgument, lambda: apply_changes(table, ["id"], changes))
-    assert said in str(error)
+    assert message in str(error)
 
 
 def test_a_key_comes_once() -> None:
@@ -168,11 +168,11 @@ def test_the_table_gives_what_rows_lack() -> None:
     numbers = {row["id"]: row["no"] for row in rows(table)}
     apply_changes(table, ["id"], {
         (1,): {}, (2,): {"v": None, "twice": 4}, (3,): {}, (4,): {"v": "d", "twice": 8}, (5,): {"v": "e"}})
-    found = rows(table)
-    assert [(row["id"], row["v"], row["twice"]) for row in found] == [
+    stored = rows(table)
+    assert [(row["id"], row["v"], row["twice"]) for row in stored] == [
         (1, "none", 2), (2, None, 4), (3, "none", 6), (4, "d", 8), (5, "e", 10)]
-    assert {row["id"]: row["no"] for row in found[:2]} == numbers
-    assert len({row["no"] for row in found}) == 5 and None not in {row["no"] for row in found}
+    assert {row["id"]: row["no"] for row in stored[:2]} == numbers
+    assert len({row["no"] for row in stored}) == 5 and None not in {row["no"] for row in stored}
 
 
 def test_a_generated_value_that_is_wrong_is_refused() -> None:
@@ -193,8 +193,8 @@ def test_an_identity_value_stays_what_it_is() -> None:
 def test_an_identity_column_that_takes_values_takes_them() -> None:
     table = giving(explicit=True)
     apply_changes(table, ["id"], {(9,): {"no": 5}, (10,): {}, (1,): {"v": "A"}})
-    found = {row["id"]: row["no"] for row in rows(table)}
-    assert found[9] == 5 and found[1] == 100 and found[10] not in (None, 5, 100)
+    numbers = {row["id"]: row["no"] for row in rows(table)}
+    assert numbers[9] == 5 and numbers[1] == 100 and numbers[10] not in (None, 5, 100)
 
 
 def test_an_identity_column_can_be_the_key() -> None:
@@ -259,7 +259,7 @@ def test_only_partitions_that_are_named_are_read(partitions: Any, commits: bool)
 @pytest.mark.parametrize("partitions", [["a"], [("a", "b")], [()]])
 def test_a_partition_has_a_value_for_each_column(partitions: Any) -> None:
     table = dn.create(MemoryStore(), PARTED, partition_by="p")
-    with pytest.raises(InvalidArgument, match="a partition has one text or None for each of \\['p'\\]"):
+    with pytest.raises(InvalidArgument, match="a partition has one string or None for each of \\['p'\\]"):
         apply_changes(table, ["id"], {(1,): None}, partitions=partitions)
 
 

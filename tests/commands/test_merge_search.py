@@ -53,15 +53,15 @@ def table_of(data: pa.Table, cuts: list[int], **settings_: Any) -> DeltaTable:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """A column and a row group, each time one is decoded, in order."""
-    found: list[tuple[str, int]] = []
+    groups: list[tuple[str, int]] = []
     plain = pq.ParquetFile.iter_batches
 
     def iter_batches(file: Any, *args: Any, **options: Any) -> Any:
-        found.extend((name, group) for name in options["columns"] for group in options["row_groups"])
+        groups.extend((name, group) for name in options["columns"] for group in options["row_groups"])
         return plain(file, *args, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
-    return found
+    return groups
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The path of each data file that is opened."""
     from deltanb.engines.arrow import data_file
 
-    found: list[str] = []
+    paths: list[str] = []
     plain = data_file.opened
     monkeypatch.setattr(data_file, "opened", lambda store, path, *args: (
-        found.append(path), plain(store, path, *args))[1])
-    return found
+        paths.append(path), plain(store, path, *args))[1])
+    return paths
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_rows_that_the_source_lacks_need_no_keys_of_files_that_none_can_meet(
     assert ten.to_arrow().num_rows == 51
 
 
-def kept(table: DeltaTable, source: pa.Table, on: str) -> list[bool]:
+def reachable(table: DeltaTable, source: pa.Table, on: str) -> list[bool]:
     """Whether a key can be in each file; the files in the order in which they came."""
     names = Names(table.snapshot.schema, evolution.schema_of(source), "t", "s")
     analyzed = analyze(names.qualified(on), names)
@@ -183,15 +183,15 @@ DAY = dt.date(2024, 1, 1)
 def test_files_that_a_key_can_meet(files: Any, source: Any, equal: str, met: list[bool]) -> None:
     flat = pa.array([value for file in files for value in file])
     table = table_of(pa.table({"k": flat}), [2, 4])
-    assert kept(table, pa.table({"k": pa.array(source, flat.type)}), f"t.k {equal} s.k") == met
+    assert reachable(table, pa.table({"k": pa.array(source, flat.type)}), f"t.k {equal} s.k") == met
 
 
 def test_partitions_that_a_key_can_meet() -> None:
     data = pa.table({"k": [1, 2, None], "v": [1, 2, 3]})
     table = table_of(data, [], partition_by=["k"])
     for equal, met in {"=": [True, False, False], "<=>": [True, False, True]}.items():
-        assert kept(table, pa.table({"k": [1, 5, None]}), f"t.k {equal} s.k") == met
-        assert kept(table, pa.table({"k": [1, 5], "v": [3, 1]}),
+        assert reachable(table, pa.table({"k": [1, 5, None]}), f"t.k {equal} s.k") == met
+        assert reachable(table, pa.table({"k": [1, 5], "v": [3, 1]}),
                     f"t.k {equal} s.k AND t.v = s.v") == [True, False, False]
 
 
@@ -199,11 +199,11 @@ def test_many_values_are_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many that several of them share a range, or all do: never a file too few."""
     table = table_of(pa.table({"k": ["a", "c", "e", "g", "i"]}), [1, 2, 3, 4])
     source = pa.table({"k": ["h", "d", "c", "b"]})
-    assert kept(table, source, "t.k = s.k") == [False, True, False, False, False]
+    assert reachable(table, source, "t.k = s.k") == [False, True, False, False, False]
     monkeypatch.setattr(reach, "MAX_RANGES", 2)
-    assert kept(table, source, "t.k = s.k") == [False, True, True, True, False]
+    assert reachable(table, source, "t.k = s.k") == [False, True, True, True, False]
     monkeypatch.setattr(reach, "MAX_SORTED_OBJECTS", 2)
-    assert kept(table, source, "t.k = s.k") == [False, True, True, True, False]
+    assert reachable(table, source, "t.k = s.k") == [False, True, True, True, False]
 
 
 def test_a_window_of_several_files_reads_of_each_what_it_needs() -> None:
@@ -234,15 +234,15 @@ def test_files_that_were_left_out_are_as_read_as_before(
 
 # --- the same as a join of all rows -----------------------------------------------------------------
 
-def joined(here: list[pa.Array], there: list[pa.Array], able: Any) -> tuple[Any, Any]:
+def joined(here: list[pa.Array], theirs: list[pa.Array], able: Any) -> tuple[Any, Any]:
     """Pairs of rows with equal keys, by Arrow's hash join."""
     names = [f"k{i}" for i in range(len(here))]
     left = pa.table([*here, pa.array(np.arange(len(here[0])))], names=[*names, "here"])
-    right = pa.table([*there, pa.array(np.arange(len(there[0])))], names=[*names, "there"])
+    right = pa.table([*theirs, pa.array(np.arange(len(theirs[0])))], names=[*names, "there"])
     if able is not None:
         right = right.take(pa.array(able))
-    found = left.join(right, names, join_type="inner")
-    one, other = found.column("here").to_numpy(), found.column("there").to_numpy()
+    both = left.join(right, names, join_type="inner")
+    one, other = both.column("here").to_numpy(), both.column("there").to_numpy()
     order = np.lexsort((other, one))
     return one[order], other[order]
 
@@ -353,10 +353,10 @@ def test_any_merge_is_that_of_a_join_of_all_rows(case: dict[str, Any]) -> None:
         patch.setattr(file_writer, "ROW_GROUP_ROWS", 3)
         patch.setattr(row_groups, "MIN_ROWS", 0)
         patch.setattr(search, "WINDOW_ROWS", case["window"])
-        found = run(case)
+        result = run(case)
         patch.setattr(in_process, "SourceKeys", JoinedKeys)
         patch.setattr(in_process, "Reach", Everywhere)
-        assert found == run(case)
+        assert result == run(case)
 
 
 def keys(*further: int | None) -> st.SearchStrategy[list[Any]]:
@@ -365,24 +365,25 @@ def keys(*further: int | None) -> st.SearchStrategy[list[Any]]:
 
 
 @given(keys(None, 2**63 - 1, -(2**63)), keys(None, 2**40), st.booleans())
-def test_pairs_are_those_of_a_join(here: list[Any], there: list[Any], every: bool) -> None:
+def test_pairs_are_those_of_a_join(here: list[Any], theirs: list[Any], every: bool) -> None:
     types = [pa.int64(), pa.string()]
-    left, right = ([pa.array([row[i] for row in rows], types[i]) for i in range(2)] for rows in (here, there))
-    able = None if every else np.arange(0, len(there), 2)
-    found = SourceKeys(right, able).pairs(left)
-    assert [side.tolist() for side in found] == [side.tolist() for side in joined(left, right, able)]
+    left, right = ([pa.array([row[i] for row in rows], types[i]) for i in range(2)] for rows
+                   in (here, theirs))
+    able = None if every else np.arange(0, len(theirs), 2)
+    pairs = SourceKeys(right, able).pairs(left)
+    assert [side.tolist() for side in pairs] == [side.tolist() for side in joined(left, right, able)]
 
 
 EDGES = st.sampled_from([2**63 - 1, 2**63 - 2, -(2**63)])
 
 
 @given(st.sets(st.integers(-30, 30) | EDGES), st.lists(st.none() | st.integers(-30, 30) | EDGES))
-def test_pairs_of_ascending_integers_are_those_of_a_join(here: set[int], there: list[Any]) -> None:
-    left, right = [pa.array(sorted(here), pa.int64())], [pa.array(there, pa.int64())]
+def test_pairs_of_ascending_integers_are_those_of_a_join(here: set[int], theirs: list[Any]) -> None:
+    left, right = [pa.array(sorted(here), pa.int64())], [pa.array(theirs, pa.int64())]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "MIN_ROWS_FOR_EACH", 0)
-        found = SourceKeys(right).pairs(left)
-    assert [side.tolist() for side in found] == [side.tolist() for side in joined(left, right, None)]
+        pairs = SourceKeys(right).pairs(left)
+    assert [side.tolist() for side in pairs] == [side.tolist() for side in joined(left, right, None)]
 
 
 def test_of_a_sorted_file_not_every_key_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,8 +171,8 @@ def test_every_kind_of_column_survives(tmp_path: Path, mode: str) -> None:
     table.append(rows)
     table.optimize()
     assert table.snapshot.num_files == 2
-    found = table.to_arrow().sort_by("id").to_pylist()
-    assert found == [row for row in rows.to_pylist() for _ in range(2)]
+    stored = table.to_arrow().sort_by("id").to_pylist()
+    assert stored == [row for row in rows.to_pylist() for _ in range(2)]
     if mode == "none":
         theirs = deltalake.DeltaTable(tmp_path)
         assert len(theirs.file_uris()) == 2
@@ -245,8 +245,8 @@ def test_z_order_by_one_column_sorts() -> None:
     table = create(MemoryStore(), {"id": [3, None, 1, 2], "p": ["a"] * 4}, partition_by="p")
     table.append({"id": [5, 4, 9], "p": ["a", "a", "b"]})
     table.optimize(zorder_by="id")
-    found = table.to_arrow(where="p = 'a'")["id"].to_pylist()
-    assert found == [1, 2, 3, 4, 5, None] and table.snapshot.num_files == 2
+    sorted_ids = table.to_arrow(where="p = 'a'")["id"].to_pylist()
+    assert sorted_ids == [1, 2, 3, 4, 5, None] and table.snapshot.num_files == 2
 
 
 def test_rows_beyond_memory_wait_on_disk() -> None:
@@ -318,8 +318,8 @@ def test_clustering_is_incremental() -> None:
     assert again.metrics["numRemovedFiles"] == 1
     assert {f.path for f in added} <= set(paths(table))
     full = table.optimize(full=True, target_size=size)
-    kept = result.metrics["numAddedFiles"] + again.metrics["numAddedFiles"]
-    assert full.metrics["numRemovedFiles"] == kept
+    num_clustered = result.metrics["numAddedFiles"] + again.metrics["numAddedFiles"]
+    assert full.metrics["numRemovedFiles"] == num_clustered
     assert table.to_arrow().num_rows == 64 * 64 + 64
 
 
@@ -343,7 +343,7 @@ def test_clustering_columns_of_a_mapped_table_are_described() -> None:
 
 # --- what is refused ------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("settings", "error", "said"), [
+@pytest.mark.parametrize(("settings", "error", "message"), [
     ({"where": "id = 1"}, InvalidArgument, "partition"),
     ({"where": "nowhere = 1"}, InvalidPredicate, "nowhere"),
     ({"zorder_by": ["nowhere"]}, InvalidArgument, "nowhere"),
@@ -353,10 +353,10 @@ def test_clustering_columns_of_a_mapped_table_are_described() -> None:
     ({"engine": "duck"}, InvalidArgument, "duck"),
 ])
 def test_settings_that_make_no_sense(
-    settings: dict[str, Any], error: type[DeltaError], said: str
+    settings: dict[str, Any], error: type[DeltaError], message: str
 ) -> None:
     table = many(MemoryStore(), partition_by="p")
-    assert said in refused(table, error, lambda: table.optimize(**settings)).message
+    assert message in refused(table, error, lambda: table.optimize(**settings)).message
 
 
 def test_a_clustered_table_has_its_own_order() -> None:

@@ -113,8 +113,8 @@ def lines_of(entries: list[tuple[str, tuple[str, str]]], root: Path) -> tuple[li
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below, each once, where it really is."""
-    found = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
-    return {path: Path(path).read_bytes() for path in found if not os.path.islink(path)}
+    paths = (os.path.join(at, name) for at, _, names in os.walk(folder) for name in names)
+    return {path: Path(path).read_bytes() for path in paths if not os.path.islink(path)}
 
 
 @pytest.mark.slow

@@ -51,7 +51,8 @@ def test_a_folder_with_files_of_others_is_refused(creator: str, name: str, tmp_p
     (at / name).parent.mkdir(parents=True)
     pq.write_table(ROWS, at / name)
     before = tree(at)
-    with pytest.raises(InvalidArgument, match=r"no Delta table and not empty .*allow_files=True") as caught:
+    with pytest.raises(InvalidArgument, match=r"not a Delta table and not empty "
+                                              r".*allow_files=True") as caught:
         CREATORS[creator](at, tmp_path)
     assert ("deltanb.convert(" in str(caught.value)) == (name.endswith(".parquet") and name[0] != "_")
     assert tree(at) == before

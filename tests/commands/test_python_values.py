@@ -50,7 +50,7 @@ def flights() -> dn.DeltaTable:
     return table
 
 
-def found(table: dn.DeltaTable, name: str) -> list[Any]:
+def values_of(table: dn.DeltaTable, name: str) -> list[Any]:
     return table.to_arrow(columns=[name.partition(".")[0]]).to_pydict()[name.partition(".")[0]]
 
 
@@ -58,13 +58,13 @@ def found(table: dn.DeltaTable, name: str) -> list[Any]:
 def test_a_python_value_means_itself(name: str, value: Any, stored: Any) -> None:
     table = flights()
     assert table.update({name: value}).engine == "arrow"
-    assert found(table, name) == [stored]
+    assert values_of(table, name) == [stored]
 
 
 def test_not_a_number_is_one() -> None:
     table = flights()
     table.update({"d": float("nan")})
-    assert math.isnan(found(table, "d")[0])
+    assert math.isnan(values_of(table, "d")[0])
 
 
 @pytest.mark.parametrize(("name", "value", "stored"), [v for v in VALUES if v[0] not in ("id", "st.a")])
@@ -73,14 +73,14 @@ def test_in_a_merge_too(name: str, value: Any, stored: Any) -> None:
     (table.merge({"id": [1, 2]}, "t.id = s.id", target_alias="t", source_alias="s")
      .when_matched_update(set={f"t.{name}": value})
      .when_not_matched_insert(values={"id": "s.id", name: value}).execute())
-    assert found(table, name) == [stored, stored]
+    assert values_of(table, name) == [stored, stored]
 
 
 def test_in_a_merge_rows_without_a_match_get_them_as_well() -> None:
     table = flights()
     (table.merge({"id": [2]}, "t.id = s.id", target_alias="t", source_alias="s")
      .when_not_matched_by_source_update(set={"i": 9}).execute())
-    assert found(table, "i") == [9]
+    assert values_of(table, "i") == [9]
 
 
 @pytest.mark.spark
@@ -89,7 +89,7 @@ def test_spark_stores_the_same(spark: Any) -> None:
     for name, value, stored in VALUES:
         table = flights()
         table.update({name: value}, engine="spark")
-        assert found(table, name) == [stored], (name, value)
+        assert values_of(table, name) == [stored], (name, value)
 
 
 @pytest.mark.parametrize(("name", "value", "why"), [
@@ -117,7 +117,7 @@ def test_a_name_is_a_text() -> None:
 # -- texts that are no SQL -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "text", "said"), [
+@pytest.mark.parametrize(("name", "text", "message"), [
     ("carrier", "UA", "there is no column 'UA'; for the text UA write \"'UA'\""),
     ("carrier", "New York", "cannot be read as such; for the text New York write \"'New York'\""),
     ("carrier", "O'Hare", "cannot be read as such; for the text O'Hare write \"'O\\\\'Hare'\""),
@@ -127,11 +127,11 @@ def test_a_name_is_a_text() -> None:
     ("st.s", "UA", "there is no column 'UA'; for the text UA write \"'UA'\""),
     ("day", "2026-03-02", "for the text 2026-03-02 write \"'2026-03-02'\""),
 ])
-def test_a_text_without_quotes_is_told_how_to_write_it(name: str, text: str, said: str) -> None:
+def test_a_text_without_quotes_is_told_how_to_write_it(name: str, text: str, message: str) -> None:
     table = flights()
     error = refused(table, InvalidPredicate, lambda: table.update({name: text}))
     assert f"the value {text!r} of column" in str(error) and "is SQL, and " in str(error)
-    assert said in str(error)
+    assert message in str(error)
 
 
 @pytest.mark.parametrize("clause", ["set", "values"])
@@ -155,7 +155,7 @@ def test_sql_with_a_slip_is_told_the_slip(name: str, text: str) -> None:
     assert "for the text" not in str(error)
 
 
-@pytest.mark.parametrize(("text", "said"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("abc", "is an expression in SQL, and there is no column 'abc'; write a number as 7, a text as \"'UA'\""),
     ("abc def", "is an expression in SQL, and 'abc def' is none: unexpected 'def' after 'abc'; write a"),
     ("idd", "is an expression in SQL, and there is no column 'idd' (did you mean id?)"),
@@ -163,10 +163,10 @@ def test_sql_with_a_slip_is_told_the_slip(name: str, text: str) -> None:
     ("", "is an expression in SQL, and '' is empty; write a number"),
     ("carrier || 'x'", ": \"carrier || 'x'\" is string, which a column of type int does not take"),
 ])
-def test_a_value_that_a_number_column_does_not_take_is_told_with_the_column(text: str, said: str) -> None:
+def test_a_value_that_a_number_column_does_not_take_is_told_with_the_column(text: str, message: str) -> None:
     table = flights()
     error = refused(table, InvalidPredicate, lambda: table.update({"i": text}))
-    assert f"the value of column 'i'{'' if said.startswith(':') else ' '}{said}" in str(error)
+    assert f"the value of column 'i'{'' if message.startswith(':') else ' '}{message}" in str(error)
     assert "predicate" not in str(error) and "condition" not in str(error)
 
 
@@ -189,7 +189,7 @@ def test_what_the_message_says_to_write_is_right() -> None:
     table = flights()
     for text in ("UA", "O'Hare", 'say "x"', "a\\b", "100%", "naïve 表"):
         table.update({"carrier": text_literal(text)})
-        assert found(table, "carrier") == [text]
+        assert values_of(table, "carrier") == [text]
 
 
 def test_literals_have_a_type_of_their_own() -> None:

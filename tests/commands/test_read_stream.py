@@ -36,12 +36,12 @@ def ids(table: dn.DeltaTable, files: list[dict[str, Any]]) -> list[int]:
 
 def batches(table: dn.DeltaTable, of: TableStreamSource, start: Offset | None = None) -> list[list[int]]:
     """The rows of each batch until there are none; each offset goes through JSON, as through a checkpoint."""
-    at, found = start or of.initial(), []
+    at, read = start or of.initial(), []
     while (end := of.latest(at)) != at:
         end = Offset.of(json.loads(json.dumps(end.to_dict())))
-        found.append(ids(table, of.files(at, end)))
+        read.append(ids(table, of.files(at, end)))
         at = end
-    return found
+    return read
 
 
 def test_a_snapshot_comes_first_and_then_each_commit(table: dn.DeltaTable) -> None:
@@ -103,9 +103,9 @@ def test_limits_end_a_batch_and_let_one_file_pass(table: dn.DeltaTable) -> None:
 def test_a_commit_of_many_files_is_divided(tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", "id bigint, p bigint", partition_by="p")
     table.append({"id": list(range(5)), "p": list(range(5))})
-    found = batches(table, source(table, max_files=2, start=1))
-    assert [len(batch) for batch in found] == [2, 2, 1]
-    assert sorted(n for batch in found for n in batch) == list(range(5))
+    divided = batches(table, source(table, max_files=2, start=1))
+    assert [len(batch) for batch in divided] == [2, 2, 1]
+    assert sorted(n for batch in divided for n in batch) == list(range(5))
 
 
 def test_available_now_ends_at_what_is_there(table: dn.DeltaTable) -> None:
@@ -146,8 +146,8 @@ def test_deletes_and_rewrites_stop_a_stream_unless_its_options_allow(table: dn.D
     start = source(table, start="latest").initial()
     table.delete("id = 0")
     table.append({"id": [3]})
-    said = r"version 2 .*\(DELETE\) deletes rows.*ignoreDeletes"
-    with pytest.raises(StreamSourceChanged, match=said) as caught:
+    pattern = r"version 2 .*\(DELETE\) deletes rows.*ignoreDeletes"
+    with pytest.raises(StreamSourceChanged, match=pattern) as caught:
         batches(table, source(table), start)
     assert caught.value.version == 2
     assert batches(table, source(table, ignore_deletes=True), start) == [[3]]
@@ -216,15 +216,15 @@ def test_the_change_feed_shows_whole_commits(tmp_path: Path) -> None:
     on = {"delta.enableChangeDataFeed": True}
     table = dn.create(tmp_path / "t", {"id": [0, 1], "p": [0, 1]}, partition_by="p", properties=on)
     reader = source(table, changes=True, max_files=1)
-    at, found = reader.initial(), []
+    at, changes = reader.initial(), []
     table.update({"id": "id + 10"})
     table.delete("id = 10")
     while (end := reader.latest(at)) != at:
         rows = [row for file in reader.files(at, end) for batch in rows_of(reader.scan, file)
                 for row in batch.to_pylist()]
-        found.append(sorted((r["_commit_version"], r["_change_type"], r["id"]) for r in rows))
+        changes.append(sorted((r["_commit_version"], r["_change_type"], r["id"]) for r in rows))
         at = end
-    assert found == [
+    assert changes == [
         [(0, "insert", 0)], [(0, "insert", 1)],
         [(1, "update_postimage", 10), (1, "update_postimage", 11), (1, "update_preimage", 0),
          (1, "update_preimage", 1)],
@@ -236,14 +236,14 @@ def test_the_change_feed_shows_whole_commits(tmp_path: Path) -> None:
         followed.latest(followed.initial())
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ({}, "none of a deltanb stream"),
-    ({"format": 1, "table": "t"}, "none of a deltanb stream"),
+@pytest.mark.parametrize(("offset", "pattern"), [
+    ({}, "not an offset of a deltanb stream"),
+    ({"format": 1, "table": "t"}, "not an offset of a deltanb stream"),
     ({"format": 2, "table": "t", "origin": {}}, "newer one has written it"),
 ])
-def test_offsets_that_are_none_of_ours_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidArgument, match=said):
-        Offset.of(given)
+def test_offsets_that_are_none_of_ours_are_refused(offset: dict[str, Any], pattern: str) -> None:
+    with pytest.raises(InvalidArgument, match=pattern):
+        Offset.of(offset)
 
 
 def test_the_form_of_offsets_does_not_change() -> None:
@@ -323,5 +323,5 @@ def test_excluded_files_are_left_out_of_a_batch_whose_end_stays(tmp_path: Path) 
         end = without.latest(without.initial())
         assert end == with_all.latest(with_all.initial())
         assert ids(table, without.files(without.initial(), end)) == [1]
-    with pytest.raises(InvalidArgument, match=r"excludeRegex='\(' is no regular expression"):
+    with pytest.raises(InvalidArgument, match=r"excludeRegex='\(' is not a regular expression"):
         StreamOptions(exclude="(")

@@ -144,11 +144,11 @@ def test_deleted_rows_come_back() -> None:
 
 def test_rows_have_their_old_ids() -> None:
     table = grown(MemoryStore(), properties={"delta.enableRowTracking": True})
-    wanted = {f["path"]: (f["base_row_id"], f["default_row_commit_version"])
+    expected = {f["path"]: (f["base_row_id"], f["default_row_commit_version"])
               for f in table.as_of(1).snapshot.files.to_pylist()}
     mark = table.snapshot.domain_metadata["delta.rowTracking"]
     table.restore(1)
-    assert wanted == {f["path"]: (f["base_row_id"], f["default_row_commit_version"])
+    assert expected == {f["path"]: (f["base_row_id"], f["default_row_commit_version"])
                       for f in table.snapshot.files.to_pylist()}
     assert table.snapshot.domain_metadata["delta.rowTracking"] == mark
 

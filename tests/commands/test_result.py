@@ -68,7 +68,7 @@ def test_a_write_says_its_metrics_and_who_did_it() -> None:
     done = ducks().append({"id": [3, 4], "name": ["Huey", "Louie"]})
     assert (done.engine, done.metrics["numOutputRows"], done.metrics["numFiles"]) == ("arrow", 2, 1)
     assert str(done).startswith("WRITE  ✓ committed v2  in this process\nMetrics")
-    assert "no row came" in str(ducks().append({"id": [], "name": []}))
+    assert "no rows arrived" in str(ducks().append({"id": [], "name": []}))
 
 
 def test_what_counts_nothing_shows_no_metrics() -> None:

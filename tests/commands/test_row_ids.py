@@ -83,11 +83,11 @@ def test_changed_rows_keep_their_ids_and_others_their_versions_too(
 
 
 def check(table: DeltaTable, name: str, versions: dict[int, int], gone: set[int]) -> None:
-    found = ids_of(table)
+    ids = ids_of(table)
     if name == "merge":
-        fresh = found.pop(40)
+        fresh = ids.pop(40)
         assert fresh[1] == 2 and fresh[0] > 8  # an inserted row is a new one
-    assert found == {key: (number, versions.get(key, version))
+    assert ids == {key: (number, versions.get(key, version))
                      for key, (number, version) in BEFORE.items() if key not in gone}
     assert table.history(1)[0].tags["delta.rowTracking.preserved"] == "true"
     assert table.to_arrow().schema.names == table.schema.names == ["id", "p", "v"]
@@ -99,9 +99,9 @@ def check(table: DeltaTable, name: str, versions: dict[int, int], gone: set[int]
 def test_a_partial_overwrite_keeps_the_ids_of_rows_it_leaves(properties: dict[str, str]) -> None:
     table = made(properties)
     table.overwrite({"id": [3, 9], "p": ["a", "a"], "v": [300, 900]}, where="id = 3 OR id > 8")
-    found = ids_of(table)
-    assert found.pop(3)[0] > 8 and found.pop(9)[0] > 8
-    assert found == {key: of for key, of in BEFORE.items() if key != 3}
+    ids = ids_of(table)
+    assert ids.pop(3)[0] > 8 and ids.pop(9)[0] > 8
+    assert ids == {key: of for key, of in BEFORE.items() if key != 3}
     assert table.history(1)[0].tags["delta.rowTracking.preserved"] == "true"
 
 
@@ -175,8 +175,8 @@ def test_the_columns_have_no_field_id_and_files_of_new_rows_lack_them(tmp_path: 
     table.add_columns("more long")  # takes the next id, which a hidden column must not have
     table.append({"id": [50], "p": ["a"], "v": [1], "more": [7]})
     stored = [pq.read_schema(tmp_path / file) for file in table.snapshot.files["path"].to_pylist()]
-    (kept,) = (schema for schema in stored if first.name in schema.names)
-    assert all(kept.field(name).metadata is None for name in names)
+    (rewritten,) = (schema for schema in stored if first.name in schema.names)
+    assert all(rewritten.field(name).metadata is None for name in names)
     assert set(table.to_arrow()["more"].to_pylist()) == {None, 7}
     assert ids_of(table)[0] == (0, 2)
 
@@ -255,8 +255,8 @@ def test_a_change_that_loses_a_race_takes_the_version_it_gets(tmp_path: Path) ->
         assert txn_table.update({"v": "0"}, "p = 'a' AND id = 0").version == 3
     finally:
         del txn_table.log.start_transaction  # type: ignore[method-assign]
-    found = ids_of(table)
-    assert found[0] == (0, 3) and found[1] == (1, 0) and found[50][1] == 2
+    ids = ids_of(table)
+    assert ids[0] == (0, 3) and ids[1] == (1, 0) and ids[50][1] == 2
 
 
 # --- any history ------------------------------------------------------------------------------------
@@ -288,17 +288,17 @@ class History:
     def check(self, before: int) -> None:
         version = self.table.version
         rows = read_table(self.table.snapshot, self.table.snapshot.files, row_ids=True)
-        found = {number: (number, at, (key, v, p)) for key, v, p, number, at in zip(
+        by_id = {number: (number, at, (key, v, p)) for key, v, p, number, at in zip(
             *(column.to_pylist() for column in rows.columns), strict=True)}
-        assert len(found) == rows.num_rows
-        fresh = {number: of for number, of in found.items() if of[2][0] in self.inserted}
+        assert len(by_id) == rows.num_rows
+        fresh = {number: of for number, of in by_id.items() if of[2][0] in self.inserted}
         assert all(number > self.seen and at == version for number, at, _ in fresh.values())
         assert sorted(of[2] for of in fresh.values()) == sorted(self.inserted.values())
         expected = {number: (number, version if at < 0 else at, row)
                     for number, (_, at, row) in self.model.items()}
-        assert {number: of for number, of in found.items() if number not in fresh} == expected
-        self.model, self.inserted = found, {}
-        self.seen = max([self.seen, *found])
+        assert {number: of for number, of in by_id.items() if number not in fresh} == expected
+        self.model, self.inserted = by_id, {}
+        self.seen = max([self.seen, *by_id])
         while len(self.past) <= version:
             self.past.append(self.model if len(self.past) == version else self.past[-1])
         if version > before:
@@ -503,11 +503,11 @@ def test_the_feed_of_any_history_leads_from_version_to_version(
     table = history.table
     for version in range(1, table.version + 1):
         rows = {number: of[2] for number, of in history.past[version - 1].items()}
-        found = sorted(rows.values())
+        state = sorted(rows.values())
         feed = [(row["_change_type"], (row["id"], row["v"], row["p"]))
                 for row in table.changes(version, version).to_pylist()]
         for kind, row in feed:
             if kind in ("delete", "update_preimage"):
-                found.remove(row)
-        found += [row for kind, row in feed if kind in ("insert", "update_postimage")]
-        assert sorted(found) == sorted(of[2] for of in history.past[version].values())
+                state.remove(row)
+        state += [row for kind, row in feed if kind in ("insert", "update_postimage")]
+        assert sorted(state) == sorted(of[2] for of in history.past[version].values())

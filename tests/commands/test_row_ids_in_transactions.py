@@ -225,9 +225,9 @@ def test_row_tracking_begins_within_a_transaction(tmp_path: Path, kind: type[Sta
             txn.set_properties({"delta.enableRowTracking": True})
             txn.update({"v": "v + 1"}, "id IN (1, 100)")
         version = table.version
-        found = ids_of(table)
-        assert len(found) == 12 and {at for _, at in found.values()} == {version}
-        assert mark_of(table) >= max(number for number, _ in found.values())
+        ids = ids_of(table)
+        assert len(ids) == 12 and {at for _, at in ids.values()} == {version}
+        assert mark_of(table) >= max(number for number, _ in ids.values())
         check_feed(table, version)
         run(home, [update, merge, append, delete])
 

@@ -31,13 +31,13 @@ def table() -> DeltaTable:
 def test_positions_count_deleted_rows_too(table: DeltaTable) -> None:
     txn = begin(table.log, "rows", removes="DELETE")
     condition = parse_condition("id < 5", txn.snapshot.schema)
-    (found,) = find(txn, txn.filter_files(*condition.parts), condition, PROCESS)
-    assert (list(found.rows), found.live, found.others, found.is_whole) == ([0, 1, 3, 4], 7, 3, False)
-    read = {which: [row for batch in rows_of(txn, [found], which, ["v"])
+    (matches,) = find(txn, txn.filter_files(*condition.parts), condition, PROCESS)
+    assert (list(matches.rows), matches.live, matches.others, matches.is_whole) == ([0, 1, 3, 4], 7, 3, False)
+    read = {which: [row for batch in rows_of(txn, [matches], which, ["v"])
                     for row in batch["v"].to_pylist()] for which in ("touched", "others")}
     assert read == {"touched": ["a", "b", "d", "e"], "others": ["f", "g", "h"]}
     seen: dict[int, bool] = {}
-    for batch, mask in marked_rows(plan(txn.snapshot), found):
+    for batch, mask in marked_rows(plan(txn.snapshot), matches):
         seen.update(zip(batch["id"].to_pylist(), mask.to_pylist(), strict=True))
     assert seen == {
         0: True, 1: True, 3: True, 4: True, 5: False, 6: False, 7: False}

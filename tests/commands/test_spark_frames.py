@@ -39,12 +39,12 @@ def test_the_log_says_the_same_as_for_arrow(tmp_path: Path, spark: Any) -> None:
         "id int, t string, f double, n float, z double, d decimal(20,2), m timestamp, a array<int>")
     for name, data in {"arrow": frame.toArrow(), "spark": frame.coalesce(1)}.items():
         create(tmp_path / name, data)
-    found = []
+    stats = []
     for name in ("arrow", "spark"):
         actions = DeltaTable.for_path(tmp_path / name).log.read_commit(0)
         (file,) = [a for a in actions if isinstance(a, AddFile)]
-        found.append(json.loads(file.stats or ""))
-    assert found[0] == found[1]
+        stats.append(json.loads(file.stats or ""))
+    assert stats[0] == stats[1]
 
 
 def test_schema_evolution_and_refusals(tmp_path: Path, spark: Any) -> None:
@@ -61,5 +61,5 @@ def test_schema_evolution_and_refusals(tmp_path: Path, spark: Any) -> None:
         table.overwrite(spark.createDataFrame([(7,)], "id long"), where="id = 5")
     assert table.version == 1
     root = tmp_path / "t"
-    there = {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
-    assert there == set(table.snapshot.files["path"].to_pylist())
+    paths = {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
+    assert paths == set(table.snapshot.files["path"].to_pylist())

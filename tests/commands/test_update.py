@@ -39,8 +39,8 @@ NAN = float("nan")
 
 
 def column(table: DeltaTable, name: str) -> dict[int, Any]:
-    found = table.to_arrow(columns=["id", name])
-    return dict(sorted(zip(found["id"].to_pylist(), found[name].to_pylist(), strict=True)))
+    values = table.to_arrow(columns=["id", name])
+    return dict(sorted(zip(values["id"].to_pylist(), values[name].to_pylist(), strict=True)))
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -76,9 +76,9 @@ def test_a_row_whose_condition_is_null_stays() -> None:
 def test_rows_keep_their_order_in_the_file() -> None:
     table = create(MemoryStore(), {"id": list(range(200)), "v": ["x"] * 200})
     table.update({"v": "'y'"}, "id % 3 = 0")
-    found = table.to_arrow().to_pydict()
-    assert found["id"] == list(range(200))
-    assert found["v"] == ["y" if n % 3 == 0 else "x" for n in range(200)]
+    columns = table.to_arrow().to_pydict()
+    assert columns["id"] == list(range(200))
+    assert columns["v"] == ["y" if n % 3 == 0 else "x" for n in range(200)]
 
 
 def test_fields_inside_structs() -> None:
@@ -138,9 +138,9 @@ def test_vectors_on_files_that_were_updated(tmp_path: Path) -> None:
     table.update({"x": "x + 1"}, "p = 'a' AND x > 2")
     table.delete("x = 101")
     expected = {2: None, 3: 4.0, 5: 6.0, 6: 6.0}
-    found = column(table, "x")
-    found.pop(4)
-    assert found == expected
+    values = column(table, "x")
+    values.pop(4)
+    assert values == expected
     peer = deltalake.QueryBuilder().register(
         "t", deltalake.DeltaTable(str(tmp_path / "t"))).execute("select id, x from t").read_all()
     rows = dict(zip(peer["id"].to_pylist(), peer["x"].to_pylist(), strict=True))
@@ -181,13 +181,13 @@ def test_with_vectors_only_changed_rows_are_written() -> None:
 def test_the_feed_has_both_images(properties: dict[str, str]) -> None:
     table = six_rows(properties=properties)
     table.update({"x": "x + 1", "p": "'c'"}, "id IN (1, 3)")
-    found = []
+    feed = []
     for file in last_commit(table, AddCDCFile):
         with table.log.store.open_input(file.path) as source:
             rows = pq.read_table(source).to_pylist()
-        found += [(row["id"], file.partition_values["p"], row["x"], row["_change_type"])
+        feed += [(row["id"], file.partition_values["p"], row["x"], row["_change_type"])
                   for row in rows]
-    assert sorted(found) == [
+    assert sorted(feed) == [
         (1, "a", 1.0, "update_preimage"), (1, "c", 2.0, "update_postimage"),
         (3, "a", 3.0, "update_preimage"), (3, "c", 4.0, "update_postimage")]
     assert column(table, "x")[5] == 5.0
@@ -304,7 +304,7 @@ DECIMALS = {  # as Spark writes them in ANSI mode: every digit of the scale, no 
 
 @pytest.mark.parametrize(("precision", "scale"), DECIMALS)
 def test_decimals_become_the_texts_that_they_are_in_spark(precision: int, scale: int) -> None:
-    texts = [said or given for given, said in DECIMALS[precision, scale].items()]
+    texts = [text or plain for plain, text in DECIMALS[precision, scale].items()]
     values = pa.array(map(Decimal, DECIMALS[precision, scale])).cast(pa.decimal128(precision, scale))
     table = create(MemoryStore(), pa.table({"d": values, "s": [""] * len(texts)}))
     table.update({"s": "CAST(d AS STRING)"}, engine="arrow")
@@ -318,7 +318,7 @@ def test_decimals_become_the_texts_that_they_are_in_spark(precision: int, scale:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_writes_those_texts(spark: Any) -> None:
-    for (precision, scale), said in DECIMALS.items():
-        for given, text in said.items():
-            row = spark.sql(f"SELECT CAST(CAST('{given}' AS DECIMAL({precision},{scale})) AS STRING)").first()
-            assert row[0] == (text or given)
+    for (precision, scale), texts in DECIMALS.items():
+        for plain, text in texts.items():
+            row = spark.sql(f"SELECT CAST(CAST('{plain}' AS DECIMAL({precision},{scale})) AS STRING)").first()
+            assert row[0] == (text or plain)

@@ -199,14 +199,14 @@ def test_files_of_no_commit_go_when_they_are_old(clock: Clock) -> None:
 def test_hidden_names_are_not_the_tables(clock: Clock) -> None:
     table = replaced(MemoryStore(), properties={
         "delta.compatibility.symlinkFormatManifest.enabled": True})
-    kept = {"_symlink_format_manifest/manifest", "_SUCCESS", ".hidden/a.parquet", "p=a/_tmp",
+    hidden = {"_symlink_format_manifest/manifest", "_SUCCESS", ".hidden/a.parquet", "p=a/_tmp",
             "_checkpoints/1", "p=a/.x.crc"}
-    for name in kept - {"_symlink_format_manifest/manifest"}:
+    for name in hidden - {"_symlink_format_manifest/manifest"}:
         table.log.store.put(name, b"")
     table.log.store.put("_change_data/old.parquet", b"")
     clock.now += 8 * DAY
     assert "_change_data/old.parquet" in table.vacuum().files["path"].to_pylist()
-    assert files_of(table) == kept | live(table)
+    assert files_of(table) == hidden | live(table)
 
 
 def test_a_partition_column_may_begin_with_an_underscore(clock: Clock) -> None:

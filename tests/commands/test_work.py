@@ -39,22 +39,22 @@ class Work:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     """What is read from here on, of files with small row groups."""
-    found = Work()
+    tally = Work()
     opened, batches = data_file.opened, pq.ParquetFile.iter_batches
 
     def counted_open(*args: Any) -> Any:
-        found.opened += 1
+        tally.opened += 1
         return opened(*args)
 
     def counted(file: Any, *args: Any, **options: Any) -> Any:
-        found.decoded.update(name for name in options["columns"] for _ in options["row_groups"])
+        tally.decoded.update(name for name in options["columns"] for _ in options["row_groups"])
         return batches(file, *args, **options)
 
     monkeypatch.setattr(data_file, "opened", counted_open)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
     monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", ROWS)
     monkeypatch.setattr(row_groups, "MIN_ROWS", 0)
-    return found
+    return tally
 
 
 def table_of(properties: dict[str, str]) -> DeltaTable:

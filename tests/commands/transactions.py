@@ -92,11 +92,11 @@ def check_feed(table: DeltaTable, version: int) -> None:
         rows = table.as_of(version).to_arrow().to_pylist()
         return sorted(tuple(str(row.get(name)) for name in names) for row in rows)
 
-    found = rows_at(version - 1)
+    state = rows_at(version - 1)
     for row in sorted(table.changes(version, version).to_pylist(), key=came):
         shown = tuple(str(row[name]) for name in names)
-        found.append(shown) if came(row) == 0 else found.remove(shown)
-    assert sorted(found) == rows_at(version)
+        state.append(shown) if came(row) == 0 else state.remove(shown)
+    assert sorted(state) == rows_at(version)
 
 
 def came(row: dict[str, Any]) -> int:

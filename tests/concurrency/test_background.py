@@ -112,9 +112,9 @@ def test_what_fails_is_logged_and_the_rest_is_done(error: BaseException, caplog:
 
 
 def test_work_that_waits_for_all_work_does_not_wait_for_itself() -> None:
-    line, found = Line(), []
-    line.put("a", "work", lambda: found.append(line.flush()))
-    assert line.flush(MINUTE) and found == [True]
+    line, outcomes = Line(), []
+    line.put("a", "work", lambda: outcomes.append(line.flush()))
+    assert line.flush(MINUTE) and outcomes == [True]
 
 
 def test_at_the_end_of_the_interpreter_what_takes_too_long_is_left_out(caplog: Any) -> None:
@@ -133,7 +133,7 @@ def test_at_the_end_of_the_interpreter_what_takes_too_long_is_left_out(caplog: A
         gate.opened.set()
         assert line.flush(MINUTE) and done == ["slow"]
     assert [record.getMessage() for record in caplog.records] == [
-        "the last one was left out, as the process ends"]
+        "the last one was skipped, because the process is ending"]
     line.put("c", "after it", lambda: done.append(threading.current_thread()))
     assert done == ["slow", threading.current_thread()], "no thread would be waited for"
 

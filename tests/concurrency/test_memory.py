@@ -76,8 +76,8 @@ def test_rows_that_are_held_are_in_the_pool_of_the_option(table: Any, option: An
     try:
         mark = USERS.bytes_allocated()
         with set_options(memory_pool=option):
-            found = [table.to_arrow(), table.to_arrow(where="id % 10 < 5")]
-        held = sum(one.nbytes for one in found)
+            tables = [table.to_arrow(), table.to_arrow(where="id % 10 < 5")]
+        held = sum(one.nbytes for one in tables)
         assert held > 3 * SMALL
         assert (USERS.bytes_allocated() - mark < SMALL) is is_ours
         assert (USERS.bytes_allocated() - mark >= held) is not is_ours
@@ -100,10 +100,10 @@ def test_a_pool_that_arrow_was_built_without_is_named(monkeypatch: pytest.Monkey
         memory.pool()
 
 
-@pytest.mark.parametrize("given", ["tcmalloc", 7, None, pa.system_memory_pool()])
-def test_what_is_no_pool_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("pool", ["tcmalloc", 7, None, pa.system_memory_pool()])
+def test_what_is_no_pool_is_refused(pool: Any) -> None:
     with pytest.raises(InvalidArgument, match="memory_pool"):
-        set_options(memory_pool=given)
+        set_options(memory_pool=pool)
 
 
 def named(variable: str | None) -> str:
@@ -150,15 +150,15 @@ def test_what_glibc_keeps_is_given_back_where_its_pool_is_in_use(monkeypatch: py
 
 def test_what_jemalloc_keeps_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     class Pool:
-        backend_name, given = "jemalloc", 0
+        backend_name, times = "jemalloc", 0
 
         def release_unused(self) -> None:
-            self.given += 1
+            self.times += 1
 
     used = Pool()
     monkeypatch.setattr(memory, "pool", lambda: used)
     memory.give_back()
-    assert used.given == 1
+    assert used.times == 1
 
 
 def test_where_arrow_has_no_jemalloc_the_pool_is_that_of_glibc(monkeypatch: pytest.MonkeyPatch) -> None:

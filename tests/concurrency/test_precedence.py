@@ -44,24 +44,24 @@ def made() -> tuple[Precedence, Waits]:
 def test_a_commit_in_progress_makes_the_work_wait_at_its_next_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precedence, "EACH_SECONDS", MINUTE)
     monkeypatch.setattr(precedence, "TOTAL_SECONDS", MINUTE)
-    order, found = [], Precedence()
+    order, gate = [], Precedence()
     begun = threading.Event()
 
     def work() -> None:
-        with found.behind():
-            found.yield_to_commits()
+        with gate.behind():
+            gate.yield_to_commits()
             order.append("no wait")
             begun.wait(MINUTE)
-            found.yield_to_commits()
+            gate.yield_to_commits()
             order.append("work")
 
     thread = threading.Thread(target=work)
     thread.start()
     while not order:
         assert thread.is_alive()
-    with found.ahead():
+    with gate.ahead():
         begun.set()
-        while not found._changed._waiters:  # type: ignore[attr-defined]
+        while not gate._changed._waiters:  # type: ignore[attr-defined]
             assert thread.is_alive()
         order.append("commit")
     thread.join(MINUTE)
@@ -69,62 +69,62 @@ def test_a_commit_in_progress_makes_the_work_wait_at_its_next_point(monkeypatch:
 
 
 def test_the_work_waits_until_the_last_of_several_commits_is_made() -> None:
-    found, waits = made()
-    with found.behind():
-        with found.ahead():
-            with found.ahead():
+    gate, waits = made()
+    with gate.behind():
+        with gate.ahead():
+            with gate.ahead():
                 pass
-            found.yield_to_commits()
-        found.yield_to_commits()
+            gate.yield_to_commits()
+        gate.yield_to_commits()
     assert waits.waited == [EACH_SECONDS]
 
 
 def test_a_commit_that_does_not_end_is_waited_for_once() -> None:
     """It may be waiting itself, for a lock that the work holds."""
-    found, waits = made()
-    with found.ahead():
+    gate, waits = made()
+    with gate.ahead():
         for _ in range(2):
-            with found.behind():
+            with gate.behind():
                 for _ in range(1000):
-                    found.yield_to_commits()
-                with found.ahead():  # another one
-                    found.yield_to_commits()
-                    found.yield_to_commits()
+                    gate.yield_to_commits()
+                with gate.ahead():  # another one
+                    gate.yield_to_commits()
+                    gate.yield_to_commits()
     assert waits.waited == [EACH_SECONDS] * 4  # once for each, by each piece of work
 
 
 def test_commits_without_end_hold_the_work_up_for_a_bounded_time() -> None:
-    found, waits = made()
+    gate, waits = made()
     for _ in range(2):
-        with found.behind():
+        with gate.behind():
             for _ in range(1000):
-                with found.ahead():
-                    found.yield_to_commits()
+                with gate.ahead():
+                    gate.yield_to_commits()
     assert max(waits.waited) <= EACH_SECONDS
     assert sum(waits.waited) == pytest.approx(2 * TOTAL_SECONDS)  # for each piece of work
 
 
 def test_who_is_not_behind_never_waits() -> None:
-    found, waits = made()
-    with found.ahead():
-        found.yield_to_commits()
-        with found.behind():
+    gate, waits = made()
+    with gate.ahead():
+        gate.yield_to_commits()
+        with gate.behind():
             pass
-        found.yield_to_commits()
+        gate.yield_to_commits()
     assert waits.waited == []
 
 
 def test_a_commit_that_fails_is_no_longer_ahead() -> None:
-    found, waits = made()
-    with pytest.raises(KeyboardInterrupt), found.ahead():
+    gate, waits = made()
+    with pytest.raises(KeyboardInterrupt), gate.ahead():
         raise KeyboardInterrupt
-    with found.behind():
-        found.yield_to_commits()
+    with gate.behind():
+        gate.yield_to_commits()
     assert waits.waited == []
 
 
 def test_an_interrupt_as_the_end_of_a_commit_is_told_leaves_nobody_ahead() -> None:
-    found, waits = made()
+    gate, waits = made()
 
     class Interrupted:
         def __enter__(self) -> None:
@@ -133,15 +133,15 @@ def test_an_interrupt_as_the_end_of_a_commit_is_told_leaves_nobody_ahead() -> No
         def __exit__(self, *_: object) -> None: ...
 
     def commit() -> None:
-        with found.ahead():
-            found._changed = Interrupted()  # type: ignore[assignment]
+        with gate.ahead():
+            gate._changed = Interrupted()  # type: ignore[assignment]
 
     with pytest.raises(KeyboardInterrupt):
         commit()
-    found._changed = waits
+    gate._changed = waits
     gc.collect()
-    with found.behind():
-        found.yield_to_commits()
+    with gate.behind():
+        gate.yield_to_commits()
     assert waits.waited == []
 
 

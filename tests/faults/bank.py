@@ -23,7 +23,7 @@ from deltanb.transaction import conflict_rules
 ACCOUNTS, BALANCE = 16, 100
 
 
-def found(path: Path, vectors: bool = False) -> Any:
+def open_bank(path: Path, vectors: bool = False) -> Any:
     """A bank of four branches, each with four accounts."""
     return dn.create(path, {
         "id": list(range(ACCOUNTS)), "branch": [n % 4 for n in range(ACCOUNTS)],

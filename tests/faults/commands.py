@@ -207,9 +207,9 @@ def several(made: Any) -> Any:
     """Statements by hand, in one transaction."""
 
     def work(txn: Any) -> int:
-        found = txn.filter_files("part = 'p1'")
+        files = txn.filter_files("part = 'p1'")
         added = txn.write_files(rows(11, 13))
-        return int(txn.commit([*added, *(file.remove() for file in found)], "WRITE"))
+        return int(txn.commit([*added, *(file.remove() for file in files)], "WRITE"))
 
     return by_hand(made, work)
 
@@ -340,9 +340,9 @@ def stream(made: Any) -> None:
     here: that would be an operation after its commit."""
     with tempfile.TemporaryDirectory() as folder:
         pq.write_table(pa.table(rows(7, 8)), f"{folder}/rows.parquet")
-        found = dn.spark().readStream.schema("id bigint, part string, text string, amount bigint").parquet(
+        source = dn.spark().readStream.schema("id bigint, part string, text string, amount bigint").parquet(
             f"file:{folder}").coalesce(1)
-        running = made.write_stream(found, checkpoint=f"{folder}/_checkpoint", trigger="availableNow")
+        running = made.write_stream(source, checkpoint=f"{folder}/_checkpoint", trigger="availableNow")
         assert running.awaitTermination(60)
 
 

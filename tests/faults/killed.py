@@ -50,9 +50,9 @@ class Killer:
 def load_everything() -> None:
     """Import what a command may import, once, for all children."""
     for package in ("log", "transaction", "engines.arrow", "commands", "commands.define", "commands.rows"):
-        found = importlib.import_module(f"deltanb.{package}")
-        for module in pkgutil.iter_modules(found.__path__):
-            importlib.import_module(f"{found.__name__}.{module.name}")
+        package_module = importlib.import_module(f"deltanb.{package}")
+        for module in pkgutil.iter_modules(package_module.__path__):
+            importlib.import_module(f"{package_module.__name__}.{module.name}")
 
 
 def serve() -> None:

@@ -58,10 +58,10 @@ SCHEMA = pa.schema([
 
 def rows(first: int, count: int = 4) -> pa.Table:
     """Rows of every kind of type, NULLs among them."""
-    found = [{"id": n, "part": "ab"[n // 4 % 2], "name": f"name {n}" if n % 3 else None, "price": n,
+    dicts = [{"id": n, "part": "ab"[n // 4 % 2], "name": f"name {n}" if n % 3 else None, "price": n,
               "at": n * 10**15, "place": {"x": n / 7, "tags": ["é", None, str(n)]}, "notes": [("k", n)]}
              for n in range(first, first + count)]
-    return pa.Table.from_pylist(found, SCHEMA)
+    return pa.Table.from_pylist(dicts, SCHEMA)
 
 
 def table(commits: int, **properties: Any) -> MemoryStore:
@@ -142,8 +142,8 @@ def inlined(store: MemoryStore) -> MemoryStore:
             for action in line.values():
                 vector = action.get("deletionVector") if isinstance(action, dict) else None
                 if vector:
-                    found = deletion_vectors.load(store, DeletionVector.from_value(vector))
-                    action["deletionVector"] = deletion_vectors.inline(found).to_value()
+                    vector_rows = deletion_vectors.load(store, DeletionVector.from_value(vector))
+                    action["deletionVector"] = deletion_vectors.inline(vector_rows).to_value()
         store.put(name, "".join(json.dumps(line) + "\n" for line in lines).encode())
     return store
 
@@ -186,8 +186,8 @@ def originals() -> dict[str, Original]:
 
 def content(store: LogStore) -> str:
     """The rows of a table as one text, in no order but their own."""
-    found = dn.open(store).to_arrow().sort_by("id").to_pylist()
-    return json.dumps(found, default=str)
+    rows_read = dn.open(store).to_arrow().sort_by("id").to_pylist()
+    return json.dumps(rows_read, default=str)
 
 
 # -- the damage --------------------------------------------------------------------------------
@@ -573,19 +573,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--more", action="store_true")
     parser.add_argument("--verbose", action="store_true")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, most))
     pa.set_cpu_count(1)  # as many processes run as there are processors
     with dn.teaching(seed=7), dn.set_options(durability="none"):
         tables = originals()
-        for number in range(given.first, given.first + given.count):
-            damage = damaged(tables, given.seed, number)
+        for number in range(options.first, options.first + options.count):
+            damage = damaged(tables, options.seed, number)
             _say({"number": number, "damage": str(damage)})
             faulthandler.dump_traceback_later(MAX_SECONDS, exit=True)
             shown = io.StringIO()
-            with contextlib.redirect_stderr(sys.stderr if given.verbose else shown):
-                faults, was_noticed = examine(tables, damage, given.more)
+            with contextlib.redirect_stderr(sys.stderr if options.verbose else shown):
+                faults, was_noticed = examine(tables, damage, options.more)
             for fault in faults:
                 _say({"number": number, **vars(fault)})
             _say({"number": number, "done": True, "noticed": was_noticed})

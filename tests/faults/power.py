@@ -129,8 +129,8 @@ class Journal:
         """States after the events before a place on a file system that gives the names of a folder in the
         order in which they were asked for, as those with a journal do: the first of them are there."""
         names, files = self.open_at(place)
-        for kept in range(len(names) + 1):
-            yield self.tree(place, frozenset(names[kept:]), dict.fromkeys(files, "empty"))
+        for number in range(len(names) + 1):
+            yield self.tree(place, frozenset(names[number:]), dict.fromkeys(files, "empty"))
 
     def states(self, place: int, chance: random.Random, more: int) -> Iterator[Tree]:
         """States that a cut after the events before a place may leave: all of the uncertain lost, all kept,
@@ -212,13 +212,14 @@ class Recorder:
 
     def check(self) -> None:
         """Raise AssertionError where what is there is not what the journal says: a call was not recorded."""
-        there: Tree = {}
+        on_disk: Tree = {}
         for place, folders, files in os.walk(self.root):
-            there |= {self._below(os.path.join(place, name)) or "": None for name in folders}
-            there |= {self._below(os.path.join(place, name)) or "": Path(place, name).read_bytes()
+            on_disk |= {self._below(os.path.join(place, name)) or "": None for name in folders}
+            on_disk |= {self._below(os.path.join(place, name)) or "": Path(place, name).read_bytes()
                       for name in files}
-        told = self.journal.tree(len(self.journal.events))
-        wrong = {name for name in there.keys() | told.keys() if there.get(name, 0) != told.get(name, 0)}
+        expected = self.journal.tree(len(self.journal.events))
+        wrong = {name for name in on_disk.keys() | expected.keys()
+                 if on_disk.get(name, 0) != expected.get(name, 0)}
         assert not wrong, f"not as recorded: {sorted(wrong)}"
 
     # -- what is recorded ------------------------------------------------------------------------
@@ -251,7 +252,7 @@ class Recorder:
             self._inodes.pop(path, None)
             if inode is not None:
                 self._inodes[path] = inode
-        self.journal.events += [Name(folder, tuple(found)) for folder, found in by_folder.items()]
+        self.journal.events += [Name(folder, tuple(names)) for folder, names in by_folder.items()]
 
     def _made(self, handle: int, path: Any, flags: int) -> None:
         below = self._below(path)
@@ -291,7 +292,7 @@ class Recorder:
         with self._lock:
             if self.without != len(self.synced):
                 self.journal.events.append(Sync(inode))
-            names = (path for path, found in self._inodes.items() if found == inode)
+            names = (path for path, known in self._inodes.items() if known == inode)
             self.synced.append(next(names, None) or self._nameless.get(inode, ""))
 
     def _close(self, handle: int) -> None:

@@ -36,7 +36,7 @@ def state(path: Path, version: int | None = None) -> State:
     if not log.exists:
         return None
     table = DeltaTable(log) if version is None else DeltaTable(log).as_of(version)
-    found = {
+    facts = {
         "version": table.version,
         "rows": rows(table.to_arrow()),
         "schema": table.schema.to_json(),
@@ -52,7 +52,7 @@ def state(path: Path, version: int | None = None) -> State:
         "operation": operation(log, table.version),
         "delta-rs": second_reader(path, table.version),
     }
-    return {name: json.loads(ID.sub("<id>", json.dumps(value))) for name, value in found.items()}
+    return {name: json.loads(ID.sub("<id>", json.dumps(value))) for name, value in facts.items()}
 
 
 def rows(table: pa.Table) -> list[str]:
@@ -62,14 +62,14 @@ def rows(table: pa.Table) -> list[str]:
 
 def file_rows(snapshot: Snapshot) -> list[str]:
     """What the log says of each file but its name, size and time."""
-    told = snapshot.files.select(
+    table = snapshot.files.select(
         ["partition_values", "stats", "base_row_id", "default_row_commit_version", "deletion_vector"])
-    found = []
-    for row in told.to_pylist():
+    texts = []
+    for row in table.to_pylist():
         vector = row.pop("deletion_vector")
         row["deleted"] = vector and vector["cardinality"]
-        found.append(json.dumps(row, sort_keys=True, default=str))
-    return sorted(found)
+        texts.append(json.dumps(row, sort_keys=True, default=str))
+    return sorted(texts)
 
 
 def change_rows(table: DeltaTable) -> list[str] | str | None:
@@ -77,24 +77,24 @@ def change_rows(table: DeltaTable) -> list[str] | str | None:
     if table.properties.get("delta.enableChangeDataFeed") != "true":
         return None
     try:
-        found = changes(table.log, table.version, table.version)
+        changed = changes(table.log, table.version, table.version)
     except MissingChangeData as error:
         return error.kind
-    return rows(found.drop_columns("_commit_timestamp"))
+    return rows(changed.drop_columns("_commit_timestamp"))
 
 
 def operation(log: DeltaLog, version: int) -> str | None:
     """The name of what made the version; None where its commit was cleaned up."""
-    found = next((entry for entry in log.history() if entry.version == version), None)
-    return found.operation if found else None
+    commit = next((entry for entry in log.history() if entry.version == version), None)
+    return commit.operation if commit else None
 
 
 def second_reader(path: Path, version: int) -> list[str] | str:
     """The rows as delta-rs reads them; why it does not, where it cannot."""
     try:
         table = deltalake.DeltaTable(path, version=version)
-        found = deltalake.QueryBuilder().register("t", table).execute("select * from t")
-        return rows(pa.table(found))
+        result = deltalake.QueryBuilder().register("t", table).execute("select * from t")
+        return rows(pa.table(result))
     except Exception as error:
         return f"refused: {type(error).__name__}"
 

@@ -11,7 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from tests.faults.bank import ACCOUNTS, BALANCE, clerk, counted, employ, found
+from tests.faults.bank import ACCOUNTS, BALANCE, clerk, counted, employ, open_bank
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def counted_by_delta_rs(path: Path, version: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("vectors", [False, True], ids=["files", "vectors"])
 def test_no_money_is_made_or_lost(bank: Bank, tmp_path: Path, vectors: bool) -> None:
-    table = found(tmp_path, vectors)
+    table = open_bank(tmp_path, vectors)
     assert bank.work(tmp_path, TRANSFERS) >= CLERKS - 1, "they met"
     last = table.log.update().version
     assert last == CLERKS * TRANSFERS, "every transfer is one version"
@@ -56,7 +56,7 @@ def test_no_money_is_made_or_lost(bank: Bank, tmp_path: Path, vectors: bool) -> 
 
 def test_clerks_who_heed_no_rule_are_found_out(bank: Bank, tmp_path: Path) -> None:
     """The control: the same bank without conflict rules, in which all clerks read before one commits."""
-    table = found(tmp_path)
+    table = open_bank(tmp_path)
     assert bank.work(tmp_path, 1, blind=True) == 0
     assert table.log.update().version == CLERKS
     counts = [counted_by_delta_rs(tmp_path, version) for version in range(CLERKS + 1)]

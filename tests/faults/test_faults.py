@@ -44,9 +44,9 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
 
 @pytest.mark.parametrize("name", [command.name for command in commands.COMMANDS])
 def test_done_or_not_done(name: str, trials: Trials, request: pytest.FixtureRequest) -> None:
-    wanted = request.config.getoption("--faults")
+    choice = request.config.getoption("--faults")
     reference = trials.reference(name)
-    strikes = reference.strikes() if wanted == "all" else reference.some_strikes(int(wanted))
+    strikes = reference.strikes() if choice == "all" else reference.some_strikes(int(choice))
     complaints = [complaint for strike in strikes for complaint in trials.complaints(name, strike)]
     assert not complaints, "\n".join([f"{len(complaints)} of {len(strikes)} strikes:", *complaints])
 
@@ -68,11 +68,11 @@ def test_delta_rs_reads_what_every_command_makes(trials: Trials) -> None:
 def test_done_or_not_done_on_spark(
     name: str, trials: Trials, spark: object, request: pytest.FixtureRequest
 ) -> None:
-    wanted = request.config.getoption("--faults")
+    choice = request.config.getoption("--faults")
     reference = trials.reference(name)
     strikes = [s for s in reference.strikes() if s.fault != "kill"]  # Spark lives in this process's child
-    if wanted != "all":
-        strikes = random.Random(int(wanted)).sample(strikes, ON_SPARK)
+    if choice != "all":
+        strikes = random.Random(int(choice)).sample(strikes, ON_SPARK)
     complaints = [complaint for strike in strikes for complaint in trials.complaints(name, strike)]
     assert not complaints, "\n".join([f"{len(complaints)} of {len(strikes)} strikes:", *complaints])
 
@@ -129,5 +129,5 @@ def test_faults_are_found(
         place = next(number for number, operation in enumerate(done)
                      if operation.kind == kind and "_delta_log" in operation.name)
         moment = "half" if kind == "write" else "before"
-        found = trials.complaints("append", Strike(place, moment, "ENOSPC"))
-    assert any(word in complaint for complaint in found), found
+        problems = trials.complaints("append", Strike(place, moment, "ENOSPC"))
+    assert any(word in complaint for complaint in problems), problems

@@ -77,11 +77,11 @@ class Cuts:
 
     def states(self, run: Run, chance: random.Random, more: int) -> Iterator[tuple[int, Tree]]:
         """All states, each after the last operation that may leave it: what is acknowledged counts most."""
-        found: dict[frozenset[tuple[str, bytes | None]], tuple[int, Tree]] = {}
+        by_tree: dict[frozenset[tuple[str, bytes | None]], tuple[int, Tree]] = {}
         for place in range(run.journal.is_counted_from, len(run.journal.events) + 1):
             for tree in run.journal.states(place, chance, more):
-                found[frozenset(tree.items())] = place, tree
-        yield from found.values()
+                by_tree[frozenset(tree.items())] = place, tree
+        yield from by_tree.values()
 
     def worst(self, run: Run) -> Iterator[tuple[int, Tree]]:
         """When it returned and when all was done: everything uncertain lost."""
@@ -93,11 +93,11 @@ class Cuts:
         build(tree, run.folder, run.times)
         DeltaLog.clear_cache()
         try:
-            found = list(self._judged(name, run.folder, place >= run.acknowledged))
+            problems = list(self._judged(name, run.folder, place >= run.acknowledged))
         except Exception as error:
-            found = [f"{type(error).__name__}: {error}"]
+            problems = [f"{type(error).__name__}: {error}"]
         shutil.rmtree(run.folder)
-        return [f"{name}, power cut after operation {place}: {complaint}" for complaint in found]
+        return [f"{name}, power cut after operation {place}: {complaint}" for complaint in problems]
 
     def _judged(self, name: str, folder: Path, is_acknowledged: bool) -> Iterator[str]:
         reference = self.trials.reference(name)
@@ -127,11 +127,11 @@ def cuts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cuts]:
 
 @pytest.mark.parametrize("name", [command.name for command in commands.COMMANDS])
 def test_what_was_acknowledged_is_there(name: str, cuts: Cuts, request: pytest.FixtureRequest) -> None:
-    wanted = request.config.getoption("--faults")
-    chance = random.Random(0 if wanted == "all" else int(wanted))
+    choice = request.config.getoption("--faults")
+    chance = random.Random(0 if choice == "all" else int(choice))
     run = cuts.run(name)
     states = list(cuts.states(run, chance, BY_CHANCE))
-    if wanted != "all":
+    if choice != "all":
         states = [*cuts.worst(run), *chance.sample(states, min(SAMPLE, len(states)))]
     complaints = [complaint for state in states for complaint in cuts.complaints(name, run, *state)]
     assert not complaints, "\n".join([f"{len(complaints)} in {len(states)} states:", *complaints])
@@ -163,13 +163,13 @@ def test_a_commit_that_came_before_the_sync_of_another_writers_folder(cuts: Cuts
         first.append(rows(7))
         begun = len(recorder.journal.events)
         second.append(rows(8))
-    journal, found = recorder.journal, set()
+    journal, outcomes = recorder.journal, set()
     for place in range(begun, len(journal.events) + 1):
         for tree in [*journal.in_order(place), next(journal.states(place, random.Random(0), 0))]:
             table = opened(tree, tmp_path / "after", recorder.times)
-            found.add((place == len(journal.events), table.version, table.to_arrow().num_rows))
+            outcomes.add((place == len(journal.events), table.version, table.to_arrow().num_rows))
             shutil.rmtree(tmp_path / "after")
-    assert found == {(False, 2, 6), (False, 3, 7), (False, 4, 8), (True, 4, 8)}
+    assert outcomes == {(False, 2, 6), (False, 3, 7), (False, 4, 8), (True, 4, 8)}
 
 
 def opened(tree: Tree, folder: Path, times: dict[str, int]) -> dn.DeltaTable:

@@ -41,7 +41,7 @@ SAMPLE = 6
 MAX_AT_COMMITS = 10  # those of one commit: before and after it, by five faults
 FIRST, SECOND = 1, 2
 """Seeds of ids: of the run that is struck, like the one that is not, and of the run after it."""
-KEPT = re.compile(
+LEFT_ON_PURPOSE = re.compile(
     r"_delta_log/(\d{20}(\.\d{20}\.compacted)?\.(json|crc)|\d{20}\.checkpoint.*\.(parquet|json)"
     r"|_sidecars/[^/.]+\.parquet|_last_checkpoint|_last_vacuum_info)|_symlink_format_manifest/(.*/)?manifest")
 """What VACUUM leaves beside the files of a version."""
@@ -103,14 +103,14 @@ class Trials:
         if name not in self.references:
             command = BY_NAME[name]
             folder = self.folder(command)
-            before, there = world(folder), files(folder)
+            before, files_before = world(folder), files(folder)
             disk = Disk(folder)
             with disk.inserted(), drawing(FIRST):
                 command.work(folder)
             made = {operation.name for operation in disk.done if operation.kind in CHANGING}
-            assert files(folder) - there <= made, "files came to be that no counted operation made"
+            assert files(folder) - files_before <= made, "files came to be that no counted operation made"
             worlds = [before, *self._versions(command, folder, before)]
-            self.references[name] = Reference(disk.done, worlds, there, files(folder))
+            self.references[name] = Reference(disk.done, worlds, files_before, files(folder))
             shutil.rmtree(folder)
         return self.references[name]
 
@@ -143,18 +143,18 @@ class Trials:
         if strike.fault == "kill":
             code = self.killer.run(name, folder, strike)
             outcome = Outcome(is_killed=True, struck=reference.done[strike.place])
-            found = [] if code == -9 else [f"ended with exit code {code}, not killed"]
+            problems = [] if code == -9 else [f"ended with exit code {code}, not killed"]
         else:
             outcome = run(name, folder, strike)
-            found = [] if outcome.struck else ["never got as far"]
+            problems = [] if outcome.struck else ["never got as far"]
         DeltaLog.clear_cache()
         try:
-            found += self._judged(command, reference, outcome, folder)
+            problems += self._judged(command, reference, outcome, folder)
         except Exception as error:
-            found.append(f"afterwards {type(error).__name__}: {error}")
+            problems.append(f"afterwards {type(error).__name__}: {error}")
         shutil.rmtree(folder)
         struck = outcome.struck or reference.done[strike.place]
-        return [f"{name}, {strike} ({struck.kind} {struck.name}): {complaint}" for complaint in found]
+        return [f"{name}, {strike} ({struck.kind} {struck.name}): {complaint}" for complaint in problems]
 
     def _judged(
         self, command: Command, reference: Reference, outcome: Outcome, folder: Path
@@ -165,12 +165,12 @@ class Trials:
             return
         place, last = reference.worlds.index(now), len(reference.worlds) - 1
         yield from truth(outcome, place, last, now[command.target])
-        there = files(folder)
-        gone = (reference.before & reference.after) - there
+        on_disk = files(folder)
+        gone = (reference.before & reference.after) - on_disk
         if gone:
             yield f"files are gone: {sorted(gone)}"
         if not outcome.is_killed:
-            yield from strays(reference, outcome, place, there)
+            yield from strays(reference, outcome, place, on_disk)
         yield from self.goes_on(command.name, folder, place)
 
     def goes_on(self, name: str, folder: Path, place: int) -> Iterator[str]:
@@ -191,7 +191,7 @@ class Trials:
                 table.to_arrow().num_rows != rows.num_rows):
             yield "a vacuum took files that are needed"
         left = files(folder / command.target) - named(table)
-        left = {name for name in left if not KEPT.fullmatch(name)}
+        left = {name for name in left if not LEFT_ON_PURPOSE.fullmatch(name)}
         if left:
             yield f"a vacuum leaves {sorted(left)}"
 
@@ -202,9 +202,9 @@ def truth(outcome: Outcome, place: int, last: int, state: State) -> Iterator[str
     if outcome.has_returned:
         if place != last:
             yield f"returned, with {place} of {last} commits there"
-        told = getattr(outcome.value, "version", outcome.value)
-        if last and isinstance(told, int) and state is not None and told != state["version"]:
-            yield f"returned version {told}, and version {state['version']} is there"
+        version = getattr(outcome.value, "version", outcome.value)
+        if last and isinstance(version, int) and state is not None and version != state["version"]:
+            yield f"returned version {version}, and version {state['version']} is there"
     elif isinstance(error, KeyboardInterrupt):
         notes = " ".join(getattr(error, "__notes__", ()))
         if last == 1 and place == 1 and not re.search(rf"version {state and state['version']}\b", notes):
@@ -222,7 +222,7 @@ def truth(outcome: Outcome, place: int, last: int, state: State) -> Iterator[str
 
 
 def strays(
-    reference: Reference, outcome: Outcome, place: int, there: set[str]
+    reference: Reference, outcome: Outcome, place: int, on_disk: set[str]
 ) -> Iterator[str]:
     """Files that a command left and no version names."""
     allowed = set(reference.before)
@@ -230,7 +230,7 @@ def strays(
         allowed |= reference.after
     if outcome.fault == "EROFS":  # nothing can be removed either
         return
-    left = {name for name in there - allowed if not is_kept_by_disk(name, outcome.struck)}
+    left = {name for name in on_disk - allowed if not is_kept_by_disk(name, outcome.struck)}
     if left:
         yield f"leaves {sorted(left)}"
 
@@ -247,13 +247,13 @@ def is_kept_by_disk(name: str, struck: Done | None) -> bool:
 
 def named(table: Any) -> set[str]:
     """The files that the newest version names, below the table."""
-    found = set()
+    paths = set()
     for row in table.snapshot.files.select(["path", "deletion_vector"]).to_pylist():
-        found.add(decode_path(row["path"]))
+        paths.add(decode_path(row["path"]))
         vector = row["deletion_vector"]
         if vector is not None and vector["storage_type"] == "u":
-            found.add(relative_path(vector["path_or_inline_dv"]))
-    return found
+            paths.add(relative_path(vector["path_or_inline_dv"]))
+    return paths
 
 
 def difference(worlds: list[World], now: World) -> str:

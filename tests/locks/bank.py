@@ -33,7 +33,7 @@ def opened(folder: Path) -> dn.Catalog:
     return dn.Catalog(f"sqlite:///{folder}/bank.db", warehouse=folder / "bank")
 
 
-def found(folder: Path, partition_by: str | tuple[str, ...]) -> dn.Catalog:
+def open_bank(folder: Path, partition_by: str | tuple[str, ...]) -> dn.Catalog:
     """A catalog with the two tables, each account with the same balance."""
     catalog = opened(folder)
     catalog.create_namespace("bank")
@@ -128,8 +128,8 @@ def coins(catalog: dn.Catalog) -> int:
 
 def complaints(catalog: dn.Catalog) -> Iterator[str]:
     """What is wrong with the bank, as somebody sees it who has just come."""
-    if (there := coins(catalog)) != TOTAL:
-        yield f"{there} coins instead of {TOTAL}"
+    if (total := coins(catalog)) != TOTAL:
+        yield f"{total} coins instead of {TOTAL}"
     for name in TABLES:
         table = catalog.table(name)
         if orphans := orphans_of(table):

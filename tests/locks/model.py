@@ -21,7 +21,7 @@ class Request:
 
     txn: Txn
     had: int
-    wanted: int
+    mode: int
     owns: bool = False
 
 
@@ -32,15 +32,15 @@ class ModelLock:
     held: dict[Txn, int] = field(default_factory=dict)
     queue: list[Request] = field(default_factory=list)
 
-    def ask(self, txn: Txn, wanted: int, rule: UpgradeRule) -> LockResult | Request:
+    def ask(self, txn: Txn, mode: int, rule: UpgradeRule) -> LockResult | Request:
         """What comes of a request; a Request where it waits."""
         had = self.held.get(txn, NONE)
-        if had >= wanted:
+        if had >= mode:
             return LockResult(f"OWNED_{('', 'SHARED', 'UPGRADABLE', 'EXCLUSIVE')[had]}")
         alone = len(self.held) == 1
         if had == SHARED and (rule == "STRICT" or (rule == "LENIENT" and not alone)):
             return LockResult.ILLEGAL
-        request = Request(txn, had, wanted, owns=had == UPGRADABLE)
+        request = Request(txn, had, mode, owns=had == UPGRADABLE)
         self.queue.append(request)
         self.settle()
         return request if request in self.queue else result_of(request)
@@ -50,7 +50,7 @@ class ModelLock:
         granted: list[Request] = []
         while (request := self._next()) is not None:
             self.queue.remove(request)
-            self.held[request.txn] = request.wanted
+            self.held[request.txn] = request.mode
             granted.append(request)
         return granted
 
@@ -59,12 +59,12 @@ class ModelLock:
         somebody_wants_to_be_alone = any(r.owns for r in self.queue)
         if EXCLUSIVE not in modes and not somebody_wants_to_be_alone:
             for request in self.queue:
-                if request.wanted == SHARED:
+                if request.mode == SHARED:
                     return request
         if EXCLUSIVE not in modes and UPGRADABLE not in modes:
             for request in self.queue:
-                if request.wanted != SHARED:
-                    if request.wanted == UPGRADABLE:
+                if request.mode != SHARED:
+                    if request.mode == UPGRADABLE:
                         return request
                     request.owns = True
                     self.held[request.txn] = UPGRADABLE
@@ -98,7 +98,7 @@ def result_of(request: Request) -> LockResult:
     """What a request that was granted is told."""
     if request.had == NONE:
         return LockResult.ACQUIRED
-    return LockResult.OWNED_UPGRADABLE if request.wanted == UPGRADABLE else LockResult.UPGRADED
+    return LockResult.OWNED_UPGRADABLE if request.mode == UPGRADABLE else LockResult.UPGRADED
 
 
 def stuck(locks: dict[Any, ModelLock]) -> set[Txn]:

@@ -50,16 +50,16 @@ def go_together(one: int, other: int) -> bool:
 class ModelGranule(ModelLock):
     """One lock on a whole."""
 
-    def ask(self, txn: Txn, wanted: int, rule: UpgradeRule) -> LockResult | Request:
+    def ask(self, txn: Txn, target: int, rule: UpgradeRule) -> LockResult | Request:
         """What comes of a request; a Request where it waits."""
         had = self.held.get(txn, NONE)
-        wanted = JOINED[had][wanted]
-        if wanted == had:
+        target = JOINED[had][target]
+        if target == had:
             return LockResult(f"OWNED_{('', 'SHARED', 'UPGRADABLE', 'EXCLUSIVE')[base_of(had) or had // IS]}")
         others = [mode for other, mode in self.held.items() if other != txn]
         if base_of(had) == SHARED and (rule == "STRICT" or (rule == "LENIENT" and any(map(base_of, others)))):
             return LockResult.ILLEGAL
-        request = Request(txn, had, wanted)
+        request = Request(txn, had, target)
         self.queue.append(request)
         self.settle()
         return request if request in self.queue else result_of(request)
@@ -68,7 +68,7 @@ class ModelGranule(ModelLock):
         converting = [request for request in self.queue if request.had != NONE]
         for request in converting or self.queue[:1]:
             others = [mode for txn, mode in self.held.items() if txn != request.txn]
-            if all(go_together(request.wanted, mode) for mode in others):
+            if all(go_together(request.mode, mode) for mode in others):
                 return request
         return None
 

@@ -18,10 +18,10 @@ def test_numbers_come_back_as_they_were(kind: pa.DataType) -> None:
     whole = pa.array([1, 0, 1, 1, 0], pa.int64()).cast(kind)
     for part in (whole, whole[2:], whole[1:4], whole[:0], pa.chunked_array([whole[3:], whole[:1]]),
                  pa.chunked_array([], kind)):
-        found = numbers(part)
-        assert found.tolist() == part.to_pylist()
-        assert found.dtype == kind.to_pandas_dtype()
-        assert array_of(found).equals(pa.array(part.to_pylist(), kind))
+        array = numbers(part)
+        assert array.tolist() == part.to_pylist()
+        assert array.dtype == kind.to_pandas_dtype()
+        assert array_of(array).equals(pa.array(part.to_pylist(), kind))
 
 
 def test_every_second_number_is_copied() -> None:
@@ -37,11 +37,11 @@ def test_structs_of_dicts_with_lists_are_what_pyarrow_makes_of_them(values: list
     kind = pa.struct({
         "a": pa.list_(pa.field("element", pa.string())), "b": pa.map_(pa.string(), pa.string()),
         "c": pa.int32()})
-    found = column(values, kind)
-    found.validate(full=True)
+    structs = column(values, kind)
+    structs.validate(full=True)
     pairs = [value and {**value, "b": None if value.get("b") is None else list(value["b"].items())}
              for value in values]
-    assert found.equals(pa.array(pairs, kind))
+    assert structs.equals(pa.array(pairs, kind))
 
 
 def test_a_scalar_is_what_pyarrow_makes_of_the_value() -> None:

@@ -114,13 +114,13 @@ def test_whole_checkpoints_newest_first_and_the_better_kind_first():
         "_delta_log/00000000000000000009.json",
         "_delta_log/_last_checkpoint",
     ]
-    found = complete_checkpoints(names, 8)
-    assert [(c.version, c.kind, len(c.names)) for c in found] == [
+    checkpoints = complete_checkpoints(names, 8)
+    assert [(c.version, c.kind, len(c.names)) for c in checkpoints] == [
         (5, "v2", 1),
         (5, "multi-part", 2),
         (3, "classic", 1),
     ]
-    assert found[1].names == (names[3], names[2])
+    assert checkpoints[1].names == (names[3], names[2])
     assert complete_checkpoints(names)[0].version == 9
 
 
@@ -130,14 +130,14 @@ def test_whole_checkpoints_newest_first_and_the_better_kind_first():
 def checkpoints_in(folder):
     for log_folder in sorted(folder.rglob("_delta_log")):
         store = LocalStore(str(log_folder.parent))
-        for found in complete_checkpoints(store.list_names("_delta_log/")):
-            yield store, found
+        for checkpoint in complete_checkpoints(store.list_names("_delta_log/")):
+            yield store, checkpoint
 
 
 def test_every_real_checkpoint_opens_with_whole_and_pruned_columns(shared):
     seen = 0
-    for store, found in checkpoints_in(shared / "tables"):
-        parts = open_checkpoint(store, found.names)
+    for store, checkpoint in checkpoints_in(shared / "tables"):
+        parts = open_checkpoint(store, checkpoint.names)
         files = parts.read_adds(FILES_SCHEMA.names)
         files.validate(full=True)
         assert files.schema.equals(FILES_SCHEMA), store.root
@@ -180,8 +180,8 @@ def test_the_state_of_real_tables_with_checkpoints(shared, table):
 def test_statistics_kept_only_as_columns_come_back_as_json(shared):
     root = shared / "tables/kernel_rs/v1-multi-part-partitioned-struct-stats-only"
     store = LocalStore(str(root))
-    (found,) = complete_checkpoints(store.list_names("_delta_log/"))
-    parts = open_checkpoint(store, found.names)
+    (checkpoint,) = complete_checkpoints(store.list_names("_delta_log/"))
+    parts = open_checkpoint(store, checkpoint.names)
     rebuilt = sorted(parts.read_adds(["stats"]).column(0).to_pylist())
     assert json.loads(rebuilt[0]) == {
         "numRecords": 1,
@@ -202,8 +202,8 @@ def test_statistics_kept_only_as_columns_come_back_as_json(shared):
 
 def test_asking_for_typed_statistics_that_are_not_there(shared):
     store = LocalStore(str(shared / "tables/golden/multi-part-checkpoint"))
-    (found,) = complete_checkpoints(store.list_names("_delta_log/"))
-    parts = open_checkpoint(store, found.names)
+    (checkpoint,) = complete_checkpoints(store.list_names("_delta_log/"))
+    parts = open_checkpoint(store, checkpoint.names)
     assert not parts.has_stats_parsed
     assert parts.read_adds(["path", "stats_parsed"]).column_names == ["path"]
 
@@ -233,9 +233,9 @@ def test_a_missing_sidecar_is_named():
     table.log.checkpoint()
     (sidecar,) = table.store.list_names(SIDECAR_FOLDER)
     table.store.delete(sidecar)
-    (found, *_) = complete_checkpoints(table.store.list_names("_delta_log/"))
+    (checkpoint, *_) = complete_checkpoints(table.store.list_names("_delta_log/"))
     with pytest.raises(InvalidTable, match="is missing") as caught:
-        open_checkpoint(table.store, found.names)
+        open_checkpoint(table.store, checkpoint.names)
     assert caught.value.file == sidecar
     assert reopened(table).num_files == 2  # the commits are still there
     table.delete(0)
@@ -311,10 +311,10 @@ def test_partition_values_are_dictionaries_however_their_pages_are_encoded(encod
     values = [[("p", "a")], [], [("p", None)], [("p", "a")]]
     files = [{"path": f"{n}.parquet", "partitionValues": value} for n, value in enumerate(values)]
     leaf = "add.partitionValues.key_value."
-    found = put_checkpoint({"add": pa.array(files, kind)}, use_dictionary=False, column_encoding={
+    coded = put_checkpoint({"add": pa.array(files, kind)}, use_dictionary=False, column_encoding={
         leaf + "key": encoding, leaf + "value": encoding, "add.path": "PLAIN"}).read_partition_values()
-    assert found.type == CODED_SCHEMA.field("partition_values").type
-    assert found.to_pylist() == values
+    assert coded.type == CODED_SCHEMA.field("partition_values").type
+    assert coded.to_pylist() == values
 
 
 def test_columns_that_a_checkpoint_lacks_are_null_and_maps_empty():
@@ -350,8 +350,8 @@ def test_times_that_old_writers_stored_in_nanoseconds(rows_per_group):
     parts = put_checkpoint(
         {"add": files}, use_deprecated_int96_timestamps=True, row_group_size=rows_per_group
     )
-    found = parts.read_adds(["stats_parsed.maxValues.at"]).column(0).to_pylist()
-    assert [row["maxValues"]["at"].year for row in found] == [9999, 2024]
+    adds = parts.read_adds(["stats_parsed.maxValues.at"]).column(0).to_pylist()
+    assert [row["maxValues"]["at"].year for row in adds] == [9999, 2024]
 
 
 @pytest.mark.parametrize("rows_per_group", [2, 1000])
@@ -666,8 +666,8 @@ def test_a_hint_that_is_no_hint(text, caplog):
 
 
 def test_a_hint_survives_odd_sizes_and_unknown_fields():
-    found = parse_last_checkpoint('{"version": 2, "size": null, "parts": "x", "more": {"a": 1.50}}')
-    assert found == LastCheckpoint(2, 0)
+    hint = parse_last_checkpoint('{"version": 2, "size": null, "parts": "x", "more": {"a": 1.50}}')
+    assert hint == LastCheckpoint(2, 0)
 
 
 def test_real_hints_pass_their_checksums(shared):
@@ -756,9 +756,9 @@ def test_a_peer_reads_our_checkpoint(tmp_path: Path, policy, configuration):
     assert query(table, "SELECT id FROM t WHERE id > 105 AND part = 'p 0'").num_rows == 1
     after = pa.table(table.get_add_actions(flatten=True))
     # The peer takes the bounds of a boolean from JSON only.
-    kept = [n for n in after.column_names if n in actions.column_names and not n.endswith(".ok")]
-    assert {"min.price", "max.at", "null_count.struct.q", "partition.when"} <= set(kept)
-    for name in kept:
+    shared_columns = [n for n in after.column_names if n in actions.column_names and not n.endswith(".ok")]
+    assert {"min.price", "max.at", "null_count.struct.q", "partition.when"} <= set(shared_columns)
+    for name in shared_columns:
         assert after.sort_by("path").column(name).equals(actions.sort_by("path").column(name)), name
     deltalake.write_deltalake(root, all_types(1, 1000), mode="append")
     assert DeltaLog(LocalStore(root)).snapshot.num_files == log.snapshot.num_files + 1
@@ -776,16 +776,16 @@ def test_spark_finds_the_columns_that_delta_spark_looks_for(shared, spark, tmp_p
     schema = StructType.fromJson(json.loads(theirs.read_text())["checkpointSchema"])
     frame = spark.read.schema(schema).parquet(f"{root}/{classic_name(2)}")
     rows = [row.asDict(True) for row in frame.collect()]
-    found = [(kind, value) for row in rows for kind, value in row.items() if value is not None]
-    adds = {value["path"]: value for kind, value in found if kind == "add"}
-    assert sorted(kind for kind, _ in found) == [
+    actions_read = [(kind, value) for row in rows for kind, value in row.items() if value is not None]
+    adds = {value["path"]: value for kind, value in actions_read if kind == "add"}
+    assert sorted(kind for kind, _ in actions_read) == [
         "add", "add", "domainMetadata", "metaData", "protocol", "remove", "txn",
     ]  # fmt: skip
     assert adds["part=1/a"]["partitionValues"] == {"part": "1"}
     assert adds["part=1/a"]["tags"] == {"k": "v"}
     assert adds["part=2/b"]["deletionVector"]["cardinality"] == 6
     assert adds["part=2/b"]["baseRowId"] == 10
-    (metadata,) = [value for kind, value in found if kind == "metaData"]
+    (metadata,) = [value for kind, value in actions_read if kind == "metaData"]
     assert metadata["format"] == {"provider": "parquet", "options": {}}
     assert metadata["partitionColumns"] == ["part"]
 

@@ -88,8 +88,8 @@ def without_checkpoints(table: TableBuilder) -> Snapshot:
 def groups(table: TableBuilder, version: int) -> list[bytes]:
     """The bytes of the row groups of a classic checkpoint, but for the first, which has the small actions."""
     data = table.store.read(classic_name(version))
-    found = row_groups(footer_of(data))[1:]
-    return [data[group.start:group.start + group.length] for group in found if group is not None]
+    ranges = row_groups(footer_of(data))[1:]
+    return [data[group.start:group.start + group.length] for group in ranges if group is not None]
 
 
 def footer_of(data: bytes) -> bytes:
@@ -205,8 +205,8 @@ def test_a_row_group_that_is_less_than_half_full_is_written_anew() -> None:
     {"delta.checkpoint.writeStatsAsStruct": "true"}, {"delta.checkpoint.writeStatsAsJson": "false"}])
 def test_where_the_form_of_statistics_has_changed_all_is_written_anew(change: dict[str, str]) -> None:
     table = table_of(12)
-    found = without_checkpoints(table).metadata.to_value()
-    table.commit({"metaData": {**found, "configuration": change}})
+    metadata = without_checkpoints(table).metadata.to_value()
+    table.commit({"metaData": {**metadata, "configuration": change}})
     opened(table).checkpoint()
     assert not set(groups(table, 1)) & set(groups(table, 2))
     assert opened(table).snapshot.num_files == 12
@@ -247,9 +247,9 @@ def test_peers_read_copies(tmp_path: Path) -> None:
     table.commit(remove("f005", deletionTimestamp=10 * DAY_MS), *files(12, 14))
     opened(table).checkpoint()
     table.delete(0, 1, 2)
-    found = deltalake.DeltaTable(str(tmp_path))
-    assert found.version() == 2
-    assert sorted(uri.rpartition("/")[2] for uri in found.file_uris()) == [
+    peer = deltalake.DeltaTable(str(tmp_path))
+    assert peer.version() == 2
+    assert sorted(uri.rpartition("/")[2] for uri in peer.file_uris()) == [
         f"f{n:03}" for n in range(14) if n != 5]
 
 
@@ -292,9 +292,9 @@ def stored(table: TableBuilder) -> list[str]:
 
 def with_typed_stats(table: TableBuilder) -> None:
     """All is written anew after this."""
-    found = opened(table).snapshot.metadata.to_value()
-    wanted = {**found["configuration"], "delta.checkpoint.writeStatsAsStruct": "true"}
-    table.commit({"metaData": {**found, "configuration": wanted}})
+    metadata = opened(table).snapshot.metadata.to_value()
+    configuration = {**metadata["configuration"], "delta.checkpoint.writeStatsAsStruct": "true"}
+    table.commit({"metaData": {**metadata, "configuration": configuration}})
 
 
 @pytest.fixture(params=["classic", "v2"])
@@ -327,8 +327,8 @@ def test_where_the_last_row_group_is_damaged_the_checkpoint_is_written_from_an_o
     with_typed_stats(table)
     opened(table).checkpoint()
     damaged(table, stored(table))
-    found = opened(table).snapshot.metadata.to_value()
-    table.commit({"metaData": {**found, "configuration": policy}})
+    metadata = opened(table).snapshot.metadata.to_value()
+    table.commit({"metaData": {**metadata, "configuration": policy}})
     for version in range(2):
         table.store.delete(commit_name(version))
     opened(table).checkpoint()
@@ -356,9 +356,9 @@ def test_where_nothing_else_tells_the_files_no_checkpoint_is_written(policy: dic
     for version in range(2):
         table.store.delete(commit_name(version))
     before = set(table.store.list_names("_delta_log/")) | set(table.store.list_names(SIDECAR_FOLDER))
-    with pytest.raises(InvalidTable) as found:
+    with pytest.raises(InvalidTable) as caught:
         opened(table).checkpoint()
-    assert found.value.file == name
+    assert caught.value.file == name
     after = set(table.store.list_names("_delta_log/")) | set(table.store.list_names(SIDECAR_FOLDER))
     assert after == before
 
@@ -371,7 +371,7 @@ def test_another_number_of_files_than_the_footers_say_is_damage(wrong: int, poli
     checkpoint = log.snapshot.candidates.parts()[0].layer._source
     checkpoint.__dict__["num_adds"] = wrong
     with pytest.raises(InvalidTable, match=f"it says that it has {wrong} files and has 12"):
-        sum(found.num_rows for found in checkpoint.stream_adds(["stats"]))
+        sum(adds.num_rows for adds in checkpoint.stream_adds(["stats"]))
     log.checkpoint()
     whole(table)
 

@@ -48,9 +48,9 @@ def test_real_checksums_agree_with_what_we_replay(shared):
         log = DeltaLog(LocalStore(str(table)))
         checksum = read_checksum(log.store, int(match[1]))
         assert checksum is not None, path
-        found = fields(validate(log.snapshot_at(int(match[1])), checksum))
-        expected = EDITED.get(table.name, set()) if found else set()
-        assert found >= expected and bool(found) == bool(expected), (path, found)
+        differences = fields(validate(log.snapshot_at(int(match[1])), checksum))
+        expected = EDITED.get(table.name, set()) if differences else set()
+        assert differences >= expected and bool(differences) == bool(expected), (path, differences)
         seen += 1
     assert seen > 90
 
@@ -189,8 +189,8 @@ def test_a_table_copied_with_a_file_less_is_noticed(shared, tmp_path):
     lines = [line for line in commit.read_text().splitlines() if '"add"' not in line]
     commit.write_text("\n".join(lines))
     log = DeltaLog(LocalStore(str(root)))
-    found = validate(log.snapshot_at(1), read_checksum(log.store, 1))
-    assert {"numFiles", "tableSizeBytes"} <= fields(found)
+    differences = validate(log.snapshot_at(1), read_checksum(log.store, 1))
+    assert {"numFiles", "tableSizeBytes"} <= fields(differences)
 
 
 def test_removals_are_counted():
@@ -230,10 +230,10 @@ def test_a_commit_that_lost_its_add_is_told_when_the_table_is_opened(tmp_path, c
     if checkpoint is not None:
         DeltaLog(LocalStore(path)).checkpoint(checkpoint)
     edited(path, 3, without_adds)
-    with caplog.at_level(logging.WARNING, "deltanb"), pytest.warns(ChecksumMismatchWarning) as told:
+    with caplog.at_level(logging.WARNING, "deltanb"), pytest.warns(ChecksumMismatchWarning) as caught:
         table = dn.open(str(path))
-    assert len(told) == 1 and told[0].filename == __file__
-    text = str(told[0].message)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    text = str(caught[0].message)
     assert f"{3:020}.crc" in text and "numFiles: the checksum says 4, the log gives 3" in text
     assert "tableSizeBytes: the checksum says" in text and text in caplog.text
     assert table.to_arrow().num_rows == 4  # and not told again
@@ -260,11 +260,13 @@ def test_a_field_that_differs_is_named_with_both_values(tmp_path, field, version
 
 
 @pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
-@pytest.mark.parametrize(("field", "said", "found"), [
+@pytest.mark.parametrize(("field", "stated", "replayed"), [
     ("txnId", "t-2", "t-1"), ("inCommitTimestampOpt", 6, 5), ("numDeletionVectorsOpt", 1, 2),
     ("numDeletedRecordsOpt", 0, 19),
 ])
-def test_what_the_commits_say_without_more_reading_is_compared_when_a_table_is_opened(field, said, found):
+def test_what_the_commits_say_without_more_reading_is_compared_when_a_table_is_opened(
+    field, stated, replayed
+):
     vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 40, "cardinality": 12}
     table = TableBuilder(MemoryStore()).create().commit(
         {"commitInfo": {"txnId": "t-0"}}, add("a", size=10, deletionVector=vector)).commit(
@@ -279,8 +281,9 @@ def test_what_the_commits_say_without_more_reading_is_compared_when_a_table_is_o
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert DeltaLog(table.store).update().version == 2
-    table.put(checksum_name(2), json.dumps({**right, field: said}))
-    with pytest.warns(ChecksumMismatchWarning, match=f"{field}: the checksum says {said}, .* gives {found}"):
+    table.put(checksum_name(2), json.dumps({**right, field: stated}))
+    with pytest.warns(ChecksumMismatchWarning, match=f"{field}: the checksum says {stated}, .* gives "
+                                                     f"{replayed}"):
         DeltaLog(table.store).update()
 
 
@@ -297,8 +300,8 @@ def test_tables_that_commands_wrote_are_opened_without_a_word(tmp_path):
     table.analyze()
     for version in range(table.version + 1):
         DeltaLog.clear_cache()
-        there = dn.open(str(path), version)
-        assert there.to_arrow().num_rows >= 2 and there.verify_checksum().ok, version
+        opened = dn.open(str(path), version)
+        assert opened.to_arrow().num_rows >= 2 and opened.verify_checksum().ok, version
 
 
 @pytest.mark.filterwarnings("default::deltanb.errors.ChecksumMismatchWarning")
@@ -355,10 +358,10 @@ def beside(path, monkeypatch):
     settled = []
     settle, here = FileSet._settle, threading.current_thread()
 
-    def counted(files, wanted):
+    def counted(files, order):
         if threading.current_thread() is here:  # and no checkpoint that is written in the background
             settled.append(files)
-        return settle(files, wanted)
+        return settle(files, order)
 
     monkeypatch.setattr(FileSet, "_settle", counted)
     return ours, theirs, settled
@@ -447,13 +450,14 @@ def test_every_field_that_spark_counts_is_counted_as_spark_does(shared):
         if match is None or path.parent.parent.name in EDITED:
             continue
         log, version = DeltaLog(LocalStore(str(path.parent.parent))), int(match[1])
-        said, counted = read_tally(log.store, version), log.snapshot_at(version)._state.files.tally
-        assert (said.num_files, said.size_in_bytes) == (counted.num_files, counted.size_in_bytes), path
-        if said.sizes is not None:
-            assert_same(said.sizes, counted.sizes)
+        recorded, counted = read_tally(log.store, version), log.snapshot_at(version)._state.files.tally
+        assert (recorded.num_files, recorded.size_in_bytes) == (counted.num_files,
+                                                                counted.size_in_bytes), path
+        if recorded.sizes is not None:
+            assert_same(recorded.sizes, counted.sizes)
             histograms += 1
-        if said.deletions is not None:
-            assert_same(said.deletions, counted.deletions)
+        if recorded.deletions is not None:
+            assert_same(recorded.deletions, counted.deletions)
             deletions += 1
     assert histograms > 60 and deletions > 60
 
@@ -592,15 +596,15 @@ def test_a_commit_behind_others_has_its_own_checksum(tmp_path):
 def test_verification_says_which_fields_differ_and_raises_only_when_asked_to(tmp_path):
     path = lake(tmp_path / "t")
     table = dn.open(str(path))
-    found = table.verify_checksum()
-    assert found.ok and not found.differences and found.raise_if_wrong() is None
-    assert {"numFiles", "tableSizeBytes", "metadata", "protocol", "txnId"} <= fields(found.compared)
+    verification = table.verify_checksum()
+    assert verification.ok and not verification.differences and verification.raise_if_wrong() is None
+    assert {"numFiles", "tableSizeBytes", "metadata", "protocol", "txnId"} <= fields(verification.compared)
     edited(path, 3, without_adds)
-    found = dn.open(str(path)).verify_checksum()
-    assert not found.ok and fields(found.differences) == {
+    verification = dn.open(str(path)).verify_checksum()
+    assert not verification.ok and fields(verification.differences) == {
         "numFiles", "tableSizeBytes", "fileSizeHistogram"}
     with pytest.raises(InvalidTable, match="numFiles: the checksum says 4, the log gives 3") as raised:
-        found.raise_if_wrong()
+        verification.raise_if_wrong()
     assert raised.value.fields == ("tableSizeBytes", "numFiles", "fileSizeHistogram")
     assert raised.value.version == 3
 
@@ -646,8 +650,8 @@ def test_real_tables_verify_as_their_authors_left_them(shared):
         if not any(path.glob("*.crc")):
             continue
         snapshot = DeltaLog(LocalStore(str(path.parent))).snapshot
-        found = verify(snapshot)
-        if found.problem is None:
-            assert found.ok or path.parent.name in EDITED, (path, found)
+        verification = verify(snapshot)
+        if verification.problem is None:
+            assert verification.ok or path.parent.name in EDITED, (path, verification)
             seen += 1
     assert seen > 10

@@ -53,14 +53,14 @@ def names(table):
 
 def readable(table, upto=9):
     log = DeltaLog(table.store)
-    found = []
+    versions = []
     for version in range(upto + 1):
         try:
             if log.snapshot_at(version).num_files == version:
-                found.append(version)
+                versions.append(version)
         except VersionNotFound:
             continue
-    return found
+    return versions
 
 
 def test_everything_below_the_base_goes_and_the_rest_stays():
@@ -167,13 +167,13 @@ def test_times_that_go_back_do_not_expire_what_follows():
 
 def test_other_files_are_never_touched():
     table = daily()
-    kept = ["_delta_log/notes.txt", "_delta_log/.tmp-1", "_delta_log/00000000000000000001.json.tmp",
+    others = ["_delta_log/notes.txt", "_delta_log/.tmp-1", "_delta_log/00000000000000000001.json.tmp",
             "_delta_log/_last_checkpoint"]  # fmt: skip
-    for name in kept[:3]:
+    for name in others[:3]:
         table.put(name, b"x")
     with at(9):
         clean_up(table.log)
-    assert set(kept) <= names(table)
+    assert set(others) <= names(table)
 
 
 @pytest.mark.parametrize(("boundary", "clean"), [(0, True), (3, True), (4, False), (6, False)])

@@ -236,8 +236,8 @@ def test_the_commits_of_a_folder() -> None:
         table.store.list_names("_delta_log/"))
     assert [v for v, _ in commits.listed(1)] == [1, 2]
     assert commits.listed(2)[0][1] == commits.status(2) == table.store.status(commit_name(2))
-    wanted = {v: commit_name(v) for v in (2, 7, 0)}
-    assert list(commits.read_many(wanted)) == [commits.read(2), None, commits.read(0)]
+    names = {v: commit_name(v) for v in (2, 7, 0)}
+    assert list(commits.read_many(names)) == [commits.read(2), None, commits.read(0)]
     assert (commits.newest(), commits.published(2), commits.status(3)) == (2, 2, None)
     with pytest.raises(FileNotFoundError):
         commits.read(3)
@@ -248,7 +248,8 @@ def test_the_commits_of_a_folder() -> None:
 
 
 def log_files(table: DeltaTable) -> dict[str, Any]:
-    return {name: kept for name, kept in store_of(table).files.items() if name.startswith("_delta_log/0")
+    return {name: content for name, content in store_of(table).files.items()
+            if name.startswith("_delta_log/0")
             and name.endswith((".json", ".parquet"))}
 
 

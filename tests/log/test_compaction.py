@@ -33,9 +33,9 @@ def test_the_protocols_example():
     table = protocol_example()
     name = write_compaction(table.log, 4, 6)
     assert name.endswith("00000000000000000004.00000000000000000006.compacted.json")
-    found = {(key, value.get("path") or value["version"]) for line in lines_of(table.store, name)
+    keys = {(key, value.get("path") or value["version"]) for line in lines_of(table.store, name)
              for key, value in line.items()}  # fmt: skip
-    assert found == {("add", "f2"), ("add", "f4"), ("remove", "f1"), ("remove", "f3"), ("txn", 4390)}
+    assert keys == {("add", "f2"), ("add", "f4"), ("remove", "f1"), ("remove", "f3"), ("txn", 4390)}
     assert [a.to_dict() for a in read_compaction(table.store, 4, 6)] == lines_of(table.store, name)
 
 
@@ -103,11 +103,11 @@ def test_a_real_compaction_says_what_ours_says(shared, start, end):
 
     def deciding(store):
         """What decides for each logical file: theirs lists newest first, and older lines too."""
-        found = {}
+        last_kinds = {}
         for action in read_compaction(store, start, end):
             if isinstance(action, AddFile | RemoveFile):
-                found.setdefault(action.file_key, action.key)
-        return found
+                last_kinds.setdefault(action.file_key, action.key)
+        return last_kinds
 
     assert deciding(table.store) == deciding(theirs)
 

@@ -104,9 +104,9 @@ def test_where_nothing_else_tells_it_the_damaged_checkpoint_is_named():
     for version in range(5):
         store.delete(commit_name(version))
     zeroed(store, classic_name(4), "add.path")
-    with pytest.raises(InvalidTable) as found:
+    with pytest.raises(InvalidTable) as caught:
         dn.open(store).to_arrow()
-    assert found.value.file == classic_name(4)
+    assert caught.value.file == classic_name(4)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_a_damaged_commit_names_its_file_and_line(line):
     store = lake()
     store.put(commit_name(5), store.read(commit_name(5)) + line.encode() + b"\n")
     lines = store.read(commit_name(5)).count(b"\n")
-    with pytest.raises(InvalidTable) as found:
+    with pytest.raises(InvalidTable) as caught:
         dn.open(store)
         DeltaLog(store).read_commit(5)
-    assert (found.value.file, found.value.line) == (commit_name(5), lines)
+    assert (caught.value.file, caught.value.line) == (commit_name(5), lines)
 
 
 @pytest.mark.parametrize("schema", [
@@ -194,9 +194,9 @@ def test_a_turned_bit_in_a_data_page_is_noticed():
         data = bytearray(whole)
         data[at] ^= 1
         store.put(path, bytes(data))
-        with pytest.raises(InvalidTable, match="part-") as found:
+        with pytest.raises(InvalidTable, match="part-") as caught:
             table.to_arrow()
-        assert found.value.file == path
+        assert caught.value.file == path
 
 
 def builder(info=None, **add_fields):

@@ -164,9 +164,9 @@ def test_counts_are_carried_over_our_own_new_files_and_stay_true() -> None:
         written = [AddFile(path=path) for path in new]
         after = log.advance(log.snapshot.version + 1, mine, written)
         fresh = DeltaLog(store).snapshot
-        found = after.num_files, after.size_in_bytes
-        assert found == (fresh.num_files, fresh.size_in_bytes)
-        return found
+        totals = after.num_files, after.size_in_bytes
+        assert totals == (fresh.num_files, fresh.size_in_bytes)
+        return totals
 
     assert land(add("c", size=4), new=["c"]) == (3, 7)
     assert log.snapshot._state.files._parts is None  # nothing was looked up
@@ -253,9 +253,9 @@ def test_what_no_path_can_open_is_refused_at_once_and_other_features_at_the_scan
 def test_a_damaged_commit_is_named_and_the_version_before_it_can_be_read() -> None:
     table = TableBuilder(MemoryStore()).create().commit(add("a")).commit(add("b"))
     table.damage(2, to_lines([add("b")])[:-9])
-    with pytest.raises(InvalidTable, match="line 1") as found:
+    with pytest.raises(InvalidTable, match="line 1") as caught:
         _ = table.log.snapshot
-    assert found.value.file == commit_name(2) and found.value.line == 1
+    assert caught.value.file == commit_name(2) and caught.value.line == 1
     assert table.log.snapshot_at(1).num_files == 1
     with pytest.raises(InvalidTable, match="line 1"):
         table.log.read_commit(2)
@@ -384,7 +384,7 @@ def test_a_scan_reads_the_columns_it_is_asked_for() -> None:
     table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
     table.commit(add("part=1/a", {"part": "1"}, stats="{}"), add("part=2/b", {"part": "2"}))
     snapshot = table.log.snapshot
-    found = snapshot.files_for_scan("part = '2'", columns=["path"])
-    assert found.to_pylist() == [{"path": "part=2/b"}]
+    files = snapshot.files_for_scan("part = '2'", columns=["path"])
+    assert files.to_pylist() == [{"path": "part=2/b"}]
     assert snapshot.files_for_scan(columns=["size"]).column_names == ["size"]
     assert snapshot.files_for_scan("part = '1'").column_names == snapshot.files.column_names

@@ -38,27 +38,27 @@ def flights() -> Snapshot:
     return builder.log.update()
 
 
-def by_condition(told: ScanExplanation) -> dict[str, tuple[str | None, int, str]]:
-    return {one.sql: (one.by, one.spared, one.reason) for one in told.conditions}
+def by_condition(plan: ScanExplanation) -> dict[str, tuple[str | None, int, str]]:
+    return {one.sql: (one.by, one.spared, one.reason) for one in plan.conditions}
 
 
 def test_each_condition_is_told_with_what_it_spares() -> None:
-    told = explain(flights(), "month < 3 AND delay >= 30")
-    assert (told.table, told.version, told.num_files, told.opened) == ("flights", 6, 6, 1)
-    assert [(step.by, step.files, step.size) for step in told.steps] == [
+    plan = explain(flights(), "month < 3 AND delay >= 30")
+    assert (plan.table, plan.version, plan.num_files, plan.opened) == ("flights", 6, 6, 1)
+    assert [(step.by, step.files, step.size) for step in plan.steps] == [
         ("partition values", 4, 406), ("generated columns", 4, 406), ("statistics", 1, 103)]
-    assert by_condition(told) == {"month < 3": ("partition values", 2, ""),
+    assert by_condition(plan) == {"month < 3": ("partition values", 2, ""),
                                   "delay >= 30": ("statistics", 3, "")}
-    assert (told.spared, told.spared_bytes, told.opened_bytes) == (5, 512, 103)
-    assert [(f.path, f.because) for f in told.spared_files] == [
+    assert (plan.spared, plan.spared_bytes, plan.opened_bytes) == (5, 512, 103)
+    assert [(f.path, f.because) for f in plan.spared_files] == [
         ("part-4", "month is 3"), ("part-5", "month is 3"), ("part-0", "delay is 0 to 9"),
         ("part-1", "delay is 10 to 19"), ("part-2", "delay is 20 to 29")]
-    assert told.opened_files == (("part-3", 103),)
+    assert plan.opened_files == (("part-3", 103),)
 
 
 def test_without_a_condition_every_file_is_opened() -> None:
-    told = explain(flights())
-    assert (told.opened, told.spared, told.conditions, told.spared_files) == (6, 0, (), ())
+    plan = explain(flights())
+    assert (plan.opened, plan.spared, plan.conditions, plan.spared_files) == (6, 0, (), ())
 
 
 @pytest.mark.parametrize("where, by, reason", [
@@ -71,49 +71,51 @@ def test_without_a_condition_every_file_is_opened() -> None:
     ("soundexx(carrier) = 'A'", None, "only Spark understands it"),
 ])
 def test_a_condition_that_spares_nothing_says_why(where: str, by: str | None, reason: str) -> None:
-    told = explain(flights(), where)
-    found_by, spared, found = by_condition(told)[where]
-    assert (found_by, found) == (by, reason)
-    assert (spared, told.opened) == (0, 6)
+    plan = explain(flights(), where)
+    found_by, spared, why = by_condition(plan)[where]
+    assert (found_by, why) == (by, reason)
+    assert (spared, plan.opened) == (0, 6)
 
 
 def test_statistics_that_are_missing_are_told() -> None:
-    told = explain(flights(), "carrier = 'ZZ'")
-    assert by_condition(told) == {"carrier = 'ZZ'": ("statistics", 5, "1 of the files left has no statistics "
+    plan = explain(flights(), "carrier = 'ZZ'")
+    assert by_condition(plan) == {"carrier = "
+                                         "'ZZ'": ("statistics", 5, "1 of the files left has no statistics "
                                                      "of carrier")}
-    assert [name for name, _ in told.opened_files] == ["part-5"]
+    assert [name for name, _ in plan.opened_files] == ["part-5"]
 
 
 def test_counts_of_null_are_told() -> None:
-    told = explain(flights(), "delay = 3")
+    plan = explain(flights(), "delay = 3")
     assert ("part-5", "delay is NULL in every row") in [(f.path, f.because) for f in explain(
         flights(), "delay >= 0 AND month = 3").spared_files]
-    assert told.opened == 1
-    told = explain(flights(), "delay IS NULL AND month = 3")
-    assert [(f.path, f.because) for f in told.spared_files][-1] == ("part-4", "delay is never NULL")
+    assert plan.opened == 1
+    plan = explain(flights(), "delay IS NULL AND month = 3")
+    assert [(f.path, f.because) for f in plan.spared_files][-1] == ("part-4", "delay is never NULL")
 
 
 def test_a_partition_column_in_a_condition_on_others_is_told_with_them() -> None:
-    told = explain(flights(), "month = 1 OR delay = 40")
-    assert ("part-2", "month is 2, delay is 20 to 29") in [(f.path, f.because) for f in told.spared_files]
-    assert [step.files for step in told.steps] == [6, 6, 3]
+    plan = explain(flights(), "month = 1 OR delay = 40")
+    assert ("part-2", "month is 2, delay is 20 to "
+                      "29") in [(f.path, f.because) for f in plan.spared_files]
+    assert [step.files for step in plan.steps] == [6, 6, 3]
 
 
 def test_files_of_a_condition_are_named_up_to_a_number() -> None:
-    told = explain(flights(), "month = 7")
-    assert (told.opened, len(told.spared_files)) == (0, MAX_EXAMPLES)
+    plan = explain(flights(), "month = 7")
+    assert (plan.opened, len(plan.spared_files)) == (0, MAX_EXAMPLES)
 
 
 def test_what_generated_columns_imply_is_a_step_of_its_own() -> None:
     snapshot = snapshot_of({"g": ("date", "CAST(ntz AS DATE)")},
                            days("2024-05-01", "2024-05-02", "2024-05-03"))
-    told = explain(snapshot, "ntz >= '2024-05-02 23:00:00' AND n = 1")
-    assert [step.files for step in told.steps] == [3, 2, 2]
-    first, second = told.conditions
+    plan = explain(snapshot, "ntz >= '2024-05-02 23:00:00' AND n = 1")
+    assert [step.files for step in plan.steps] == [3, 2, 2]
+    first, second = plan.conditions
     assert (first.by, first.spared) == ("generated columns", 1)
     assert first.implies == "(`g` >= DATE'2024-05-02' OR `g` IS NULL)"
     assert (second.by, second.spared, second.reason) == ("statistics", 0, "no file has statistics of n")
-    (file,) = told.spared_files
+    (file,) = plan.spared_files
     assert (file.by, file.condition, file.because) == (
         "generated columns", first.implies, "g is 2024-05-01")
 
@@ -137,17 +139,17 @@ def test_files_that_newer_commits_hide_are_not_counted() -> None:
     builder.log.checkpoint()
     builder.commit(remove("f0"), remove("f3"))
     snapshot = dn.DeltaLog.for_table(builder.store).update()
-    told = explain(snapshot, "n < 2")
-    assert (told.num_files, told.opened, told.spared, told.spared_by("statistics")) == (2, 1, 1, 1)
-    assert [f.path for f in told.spared_files] == ["f2"]
+    plan = explain(snapshot, "n < 2")
+    assert (plan.num_files, plan.opened, plan.spared, plan.spared_by("statistics")) == (2, 1, 1, 1)
+    assert [f.path for f in plan.spared_files] == ["f2"]
 
 
 def test_a_table_explains_its_newest_version_and_the_one_it_stands_at() -> None:
     table = dn.create(MemoryStore(), {"n": [1]})
     table.append({"n": [5]})
     assert (table.explain("n > 2").opened, table.as_of(0).explain("n > 2").opened) == (1, 0)
-    told = table.explain(pc.field("n") > 2)
-    assert (told.where, told.spared) == ("n > 2", 1)
+    plan = table.explain(pc.field("n") > 2)
+    assert (plan.where, plan.spared) == ("n > 2", 1)
 
 
 def test_a_condition_that_is_none_is_refused() -> None:
@@ -169,9 +171,9 @@ def varied() -> Snapshot:
 def test_the_choice_is_that_of_a_scan(varied: Snapshot, condition: random_predicates.Sql) -> None:
     try:
         files = varied.files_for_scan(condition.ours)
-        told = explain(varied, condition.ours)
+        plan = explain(varied, condition.ours)
     except (InvalidPredicate, UnsupportedPredicate):
         return
-    assert (told.opened, told.opened_bytes) == (files.num_rows, sum(files["size"].to_pylist()))
-    assert sum(one.spared for one in told.conditions) == told.spared
-    assert all(file.because for file in told.spared_files)
+    assert (plan.opened, plan.opened_bytes) == (files.num_rows, sum(files["size"].to_pylist()))
+    assert sum(one.spared for one in plan.conditions) == plan.spared
+    assert all(file.because for file in plan.spared_files)

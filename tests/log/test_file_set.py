@@ -124,10 +124,10 @@ class Layers(RuleBasedStateMachine):
         files, model = self.versions[-1 - which % len(self.versions)]
         table = files.read(FILES_SCHEMA.names)
         assert table.schema == FILES_SCHEMA
-        assert sorted(rows_of(table)) == wanted(model, is_file=True)
+        assert sorted(rows_of(table)) == expected_rows(model, is_file=True)
         gone = files.tombstones()
         assert gone.schema == TOMBSTONES_SCHEMA
-        assert sorted(rows_of(gone)) == wanted(model, is_file=False)
+        assert sorted(rows_of(gone)) == expected_rows(model, is_file=False)
 
     @rule(which=st.integers(0, 5), data=st.data())
     def take_some(self, which: int, data: st.DataObject) -> None:
@@ -148,9 +148,9 @@ class Layers(RuleBasedStateMachine):
         sizes = files.candidates().read(["size"]).column("size")
         matches = pc.equal(pc.bit_wise_and(sizes, 1), 0 if even else 1)
         rows = pc.indices_nonzero(matches).cast(pa.int64())
-        found = files.live_files(["path", "deletion_vector", "size"], rows)
-        assert sorted(rows_of(found)) == [
-            row for row in wanted(model, is_file=True) if row[1] % 2 == (0 if even else 1)]
+        live = files.live_files(["path", "deletion_vector", "size"], rows)
+        assert sorted(rows_of(live)) == [
+            row for row in expected_rows(model, is_file=True) if row[1] % 2 == (0 if even else 1)]
 
     @invariant()
     def few_layers(self) -> None:
@@ -159,7 +159,7 @@ class Layers(RuleBasedStateMachine):
                 assert len(files._parts) <= file_set.MAX_LAYERS + 1
 
 
-def wanted(model: dict[Key, tuple[bool, int]], is_file: bool) -> list[tuple[Key, int]]:
+def expected_rows(model: dict[Key, tuple[bool, int]], is_file: bool) -> list[tuple[Key, int]]:
     return sorted((key, size) for key, (added, size) in model.items() if added is is_file)
 
 
@@ -193,12 +193,12 @@ def test_a_checkpoint_is_read_by_column_and_only_once() -> None:
     assert parts.read == ["size", "path", "stats", "deletion_vector"]
 
 
-@pytest.mark.parametrize(("kept", "reads"), [(2, 1), (1, 2)])
+@pytest.mark.parametrize(("most_kept", "reads"), [(2, 1), (1, 2)])
 def test_a_checkpoint_of_many_files_leaves_none_of_their_columns_in_memory(
-    kept: int, reads: int, monkeypatch: pytest.MonkeyPatch
+    most_kept: int, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of few files stay, since the next checkpoint is made of them, too."""
-    monkeypatch.setattr(file_set, "MAX_KEPT", kept)
+    monkeypatch.setattr(file_set, "MAX_KEPT", most_kept)
     checkpoint = Checkpoint(FileSet().extended(delta_of(add("a"), add("b"))))
     files = FileSet(checkpoint)
     for _ in range(2):

@@ -41,13 +41,13 @@ def chunked(texts: list[str], sizes: list[int]) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, pa.string())
 
 
-def is_in(texts: pa.ChunkedArray, wanted: pa.Array) -> list[bool] | None:
-    found = pc.is_in(texts, value_set=wanted).to_pylist()
-    return found if any(found) else None
+def is_in(texts: pa.ChunkedArray, value_set: pa.Array) -> list[bool] | None:
+    mask = pc.is_in(texts, value_set=value_set).to_pylist()
+    return mask if any(mask) else None
 
 
-def found(finder: Finder, wanted: pa.Array) -> list[bool] | None:
-    mask = finder.find(wanted)
+def mask_of(finder: Finder, value_set: pa.Array) -> list[bool] | None:
+    mask = finder.find(value_set)
     return None if mask is None else mask.to_pylist()
 
 
@@ -68,16 +68,16 @@ def test_finds_the_rows_that_is_in_finds(
     texts = [*paths(300), *odd, *chance.sample(paths(300), 5)]  # some of them twice
     chance.shuffle(texts)
     column = chunked(texts, sizes)
-    wanted = pa.array([*chance.sample(texts, 7), *more, *paths(3, seed=1)], pa.string())
-    assert found(Finder(column), wanted) == is_in(column, wanted)
+    value_set = pa.array([*chance.sample(texts, 7), *more, *paths(3, seed=1)], pa.string())
+    assert mask_of(Finder(column), value_set) == is_in(column, value_set)
 
 
 @few
 @given(texts=st.lists(ODD, min_size=100, max_size=200), seed=st.integers(0, 99))
 def test_texts_that_no_place_tells_apart_are_compared_as_a_whole(texts: list[str], seed: int) -> None:
     column = chunked(texts, [50])
-    wanted = pa.array(random.Random(seed).sample(texts, 3), pa.string())
-    assert found(Finder(column), wanted) == is_in(column, wanted)
+    value_set = pa.array(random.Random(seed).sample(texts, 3), pa.string())
+    assert mask_of(Finder(column), value_set) == is_in(column, value_set)
 
 
 @pytest.mark.parametrize("start", range(8))
@@ -85,7 +85,7 @@ def test_a_text_is_found_wherever_it_lies_in_memory(start: int) -> None:
     texts = ["x" * start, *paths(500)]
     column = pa.chunked_array([texts])
     for row in (1, 250, 500):
-        assert found(Finder(column), pa.array([texts[row]])) == [text == texts[row] for text in texts]
+        assert mask_of(Finder(column), pa.array([texts[row]])) == [text == texts[row] for text in texts]
 
 
 def test_nothing_wanted_and_nothing_there() -> None:
@@ -98,7 +98,7 @@ def test_nothing_wanted_and_nothing_there() -> None:
 def test_a_damaged_text_is_no_reason_to_fail() -> None:
     damaged = pa.array([*(path.encode() for path in paths(300)), b"\xff" * 60])
     column = pa.chunked_array([pa.Array.from_buffers(pa.string(), 301, damaged.buffers())])
-    assert found(Finder(column), pa.array(paths(1))) == [True, *[False] * 300]
+    assert mask_of(Finder(column), pa.array(paths(1))) == [True, *[False] * 300]
 
 
 def test_few_paths_are_compared_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,10 +150,10 @@ def test_a_read_beside_rows_of_other_partitions_commits(day: int, conflicts: boo
     table = dn.create(MemoryStore(), schema, partition_by="day")
     table.append({"ts": [dt.datetime(2024, 5, 5, tzinfo=UTC)]})
     txn = table.start_transaction()
-    found = txn.filter_files("ts > '2024-05-04 20:00:00'")
+    files = txn.filter_files("ts > '2024-05-04 20:00:00'")
     assert txn.reads.scans[0].partition_text == "(`day` >= DATE'2024-05-04' OR `day` IS NULL)"
     table.append({"ts": [dt.datetime(2024, 5, day, tzinfo=UTC)]})
-    removed = [file.remove() for file in found]
+    removed = [file.remove() for file in files]
     if conflicts:
         with pytest.raises(ConcurrentAppendException):
             txn.commit(removed, "DELETE")

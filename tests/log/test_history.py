@@ -94,9 +94,9 @@ def test_limits_read_only_so_many_commits() -> None:
     assert [entry.version for entry in log.history(2)] == [8, 7]
     table.damage(3, "garbage")
     assert len(log.history(4)) == 4
-    with pytest.raises(InvalidTable, match=r"0003\.json of .*, line 1") as found:
+    with pytest.raises(InvalidTable, match=r"0003\.json of .*, line 1") as caught:
         log.history()
-    assert found.value.line == 1
+    assert caught.value.line == 1
     left = log.history(damaged="skip")
     assert [entry.version for entry in left] == [8, 7, 6, 5, 4, 2, 1, 0] and left.total == 9
     assert {version: error.line for version, error in left.damaged.items()} == {3: 1}
@@ -118,26 +118,26 @@ def test_modification_times_are_made_to_rise() -> None:
 def test_a_time_outside_the_log_names_the_first_and_the_last() -> None:
     log = aged(NOON, NOON + 60_000).log
     for when in (NOON - 1, NOON + 60_001):
-        with pytest.raises(VersionNotFound) as found:
+        with pytest.raises(VersionNotFound) as caught:
             log.snapshot_as_of(when)
-        assert "2026-01-01T12:00:00.000Z" in found.value.message
-        assert "2026-01-01T12:01:00.000Z" in found.value.message
-        assert (found.value.earliest, found.value.latest) == (0, 1)
+        assert "2026-01-01T12:00:00.000Z" in caught.value.message
+        assert "2026-01-01T12:01:00.000Z" in caught.value.message
+        assert (caught.value.earliest, caught.value.latest) == (0, 1)
 
 
 def refused(log: DeltaLog, when: str) -> str:
-    with pytest.raises(VersionNotFound) as found:
+    with pytest.raises(VersionNotFound) as caught:
         log.snapshot_as_of(when)
-    return found.value.message.partition("for a version by number")[2]
+    return caught.value.message.partition("for a version by number")[2]
 
 
 def test_a_day_before_whose_end_the_table_began_says_what_to_type() -> None:
     """A day means its midnight, as in Delta's TIMESTAMP AS OF; what was meant is often its end."""
     log = aged(NOON, NOON + 86_400_000).log
-    said = refused(log, "2026-01-01")
-    assert said == (". A day alone means its midnight, 2026-01-01T00:00:00Z; "
+    advice = refused(log, "2026-01-01")
+    assert advice == (". A day alone means its midnight, 2026-01-01T00:00:00Z; "
                     "its end is 2026-01-01T23:59:59.999Z")
-    assert log.snapshot_as_of(said.split()[-1]).version == 0
+    assert log.snapshot_as_of(advice.split()[-1]).version == 0
     assert log.snapshot_as_of("2026-01-02").version == 0, "midnight, not the commit at noon"
     for other in ("2025-12-31", "2026-01-03", "2026-01-01T00:00:00", "2026-01-01T11:59"):
         assert refused(log, other) == ""
@@ -182,8 +182,8 @@ def test_timestamps_switched_on_later_divide_the_log() -> None:
     table.commit(info(inCommitTimestamp=2000), add("x"))
     log = table.log
     assert [entry.timestamp for entry in log.history()] == [2000, 1000, 300, 200, 100]
-    wanted = [(100, 0), (299, 1), (300, 2), (999, 2), (1000, 3), (1999, 3), (2000, 4)]
-    assert [(t, log.snapshot_as_of(t).version) for t, _ in wanted] == wanted
+    expected = [(100, 0), (299, 1), (300, 2), (999, 2), (1000, 3), (1999, 3), (2000, 4)]
+    assert [(t, log.snapshot_as_of(t).version) for t, _ in expected] == expected
     assert log.snapshot_at(1).timestamp == 200
 
 
@@ -200,7 +200,7 @@ def test_the_time_of_a_checkpointed_version_is_read_from_its_commit(tmp_path: Pa
 # -- a history held in hand --------------------------------------------------------------------------------
 
 
-def told() -> History:
+def sample_history() -> History:
     return History([
         HistoryEntry(2, 3_000, "MERGE", {"predicate": ["a = 1"]}, "1", "Serializable", "false",
                      {"numOutputRows": 18}, user_name="ada", job={"jobId": "7"}),
@@ -209,23 +209,23 @@ def told() -> History:
 
 
 def test_a_history_does_not_change() -> None:
-    history = told()
+    history = sample_history()
     for name in ("append", "extend", "insert", "pop", "remove", "clear", "sort", "__setitem__"):
         assert not hasattr(history, name), name
     assert not isinstance(history, list)
     assert [entry.version for entry in history] == [2, 1, 0] and history[0] in history
     assert [entry.version for entry in reversed(history)] == [0, 1, 2]
-    assert history == told() and hash(history) == hash(told()) and history != history[1:]
+    assert history == sample_history() and hash(history) == hash(sample_history()) and history != history[1:]
 
 
 def test_a_slice_is_a_history_of_the_same_table() -> None:
-    part = told()[:2]
+    part = sample_history()[:2]
     assert isinstance(part, History)
     assert (len(part), part.table, part.total) == (2, "orders", 5)
 
 
 def test_columns_have_the_types_and_names_of_describe_history() -> None:
-    table = told().to_arrow()
+    table = sample_history().to_arrow()
     assert table.schema.field("timestamp").type == pa.timestamp("ms", "UTC")
     assert [table.schema.field(name).type for name in ("version", "readVersion", "isBlindAppend")] == [
         pa.int64(), pa.int64(), pa.bool_()]
@@ -240,7 +240,7 @@ def test_columns_have_the_types_and_names_of_describe_history() -> None:
 
 
 def test_a_history_is_a_data_frame() -> None:
-    frame = told().to_pandas()
+    frame = sample_history().to_pandas()
     assert frame["version"].tolist() == [2, 1, 0]
     assert frame["operationMetrics"][0] == {"numOutputRows": "18"}
     assert str(frame["timestamp"][2]) == "1970-01-01 00:00:01+00:00"
@@ -249,4 +249,4 @@ def test_a_history_is_a_data_frame() -> None:
 def test_without_pandas_the_arrow_form_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependency, match=r"history\.to_arrow\(\)"):
-        told().to_pandas()
+        sample_history().to_pandas()

@@ -212,9 +212,9 @@ def test_distinct_partitions_are_those_of_the_rows(coded: bool) -> None:
     table = files(*maps)
     plain = table["partition_values"].chunk(0)
     for piece in (plain, plain.slice(0, 4), plain.slice(2, 3), plain.slice(0, 0)):
-        given = piece.cast(CODED_SCHEMA.field("partition_values").type) if coded else piece
+        values = piece.cast(CODED_SCHEMA.field("partition_values").type) if coded else piece
         for names in (["n"], ["s"], ["n", "s"], ["s", "n"]):
-            kinds, codes = partitions.distinct_partitions(given, schema, names)
+            kinds, codes = partitions.distinct_partitions(values, schema, names)
             expected = partitions.typed_partition_values(
                 pa.table({"partition_values": piece}), schema, names)
             assert kinds.take(codes).to_pylist() == expected.to_pylist()
@@ -332,6 +332,6 @@ def test_a_few_files_match_as_their_typed_columns_do(
 ) -> None:
     typed = partitions.typed_partition_values(files(*maps), SCHEMA, ["part", "s", "d"])
     table = typed.append_column("row", pa.array(range(len(maps)), pa.int64()))
-    kept = predicates.filter_table(table, predicates.parse(sql, SCHEMA))["row"].to_pylist()
-    expected = [i in kept for i in range(len(maps))]
+    matching = predicates.filter_table(table, predicates.parse(sql, SCHEMA))["row"].to_pylist()
+    expected = [i in matching for i in range(len(maps))]
     assert partitions.matches(maps, [predicates.parse(sql, SCHEMA)], SCHEMA, COLUMNS) == expected

@@ -97,9 +97,9 @@ def test_a_partition_filter_asks_each_partition_once_and_reads_its_columns_once(
 
     monkeypatch.setattr(prune, "evaluate", counted)
     columns = ["path", "partition_values", "size"]
-    found = DeltaLog.for_table(store).snapshot.files_for_scan("p = '1'", columns=columns)
-    assert found["path"].to_pylist() == [f"f{n}" for n in range(1, FILES, 2)]
-    assert found["partition_values"].to_pylist() == [[("p", "1")]] * (FILES // 2)
+    files = DeltaLog.for_table(store).snapshot.files_for_scan("p = '1'", columns=columns)
+    assert files["path"].to_pylist() == [f"f{n}" for n in range(1, FILES, 2)]
+    assert files["partition_values"].to_pylist() == [[("p", "1")]] * (FILES // 2)
     assert asked == [3] * (FILES // GROUP)  # both partitions and NULL, and not each file
     assert sorted(decoded) == sorted(
         [("add.partitionValues",), ("add.path", "add.size")] * (FILES // GROUP))
@@ -209,10 +209,10 @@ def test_statistics_are_in_memory_for_one_row_group_of_the_checkpoint_that_is_wr
 
     def reading(file: SafeFile, *args: Any, **named: Any) -> Any:
         nonlocal held, most
-        for found in decoded(file, *args, **named):
-            held += found.num_rows
+        for batch in decoded(file, *args, **named):
+            held += batch.num_rows
             most = max(most, held)
-            yield found
+            yield batch
 
     def writing(writer: Any, table: pa.Table, *args: Any, **named: Any) -> None:
         nonlocal held
@@ -221,8 +221,9 @@ def test_statistics_are_in_memory_for_one_row_group_of_the_checkpoint_that_is_wr
 
     log = DeltaLog.for_table(store)
     metadata = log.snapshot.metadata.to_value()
-    wanted = {**metadata["configuration"], "delta.checkpoint.writeStatsAsStruct": "true"}
-    TableBuilder(store, log.snapshot.version).commit({"metaData": {**metadata, "configuration": wanted}})
+    configuration = {**metadata["configuration"], "delta.checkpoint.writeStatsAsStruct": "true"}
+    TableBuilder(store, log.snapshot.version).commit({"metaData": {**metadata,
+                                                                   "configuration": configuration}})
     noted = note_decoded_columns(monkeypatch)
     monkeypatch.setattr(SafeFile, "iter_batches", reading)
     monkeypatch.setattr(pq.ParquetWriter, "write_table", writing)
@@ -250,9 +251,9 @@ def test_a_checkpoint_goes_to_the_disk_row_group_by_row_group(
             return work(*args, **named)
         return worked
 
-    def finding(finder: Finder, wanted: Any) -> Any:
+    def finding(finder: Finder, values: Any) -> Any:
         finders.append(len(finder._texts))
-        return find(finder, wanted)
+        return find(finder, values)
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", noted("encoded", encoded))
     monkeypatch.setattr(ParquetPart, "content_of", noted("copied", copied))

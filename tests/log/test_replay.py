@@ -128,9 +128,9 @@ def test_the_latest_small_action_wins() -> None:
 def test_a_damaged_commit_names_file_line_fault_and_way_out(
     data: bytes, line: int | None, says: str
 ) -> None:
-    with pytest.raises(InvalidTable) as found:
+    with pytest.raises(InvalidTable) as caught:
         feed(Delta(), data, NAME, "/lake/t")
-    error = found.value
+    error = caught.value
     assert (error.file, error.line, error.path) == (NAME, line, "/lake/t")
     assert NAME in error.message and "/lake/t" in error.message and says in error.message
     assert "snapshot_at(6)" in error.message

@@ -59,18 +59,18 @@ def test_a_checkpoint_with_a_missing_part_is_ignored() -> None:
 
 
 def test_an_incomplete_checkpoint_that_is_needed_is_named() -> None:
-    with pytest.raises(InvalidTable, match=r"no version 0: .*0000\.json is missing.*000001") as found:
+    with pytest.raises(InvalidTable, match=r"no version 0: .*0000\.json is missing.*000001") as caught:
         choose([*commits(4, 5), part(4, 1, 2)])
-    assert "incomplete" in found.value.message and found.value.version == 0
+    assert "incomplete" in caught.value.message and caught.value.version == 0
     with pytest.raises(InvalidTable, match="only an incomplete checkpoint"):
         choose([part(4, 1, 2)])
 
 
 def test_a_gap_is_named_and_versions_before_it_stay_readable() -> None:
     names = commits(0, 1, 3, 4)
-    with pytest.raises(InvalidTable, match=r"no version 2: .*snapshot_at\(1\)") as found:
+    with pytest.raises(InvalidTable, match=r"no version 2: .*snapshot_at\(1\)") as caught:
         choose(names)
-    assert found.value.file == commit_name(2)
+    assert caught.value.file == commit_name(2)
     assert files(choose(names, 1)) == [(0, 0), (1, 1)]
     assert files(choose([*names, classic(3)])) == [(4, 4)]
 
@@ -88,9 +88,9 @@ def test_versions_outside_the_log() -> None:
     names = [*commits(5, 6, 7), classic(6)]
     assert earliest_version(names) == 6
     for version in (-1, 3, 5, 8):
-        with pytest.raises(VersionNotFound, match="versions 6 to 7") as found:
+        with pytest.raises(VersionNotFound, match="versions 6 to 7") as caught:
             choose(names, version)
-        assert (found.value.version, found.value.earliest, found.value.latest) == (version, 6, 7)
+        assert (caught.value.version, caught.value.earliest, caught.value.latest) == (version, 6, 7)
 
 
 def test_other_names_are_not_part_of_the_log() -> None:

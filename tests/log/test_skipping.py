@@ -60,11 +60,11 @@ def stats_of(
     nulls["n"] = {"x": len(rows) - len(xs)}
     if xs:
         least["n"], greatest["n"] = {"x": min(xs)}, {"x": max(xs)}
-    found: dict[str, Any] = {"numRecords": len(rows), "minValues": least, "maxValues": greatest,
+    stats: dict[str, Any] = {"numRecords": len(rows), "minValues": least, "maxValues": greatest,
                              "nullCount": nulls}
     if wide:
-        found["tightBounds"] = False
-    return found
+        stats["tightBounds"] = False
+    return stats
 
 
 def as_json(value: Any, *, least: bool) -> Any:
@@ -120,7 +120,7 @@ def table_of(*files: Mapping[str, Any], partition_by: Sequence[str] = (),
     return builder.log.update()
 
 
-def kept(snapshot: Snapshot, *sql: str) -> list[int]:
+def opened_files(snapshot: Snapshot, *sql: str) -> list[int]:
     return [int(path) for path in snapshot.files_for_scan(*sql)["path"].to_pylist()]
 
 
@@ -157,21 +157,21 @@ def test_files_outside_the_bounds_are_dropped(sql: str, files: list[int] | None)
     snapshot = table_of(*NUMBERS)
     if files is None:
         with pytest.raises(ValueError, match="hash_like"):
-            kept(snapshot, sql)
+            opened_files(snapshot, sql)
     else:
-        assert kept(snapshot, sql) == files
+        assert opened_files(snapshot, sql) == files
 
 
 def test_predicates_are_joined_by_and_and_none_keeps_all() -> None:
     snapshot = table_of(*NUMBERS)
-    assert kept(snapshot, "i > 5", "i < 15") == [0, 1, 3]
-    assert kept(snapshot) == [0, 1, 2, 3, 4]
-    assert kept(table_of(), "i = 1") == []
+    assert opened_files(snapshot, "i > 5", "i < 15") == [0, 1, 3]
+    assert opened_files(snapshot) == [0, 1, 2, 3, 4]
+    assert opened_files(table_of(), "i = 1") == []
 
 
 def test_not_equal_drops_a_file_of_one_value() -> None:
-    assert kept(table_of(bounds(i=(5, 5)), bounds(i=(5, 6))), "i <> 5") == [1]
-    assert kept(table_of(bounds(i=(5, 5)), bounds(i=(5, 6))), "i NOT IN (5, 7)") == [1]
+    assert opened_files(table_of(bounds(i=(5, 5)), bounds(i=(5, 6))), "i <> 5") == [1]
+    assert opened_files(table_of(bounds(i=(5, 5)), bounds(i=(5, 6))), "i NOT IN (5, 7)") == [1]
 
 
 @pytest.mark.parametrize(("sql", "files"), [
@@ -183,26 +183,26 @@ def test_not_equal_drops_a_file_of_one_value() -> None:
 def test_texts(sql: str, files: list[int]) -> None:
     snapshot = table_of(bounds(s=("aa", "az")), bounds(s=("b", "d")),
                         bounds(s=("x" * 32, "x" * 32)))
-    assert kept(snapshot, sql) == files
+    assert opened_files(snapshot, sql) == files
 
 
 @pytest.mark.parametrize("cut", ["p" * 32, "p" * 32 + LAST, "p" * 32 + "\uffff"])
 def test_a_cut_maximum_bounds_what_it_was_cut_from(cut: str) -> None:
     snapshot = table_of(bounds(s=("p" * 32, cut)))
     for value in ("p" * 40, "p" * 32 + "\U0001f600", "p" * 32 + LAST * 9):
-        assert kept(snapshot, f"s = '{value}'") == [0]
-        assert kept(snapshot, f"s >= '{value}'") == [0]
-    assert kept(snapshot, f"s = '{'p' * 31}q'") == []
+        assert opened_files(snapshot, f"s = '{value}'") == [0]
+        assert opened_files(snapshot, f"s >= '{value}'") == [0]
+    assert opened_files(snapshot, f"s = '{'p' * 31}q'") == []
 
 
 def test_maximum_of_a_timestamp_is_truncated_to_milliseconds() -> None:
     at = "2020-01-01T00:00:00.123"
     snapshot = table_of(bounds(ts=(f"{at}Z", f"{at}Z"), tn=(at, at)))
     for column in ("ts", "tn"):
-        assert kept(snapshot, f"{column} = '2020-01-01 00:00:00.123999'") == [0]
-        assert kept(snapshot, f"{column} > '2020-01-01 00:00:00.123998'") == [0]
-        assert kept(snapshot, f"{column} >= '2020-01-01 00:00:00.124'") == []
-        assert kept(snapshot, f"{column} < '2020-01-01 00:00:00.123'") == []
+        assert opened_files(snapshot, f"{column} = '2020-01-01 00:00:00.123999'") == [0]
+        assert opened_files(snapshot, f"{column} > '2020-01-01 00:00:00.123998'") == [0]
+        assert opened_files(snapshot, f"{column} >= '2020-01-01 00:00:00.124'") == []
+        assert opened_files(snapshot, f"{column} < '2020-01-01 00:00:00.123'") == []
 
 
 def test_timestamps_in_every_written_form() -> None:
@@ -211,30 +211,30 @@ def test_timestamps_in_every_written_form() -> None:
         bounds(ts=("2020-01-01T00:00:00.000001Z", "2020-01-01T00:00:00.000001Z")),
         bounds(ts=("2020-01-01 00:00:00", "2020-01-01 00:00:00")),  # whose zone nobody knows
     )
-    assert kept(snapshot, "ts >= '2020-01-01 08:00:00'") == [0, 2]
-    assert kept(snapshot, "date(ts) < '2020-01-01'") == [2]
-    assert kept(snapshot, "year(ts) = 2021") == [2]
-    assert kept(snapshot, "date_trunc('hour', ts) = '2020-01-01 08:00:00'") == [0, 2]
-    assert kept(snapshot, "ts IN (timestamp'2020-01-01 00:00:00.0005')") == [1, 2]
+    assert opened_files(snapshot, "ts >= '2020-01-01 08:00:00'") == [0, 2]
+    assert opened_files(snapshot, "date(ts) < '2020-01-01'") == [2]
+    assert opened_files(snapshot, "year(ts) = 2021") == [2]
+    assert opened_files(snapshot, "date_trunc('hour', ts) = '2020-01-01 08:00:00'") == [0, 2]
+    assert opened_files(snapshot, "ts IN (timestamp'2020-01-01 00:00:00.0005')") == [1, 2]
 
 
 def test_nan_hides_above_every_maximum() -> None:
     snapshot = table_of(bounds(d=(1.0, 2.0), f=(1.0, 2.0)),
                         bounds(d=("NaN", "NaN"), f=(1.0, "Infinity")))
-    assert kept(snapshot, "d > 5") == kept(snapshot, "d = 'NaN'") == [0, 1]
-    assert kept(snapshot, "d > 5 AND d < 10") == [1]
-    assert kept(snapshot, "d BETWEEN 5 AND 10") == kept(snapshot, "d = 5") == [1]
-    assert kept(snapshot, "d IN (5, 6)") == [1]
-    assert kept(snapshot, "d < 1") == [1]
-    assert kept(snapshot, "f = 100") == [1]
+    assert opened_files(snapshot, "d > 5") == opened_files(snapshot, "d = 'NaN'") == [0, 1]
+    assert opened_files(snapshot, "d > 5 AND d < 10") == [1]
+    assert opened_files(snapshot, "d BETWEEN 5 AND 10") == opened_files(snapshot, "d = 5") == [1]
+    assert opened_files(snapshot, "d IN (5, 6)") == [1]
+    assert opened_files(snapshot, "d < 1") == [1]
+    assert opened_files(snapshot, "f = 100") == [1]
 
 
 def test_decimals_are_compared_digit_by_digit() -> None:
     low, high = Number("1234567890123456.7891"), Number("1234567890123456.7893")
     snapshot = table_of(bounds(dec=(low, high)))
-    assert kept(snapshot, "dec = 1234567890123456.7893") == [0]
-    assert kept(snapshot, "dec > 1234567890123456.7893") == []
-    assert kept(snapshot, "dec < 1234567890123456.7891") == []
+    assert opened_files(snapshot, "dec = 1234567890123456.7893") == [0]
+    assert opened_files(snapshot, "dec > 1234567890123456.7893") == []
+    assert opened_files(snapshot, "dec < 1234567890123456.7891") == []
 
 
 def test_dates_booleans_and_nested_fields() -> None:
@@ -242,15 +242,15 @@ def test_dates_booleans_and_nested_fields() -> None:
                         "maxValues": {"n": {"x": 3}, "day": "2020-01-31"},
                         "nullCount": {"n": {"x": 0, "y.z": 2}, "day": 0, "b": 2}}}
     snapshot = table_of(nested, {})
-    assert kept(snapshot, "n.x = 2") == [0, 1]
-    assert kept(snapshot, "N.X > 3") == [1]
-    assert kept(snapshot, "n.`y.z` = 'a'") == [1]
-    assert kept(snapshot, "n.`y.z` IS NOT NULL") == [1]
-    assert kept(snapshot, "n IS NULL") == [0, 1]
-    assert kept(snapshot, "day = '2020-02-01'") == [1]
-    assert kept(snapshot, "day > timestamp'2020-01-30 12:00:00'") == [0, 1]
-    assert kept(snapshot, "month(day) = 5") == [0, 1]
-    assert kept(snapshot, "b") == kept(snapshot, "NOT b") == [1]
+    assert opened_files(snapshot, "n.x = 2") == [0, 1]
+    assert opened_files(snapshot, "N.X > 3") == [1]
+    assert opened_files(snapshot, "n.`y.z` = 'a'") == [1]
+    assert opened_files(snapshot, "n.`y.z` IS NOT NULL") == [1]
+    assert opened_files(snapshot, "n IS NULL") == [0, 1]
+    assert opened_files(snapshot, "day = '2020-02-01'") == [1]
+    assert opened_files(snapshot, "day > timestamp'2020-01-30 12:00:00'") == [0, 1]
+    assert opened_files(snapshot, "month(day) = 5") == [0, 1]
+    assert opened_files(snapshot, "b") == opened_files(snapshot, "NOT b") == [1]
 
 
 def test_bounds_of_a_file_with_deletion_vector_hold_but_its_null_count_may_not() -> None:
@@ -261,9 +261,9 @@ def test_bounds_of_a_file_with_deletion_vector_hold_but_its_null_count_may_not()
     all_null = {"stats": {"numRecords": 10, "nullCount": {"i": 10}, "tightBounds": False}}
     no_null = {"stats": {"numRecords": 10, "nullCount": {"i": 0}, "tightBounds": False}}
     snapshot = table_of(file, all_null, no_null)
-    assert kept(snapshot, "i > 9") == [2]
-    assert kept(snapshot, "i IS NULL") == [0, 1]
-    assert kept(snapshot, "i IS NOT NULL") == [0, 2]
+    assert opened_files(snapshot, "i > 9") == [2]
+    assert opened_files(snapshot, "i IS NULL") == [0, 1]
+    assert opened_files(snapshot, "i IS NOT NULL") == [0, 2]
 
 
 @pytest.mark.parametrize("text", [
@@ -273,8 +273,8 @@ def test_bounds_of_a_file_with_deletion_vector_hold_but_its_null_count_may_not()
 ])
 def test_damaged_statistics_keep_the_file_and_spare_the_others(text: str) -> None:
     snapshot = table_of(bounds(i=(1, 2)), {"stats": text}, bounds(i=(5, 6)))
-    assert kept(snapshot, "i = 5") == [1, 2]
-    assert kept(snapshot, "i IS NOT NULL") == [0, 1, 2]
+    assert opened_files(snapshot, "i = 5") == [1, 2]
+    assert opened_files(snapshot, "i IS NOT NULL") == [0, 1, 2]
 
 
 @pytest.mark.parametrize("texts", [
@@ -287,13 +287,13 @@ def test_damaged_statistics_keep_the_file_and_spare_the_others(text: str) -> Non
 def test_texts_side_by_side_are_never_taken_for_each_others(texts: list[str | None]) -> None:
     whole = ['{"numRecords":7}', *texts, '{"numRecords":8}']
     for column in (pa.chunked_array([whole]), pa.chunked_array([["", *whole]]).slice(1)):
-        found = parse_stats(column, SCHEMA, needed=[NUM_RECORDS])["num_records"].to_pylist()
-        assert found == [7, None, None, 8]
+        counts = parse_stats(column, SCHEMA, needed=[NUM_RECORDS])["num_records"].to_pylist()
+        assert counts == [7, None, None, 8]
 
 
 def test_statistics_over_several_lines_count() -> None:
     pretty = json.dumps({"minValues": {"i": 7}, "maxValues": {"i": 8}}, indent=1)
-    assert kept(table_of({"stats": pretty}, bounds(i=(1, 2))), "i < 3") == [1]
+    assert opened_files(table_of({"stats": pretty}, bounds(i=(1, 2))), "i < 3") == [1]
 
 
 # ---------------------------------------------------------------------------- partitions
@@ -305,23 +305,23 @@ def test_partition_values_are_exact() -> None:
     files = [{**bounds(i=(i * 10, i * 10 + 9)), "partition_values": {"p": p}}
              for i, p in enumerate(["1", "2", None, "", "1"])]
     snapshot = table_of(*files, partition_by=["p"], schema=schema)
-    assert kept(snapshot, "p = 1") == [0, 4]
-    assert kept(snapshot, "p <> 1") == [1]
-    assert kept(snapshot, "p IS NULL") == [2, 3]
-    assert kept(snapshot, "p % 2 = 0") == [1]
-    assert kept(snapshot, "P = '1' AND i > 20") == [4]
-    assert kept(snapshot, "p = 1 OR i = 15") == [0, 1, 4]
-    assert kept(snapshot, "i > p + 8") == [1, 4]
-    assert kept(snapshot, "i > p + 8 AND p = 1") == [4]
-    assert kept(snapshot, "i = p") == [0]
-    assert kept(snapshot, "p = 7 OR i = 1000") == []
+    assert opened_files(snapshot, "p = 1") == [0, 4]
+    assert opened_files(snapshot, "p <> 1") == [1]
+    assert opened_files(snapshot, "p IS NULL") == [2, 3]
+    assert opened_files(snapshot, "p % 2 = 0") == [1]
+    assert opened_files(snapshot, "P = '1' AND i > 20") == [4]
+    assert opened_files(snapshot, "p = 1 OR i = 15") == [0, 1, 4]
+    assert opened_files(snapshot, "i > p + 8") == [1, 4]
+    assert opened_files(snapshot, "i > p + 8 AND p = 1") == [4]
+    assert opened_files(snapshot, "i = p") == [0]
+    assert opened_files(snapshot, "p = 7 OR i = 1000") == []
 
 
 def test_a_partition_value_that_is_none_is_reported() -> None:
     schema = StructType([StructField("p", PrimitiveType("integer"))])
     snapshot = table_of({"partition_values": {"p": "x"}}, partition_by=["p"], schema=schema)
     with pytest.raises(InvalidTable, match="'x'"):
-        kept(snapshot, "p = 1")
+        opened_files(snapshot, "p = 1")
 
 
 def test_column_mapping_uses_physical_names() -> None:
@@ -335,8 +335,8 @@ def test_column_mapping_uses_physical_names() -> None:
     snapshot = table_of({"stats": stats, "partition_values": {"col-1": "1"}},
                         {"stats": stats, "partition_values": {"col-1": "2"}},
                         partition_by=["p"], schema=schema)
-    assert kept(snapshot, "p = 1 AND n.x = 5") == [0]
-    assert kept(snapshot, "n.x = 7") == []
+    assert opened_files(snapshot, "p = 1 AND n.x = 5") == [0]
+    assert opened_files(snapshot, "n.x = 7") == []
 
 
 # ---------------------------------------------------------------------------- reading statistics
@@ -371,10 +371,10 @@ def test_json_and_typed_statistics_read_alike() -> None:
 
 def test_leaves_that_a_checkpoint_lacks_are_null() -> None:
     column = pa.chunked_array([pa.array([{"numRecords": 1}], pa.struct([("numRecords", pa.int64())]))])
-    wanted = [NUM_RECORDS, Stat("min", ("i",)), Stat("null_count", ("n", "x"))]
-    found = typed_stats(column, SCHEMA, needed=wanted)
-    assert [found[stat.name].to_pylist() for stat in wanted] == [[1], [None], [None]]
-    assert [leaf.path for leaf in leaves_of(wanted, SCHEMA)] == [
+    stats = [NUM_RECORDS, Stat("min", ("i",)), Stat("null_count", ("n", "x"))]
+    columns = typed_stats(column, SCHEMA, needed=stats)
+    assert [columns[stat.name].to_pylist() for stat in stats] == [[1], [None], [None]]
+    assert [leaf.path for leaf in leaves_of(stats, SCHEMA)] == [
         ("numRecords",), ("minValues", "i"), ("nullCount", "n", "x")]
 
 
@@ -395,19 +395,19 @@ def test_statistics_of_some_rows_are_those_of_all(
     builder.log.checkpoint()
     builder.commit(add("3", stats=to_json({"numRecords": 30})), remove("5"), add("8"))
     DeltaLog.clear_cache()
-    wanted = [Stat("min", ("i",)), NUM_RECORDS, Stat("min", ("j",))]
+    stats = [Stat("min", ("i",)), NUM_RECORDS, Stat("min", ("j",))]
     store = MemoryStore()
     store.files.update(builder.store.files)  # type: ignore[attr-defined]
 
-    def found(*rows: int) -> list[tuple[Any, ...]]:
+    def values_of(*rows: int) -> list[tuple[Any, ...]]:
         snapshot = DeltaLog(store).snapshot
-        table = snapshot.stats_for(wanted, pa.array(rows, pa.int64()) if rows else None)
+        table = snapshot.stats_for(stats, pa.array(rows, pa.int64()) if rows else None)
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
     everything = [(10 * n, n, None) for n in range(8)] + [(None, 30, None), (None, None, None)]
-    assert found() == everything
-    assert found(1, 2, 7, 8) == [everything[n] for n in (1, 2, 7, 8)]
-    assert found(6) == [everything[6]]
+    assert values_of() == everything
+    assert values_of(1, 2, 7, 8) == [everything[n] for n in (1, 2, 7, 8)]
+    assert values_of(6) == [everything[6]]
     snapshot = DeltaLog(store).snapshot
     paths = snapshot.live_files(["path"], pa.array([2, 3, 5, 8, 9], pa.int64()))["path"].to_pylist()
     assert paths == ["2", "3", "8"]  # the checkpoint's 3 and 5 are hidden by the commit
@@ -436,15 +436,15 @@ def test_files_with_deletion_vectors_are_told_apart_by_them(
     builder.commit(marked, remove("a"), remove("b"))
     store = MemoryStore()
     store.files.update(builder.store.files)  # type: ignore[attr-defined]
-    found = DeltaLog(store).snapshot.files_for_scan("i = 1", columns=["path", "deletion_vector"])
-    assert [(row["path"], row["deletion_vector"] is None) for row in found.to_pylist()] == [
+    files = DeltaLog(store).snapshot.files_for_scan("i = 1", columns=["path", "deletion_vector"])
+    assert [(row["path"], row["deletion_vector"] is None) for row in files.to_pylist()] == [
         ("c", True), ("a", False)]
 
 
 def test_only_the_columns_asked_for_are_read() -> None:
     snapshot = table_of(*NUMBERS)
-    found = skipping.prune(snapshot, [predicates.parse("i = 5", SCHEMA)], ["path", "size"])
-    assert found.to_pydict() == {"path": ["0", "3"], "size": [1, 1]}
+    files = skipping.prune(snapshot, [predicates.parse("i = 5", SCHEMA)], ["path", "size"])
+    assert files.to_pydict() == {"path": ["0", "3"], "size": [1, 1]}
 
 
 # ---------------------------------------------------------------------------- from checkpoints
@@ -481,12 +481,12 @@ def test_files_of_a_checkpoint_are_skipped_and_read_alone(
         "p = 0": [0, 2, 6, 8, 10], "i = 5": [5, 10], "i >= 3 AND i < 9 AND p = 1": [3, 5],
         "i IS NULL": [10], "p = 7": [], "i > 2 OR p = 1": [1, 3, 5, 6, 8, 9, 10], "i = 4": [10],
     }.items():
-        found = DeltaLog.for_table(reopened).snapshot.files_for_scan(sql)
-        assert [int(path) for path in found["path"].to_pylist()] == expected, sql
+        files = DeltaLog.for_table(reopened).snapshot.files_for_scan(sql)
+        assert [int(path) for path in files["path"].to_pylist()] == expected, sql
         rows = [int(path) for path in snapshot.files["path"].to_pylist()]
         positions = pa.array([rows.index(path) for path in expected], pa.int64())
-        assert found.equals(snapshot.files.take(positions)), sql
-    assert kept(snapshot, "i = 5") == [5, 10]  # now that statistics are cached
+        assert files.equals(snapshot.files.take(positions)), sql
+    assert opened_files(snapshot, "i = 5") == [5, 10]  # now that statistics are cached
 
 
 def test_a_cold_scan_does_not_load_pandas() -> None:
@@ -585,7 +585,7 @@ def holds_match(file: Mapping[str, Any], predicate: predicates.Predicate) -> boo
 def test_no_file_with_a_matching_row_is_dropped(files: list[dict[str, Any]], sql: str) -> None:
     snapshot = table_of(*map(written, files), partition_by=["p"], schema=PARTITIONED)
     predicate = predicates.parse(sql, PARTITIONED)
-    left = set(kept(snapshot, sql))
+    left = set(opened_files(snapshot, sql))
     assert {i for i, file in enumerate(files) if holds_match(file, predicate)} <= left
 
 
@@ -625,10 +625,10 @@ def test_a_file_between_two_members_of_a_long_list_is_dropped(kind: str, texts: 
     ends = [(texts[low], texts[high]) for low, high in places]
     snapshot = table_of(*(bounds(x=(stated(low), stated(high))) for low, high in ends), schema=schema)
     listed = ", ".join(f"{quote}{text}{quote}" for n, text in enumerate(texts) if n not in (4, 150, 151))
-    assert kept(snapshot, f"x IN ({listed})") == [0, 1, 2, 5]
+    assert opened_files(snapshot, f"x IN ({listed})") == [0, 1, 2, 5]
     # NaN may be in any file of doubles, and times in statistics are cut to milliseconds.
     is_sure = kind not in ("double", "timestamp")
-    assert kept(snapshot, f"x NOT IN ({listed})") == ([3, 4, 5] if is_sure else [0, 1, 2, 3, 4, 5])
+    assert opened_files(snapshot, f"x NOT IN ({listed})") == ([3, 4, 5] if is_sure else [0, 1, 2, 3, 4, 5])
 
 
 def calls_for(count: int, term: str, join: str, whole: str) -> int:
@@ -643,10 +643,10 @@ def calls_for(count: int, term: str, join: str, whole: str) -> int:
 
     sys.setprofile(count_call)
     try:
-        found = snapshot.files_for_scan(sql)
+        files = snapshot.files_for_scan(sql)
     finally:
         sys.setprofile(None)
-    assert found.num_rows == 1
+    assert files.num_rows == 1
     return calls
 
 

@@ -166,8 +166,8 @@ def blamed(rows: pa.Table) -> Blame:
 
 def most_files(table: DeltaTable) -> Any:
     """The commit of the winner: all of its files are read."""
-    found = [commit(table.log, entry.version) for entry in table.history()]
-    most = max(found, key=lambda entry: len(entry.added))
+    entries = [commit(table.log, entry.version) for entry in table.history()]
+    most = max(entries, key=lambda entry: len(entry.added))
     assert len(most.added) == WINNERS_FILES
     return most
 

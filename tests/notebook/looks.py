@@ -104,9 +104,9 @@ def assert_consistent(obj: Any) -> Page:
 def drawn_forms(timeline: Any) -> tuple[str, dict[str, Any], str]:
     """Text, Vega-Lite and SVG of a timeline, checked for what holds of all timelines."""
     assert_consistent(timeline)
-    found = timeline._repr_mimebundle_()
-    assert set(found) == {"text/plain", "text/html"}
-    plain, spec, svg = found["text/plain"], timeline.spec, timeline.svg
+    forms = timeline._repr_mimebundle_()
+    assert set(forms) == {"text/plain", "text/html"}
+    plain, spec, svg = forms["text/plain"], timeline.spec, timeline.svg
     altair.Chart.from_dict(spec)  # validates
     ElementTree.fromstring(svg)
     packed = json.dumps(spec, separators=(",", ":"))

@@ -24,16 +24,16 @@ HTML, TEXT = bundle.HTML, bundle.TEXT
 
 
 def test_text_and_html_unless_only_text_is_wanted() -> None:
-    found = samples.append()
-    assert set(bundle.mimebundle(found)) == {TEXT, HTML}
+    conflict = samples.append()
+    assert set(bundle.mimebundle(conflict)) == {TEXT, HTML}
     with set_options(display="text"):
-        assert set(bundle.mimebundle(found)) == {TEXT}
+        assert set(bundle.mimebundle(conflict)) == {TEXT}
 
 
 def test_include_and_exclude() -> None:
-    found = samples.append()
-    assert set(bundle.mimebundle(found, include=[HTML])) == {HTML}
-    assert set(bundle.mimebundle(found, exclude=[HTML])) == {TEXT}
+    conflict = samples.append()
+    assert set(bundle.mimebundle(conflict, include=[HTML])) == {HTML}
+    assert set(bundle.mimebundle(conflict, exclude=[HTML])) == {TEXT}
 
 
 def test_plain_colours_mark_the_output() -> None:
@@ -44,8 +44,8 @@ def test_plain_colours_mark_the_output() -> None:
 
 def test_untrusted_notebooks_show_the_text() -> None:
     """Without the stylesheet: the text is there, the rich part hides itself."""
-    found = samples.append()
-    rich = bundle.mimebundle(found)[HTML]
+    conflict = samples.append()
+    rich = bundle.mimebundle(conflict)[HTML]
     bare = re.sub(r"<style>.*?</style>", "", rich)
     shown = re.search(r'<pre class="dnb-text">(.*?)</pre>', bare, re.S)
     assert shown and shown[1].startswith("✕ ConcurrentAppend")
@@ -73,12 +73,12 @@ def test_showing_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
 
     entry = views.Entry(fail)
     monkeypatch.setitem(views._ENTRIES, "Conflict", entry)
-    found = samples.append()
-    assert str(found) == "Conflict cannot be shown\nZeroDivisionError: the log is gone"
-    assert bundle.mimebundle(found)[TEXT] == str(found)
+    conflict = samples.append()
+    assert str(conflict) == "Conflict cannot be shown\nZeroDivisionError: the log is gone"
+    assert bundle.mimebundle(conflict)[TEXT] == str(conflict)
     broken_html = views.Entry(lambda obj: obj, lambda view: "text", lambda view, as_text: fail(view))
     monkeypatch.setitem(views._ENTRIES, "Conflict", broken_html)
-    assert bundle.mimebundle(found) == {
+    assert bundle.mimebundle(conflict) == {
         TEXT: "Conflict cannot be shown\nZeroDivisionError: the log is gone"
     }
 
@@ -194,8 +194,8 @@ def test_the_traceback_ends_at_the_callers_line() -> None:
     except ValueError as error:
         frames = bundle.without_own_frames(error.__traceback__)
         assert len(traceback.extract_tb(error.__traceback__)) > 1
-        kept = traceback.extract_tb(frames)
-        assert [frame.name for frame in kept] == ["test_the_traceback_ends_at_the_callers_line"]
+        shown_frames = traceback.extract_tb(frames)
+        assert [frame.name for frame in shown_frames] == ["test_the_traceback_ends_at_the_callers_line"]
 
 
 @pytest.mark.slow

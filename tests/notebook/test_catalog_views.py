@@ -143,16 +143,16 @@ def test_a_version_that_is_not_published_is_seen(
 
 
 def test_history_is_a_sequence_that_does_not_change(shop: dn.Catalog) -> None:
-    found = shop.history()
-    assert isinstance(found, CatalogHistory) and [entry.seq for entry in found] == [3, 2, 1]
-    assert [entry.seq for entry in found[:2]] == [3, 2] and found[:2].total == 3
-    assert shop.history(2) == found[:2] == list(found)[:2] and found[0] in found
-    assert {found.names[table_id] for entry in found for table_id in entry.changes} == {
+    entries = shop.history()
+    assert isinstance(entries, CatalogHistory) and [entry.seq for entry in entries] == [3, 2, 1]
+    assert [entry.seq for entry in entries[:2]] == [3, 2] and entries[:2].total == 3
+    assert shop.history(2) == entries[:2] == list(entries)[:2] and entries[0] in entries
+    assert {entries.names[table_id] for entry in entries for table_id in entry.changes} == {
         "shop.orders", "shop.totals", "shop.rates"}
     with pytest.raises(TypeError):
-        found[0] = found[1]  # type: ignore[index]
+        entries[0] = entries[1]  # type: ignore[index]
     with pytest.raises(TypeError):
-        found.names["a"] = "b"  # type: ignore[index]
+        entries.names["a"] = "b"  # type: ignore[index]
     for limit in (0, -1, True, "2"):
         with pytest.raises(errors.InvalidArgument):
             shop.history(limit)  # type: ignore[arg-type]
@@ -261,12 +261,12 @@ def test_a_catalog_behind_a_server_is_seen_alike(shop: dn.Catalog, tmp_path: Pat
 
 def test_the_row_that_failed_is_shown_however_many_there_are(shop: dn.Catalog) -> None:
     grid = progress.begun("txn", {f"shop.t{at:04}": "WRITE" for at in range(300)})
-    found = errors.TableNotFound("there is no such table", path="shop.t0299")
+    error = errors.TableNotFound("there is no such table", path="shop.t0299")
     from deltanb.transaction.group import Ratify
 
     names = tuple((row.name, 1, None) for row in grid.rows)
     grid = progress.after(grid, Ratify("txn", names, ()))
-    grid = progress.after(grid, None, Ratify("txn", names, ()), found)
+    grid = progress.after(grid, None, Ratify("txn", names, ()), error)
     page = assert_consistent(grid)
     assert "shop.t0299" in page.text and "there is no such table" in page.text
     assert "shop.t0299" in bundle.mimebundle(grid)["text/plain"]

@@ -40,18 +40,18 @@ def text_of(feed: Any) -> str:
 
 @pytest.mark.parametrize(("name", "versions"), [("changes", (1, 3)), ("changes_one", (2, 2))])
 def test_golden(name: str, versions: tuple[int, int], update_golden: bool) -> None:
-    found = ducks().changes(*versions)
-    assert_consistent(found)
-    assert_golden(found, name, update_golden)
+    changes = ducks().changes(*versions)
+    assert_consistent(changes)
+    assert_golden(changes, name, update_golden)
 
 
 def test_an_updated_row_is_one_row_with_before_and_after_in_its_cells() -> None:
-    found = ducks().changes(2)
-    page = assert_consistent(found)
+    changes = ducks().changes(2)
+    page = assert_consistent(changes)
     assert "~ updated v2 1 Donald → DONALD 0.5 → 1.5 a" in page.text
     assert "~ updated v2 4 Dewey → DEWEY 2.0 → 3.0 b" in page.text
     assert "− deleted v3 2 Scrooge 1000000000.0 a" in page.text
-    marked = re.findall(r'<span class="dnb-changed">(.*?)</span>', bundle.mimebundle(found)["text/html"])
+    marked = re.findall(r'<span class="dnb-changed">(.*?)</span>', bundle.mimebundle(changes)["text/html"])
     assert marked == ["Donald → DONALD", "0.5 → 1.5", "Dewey → DEWEY", "2.0 → 3.0"]
 
 
@@ -63,9 +63,9 @@ def test_key_and_changed_columns_come_first_and_what_changed_ahead_of_what_came(
 
 
 def test_each_commit_says_what_it_did() -> None:
-    found = ducks().changes(0)
-    assert "v0 +4, v1 +1, v2 ~2 and 1 more" in text_of(found)
-    assert [{k: v for k, v in one.items() if k != "time"} for one in found.commits] == [
+    changes = ducks().changes(0)
+    assert "v0 +4, v1 +1, v2 ~2 and 1 more" in text_of(changes)
+    assert [{k: v for k, v in one.items() if k != "time"} for one in changes.commits] == [
         {"version": 0, "insert": 4}, {"version": 1, "insert": 1},
         {"version": 2, "update_preimage": 2, "update_postimage": 2}, {"version": 3, "delete": 1}]
 
@@ -73,9 +73,9 @@ def test_each_commit_says_what_it_did() -> None:
 def test_every_commit_has_rows_in_the_picture_however_large_the_first() -> None:
     table = dn.create(MemoryStore(), {"id": list(range(500)), "n": [0] * 500}, properties=FEED)
     table.update({"n": "1"}, where="id = 499")
-    found = table.changes(0)
-    assert "499  0 → 1" in text_of(found)
-    assert "showing 20 of 501 changes" in assert_consistent(found).text
+    changes = table.changes(0)
+    assert "499  0 → 1" in text_of(changes)
+    assert "showing 20 of 501 changes" in assert_consistent(changes).text
 
 
 def feed_of(*rows: tuple[str, dict[str, Any]], partition: tuple[str, ...] = ()) -> ChangeFeed:
@@ -85,35 +85,35 @@ def feed_of(*rows: tuple[str, dict[str, Any]], partition: tuple[str, ...] = ()) 
 
 
 def test_rows_are_matched_by_a_key_whatever_their_order() -> None:
-    found = feed_of(("update_preimage", {"id": 1, "n": 10}), ("update_preimage", {"id": 2, "n": 20}),
+    changes = feed_of(("update_preimage", {"id": 1, "n": 10}), ("update_preimage", {"id": 2, "n": 20}),
                     ("update_postimage", {"id": 2, "n": 21}), ("update_postimage", {"id": 1, "n": 11}))
-    pairs = found.updated(1)
+    pairs = changes.updated(1)
     assert pairs is not None and pairs.key == "id"
     assert list(zip(pairs.before["n"].to_pylist(), pairs.after["n"].to_pylist(), strict=True)) == [
         (10, 11), (20, 21)]
-    assert "matched by id" in text_of(found)
+    assert "matched by id" in text_of(changes)
 
 
 def test_without_a_key_their_order_tells_which_belong_together() -> None:
-    found = feed_of(*(("update_preimage", {"a": 1, "b": 2}) for _ in range(2)),
+    changes = feed_of(*(("update_preimage", {"a": 1, "b": 2}) for _ in range(2)),
                     *(("update_postimage", {"a": 1, "b": 3}) for _ in range(2)))
-    assert "matched by their order" in text_of(found)
-    assert text_of(found).count("2 → 3") == 2
+    assert "matched by their order" in text_of(changes)
+    assert text_of(changes).count("2 → 3") == 2
 
 
 def test_rows_that_do_not_belong_together_are_shown_one_by_one() -> None:
-    found = feed_of(("update_preimage", {"a": 1.5, "b": 2.5}), ("update_postimage", {"a": 3.5, "b": 4.5}))
-    assert found.updated(1) is None
-    text = text_of(found)
+    changes = feed_of(("update_preimage", {"a": 1.5, "b": 2.5}), ("update_postimage", {"a": 3.5, "b": 4.5}))
+    assert changes.updated(1) is None
+    text = text_of(changes)
     assert "→" not in text and "~ before" in text and "~ after" in text
     lone = feed_of(("update_preimage", {"id": 1}))
     assert lone.updated(1) is None and "~ before" in text_of(lone)
 
 
 def test_of_a_single_row_nothing_has_to_tell_what_belongs_together() -> None:
-    found = feed_of(("update_preimage", {"carrier": "UA", "n": 5}),
+    changes = feed_of(("update_preimage", {"carrier": "UA", "n": 5}),
                     ("update_postimage", {"carrier": "UA", "n": 6}))
-    assert "5 → 6" in text_of(found) and "matched" not in text_of(found)
+    assert "5 → 6" in text_of(changes) and "matched" not in text_of(changes)
 
 
 def test_partition_columns_make_no_key() -> None:
@@ -125,9 +125,9 @@ def test_partition_columns_make_no_key() -> None:
 
 @pytest.mark.parametrize("columns", [[], ["money"], ["_commit_version"]])
 def test_any_columns_can_be_looked_at(columns: list[str]) -> None:
-    found = ducks().changes(0, columns=columns)
-    assert "~ 2 updated" in text_of(found)
-    assert_consistent(found)
+    changes = ducks().changes(0, columns=columns)
+    assert "~ 2 updated" in text_of(changes)
+    assert_consistent(changes)
 
 
 def test_no_change_is_said() -> None:
@@ -135,24 +135,24 @@ def test_no_change_is_said() -> None:
 
 
 def test_the_feed_is_an_arrow_table_in_all_but_its_look() -> None:
-    found = ducks().changes(1)
-    table = found.to_arrow()
-    assert type(table) is pa.Table and pa.table(found).equals(table) and found == table
-    assert (len(found), found.num_rows, found.column_names) == (6, 6, table.column_names)
-    assert found["id"].to_pylist() == table["id"].to_pylist()
-    assert found.select(["id"]).equals(table.select(["id"]))
-    assert found.to_pandas().equals(table.to_pandas())
-    assert {"num_rows", "to_pandas", "updated"} <= set(dir(found))
+    changes = ducks().changes(1)
+    table = changes.to_arrow()
+    assert type(table) is pa.Table and pa.table(changes).equals(table) and changes == table
+    assert (len(changes), changes.num_rows, changes.column_names) == (6, 6, table.column_names)
+    assert changes["id"].to_pylist() == table["id"].to_pylist()
+    assert changes.select(["id"]).equals(table.select(["id"]))
+    assert changes.to_pandas().equals(table.to_pandas())
+    assert {"num_rows", "to_pandas", "updated"} <= set(dir(changes))
     with pytest.raises(AttributeError, match="no attribute 'nephews'"):
-        _ = found.nephews
+        _ = changes.nephews
     with pytest.raises(AttributeError):
-        _ = found._nephews
+        _ = changes._nephews
 
 
 def test_wide_rows_keep_to_the_limits() -> None:
     wide = {f"c{at}": ["x" * 500 if at < 50 else "y"] for at in range(60)}
     table = dn.create(MemoryStore(), {"id": [1], **wide}, properties=FEED)
     table.update({"c50": "'z'"})
-    found = table.changes(1)
-    assert_consistent(found)
-    assert "columns not shown" in text_of(found) and "y → z" in text_of(found)
+    changes = table.changes(1)
+    assert_consistent(changes)
+    assert "columns not shown" in text_of(changes) and "y → z" in text_of(changes)

@@ -47,9 +47,9 @@ def test_an_altair_chart_goes_out_as_jupyterlab_draws_it() -> None:
 
 
 def test_what_a_chart_configures_stays() -> None:
-    given = {"mark": "bar", "config": {"axis": {"grid": False}, "background": "white"}}
-    assert chart.offline(given)["config"] == {"axis": {"grid": False}, "background": "transparent"}
-    assert given["config"]["background"] == "white"
+    spec = {"mark": "bar", "config": {"axis": {"grid": False}, "background": "white"}}
+    assert chart.offline(spec)["config"] == {"axis": {"grid": False}, "background": "transparent"}
+    assert spec["config"]["background"] == "white"
 
 
 def test_a_chart_of_ones_own() -> None:

@@ -30,12 +30,12 @@ RGB = tuple[float, float, float]
 
 def colors(scheme: str) -> dict[str, str]:
     """Our own colour of every custom property, in the light or the dark scheme."""
-    found = {}
+    by_name = {}
     for name, value in re.findall(r"--dnb-(\w+):([^;}]+)", html.stylesheet().split("dnb-plain")[0]):
         hexes = re.findall(r"#[0-9a-f]{6}", value)
         if hexes:
-            found[name] = hexes[0 if scheme == "light" else -1]
-    return found
+            by_name[name] = hexes[0 if scheme == "light" else -1]
+    return by_name
 
 
 def channels(color: str) -> list[int]:

@@ -48,9 +48,9 @@ def text_of(entry: Any) -> str:
 @pytest.mark.parametrize(("name", "version"), [
     ("commit_created", 0), ("commit_rewritten", 1), ("commit_properties", 2), ("commit_in_place", 3)])
 def test_golden(name: str, version: int, update_golden: bool) -> None:
-    found = commit(ducks().log, version)
-    assert_consistent(found)
-    assert_golden(found, name, update_golden)
+    entry = commit(ducks().log, version)
+    assert_consistent(entry)
+    assert_golden(entry, name, update_golden)
 
 
 def test_a_commit_out_of_a_history_looks_the_same() -> None:
@@ -120,8 +120,8 @@ def test_actions_that_nobody_knows_are_shown_by_their_names() -> None:
              {"weather": {"sun": True}}]
     store.put(f"_delta_log/{1:020}.json", "\n".join(map(json.dumps, lines)).encode())
     page = assert_consistent(commit(table.log, 1))
-    for said in ("weather", "Transactions", "etl version 4", "Domains", "pond"):
-        assert said in page.text
+    for word in ("weather", "Transactions", "etl version 4", "Domains", "pond"):
+        assert word in page.text
 
 
 def test_a_commit_that_was_not_read_says_how_to_read_it() -> None:

@@ -20,10 +20,10 @@ from tests.notebook.looks import assert_consistent, assert_golden
 
 @pytest.mark.parametrize("kind", samples.KINDS)
 def test_every_kind_is_shown(kind: str, update_golden: bool) -> None:
-    found = samples.KINDS[kind]()
-    page = assert_consistent(found)
+    sample = samples.KINDS[kind]()
+    page = assert_consistent(sample)
     assert "Nothing was written." in page.text
-    assert_golden(found, f"conflict_{kind}", update_golden)
+    assert_golden(sample, f"conflict_{kind}", update_golden)
 
 
 def test_both_sides_have_the_same_rows() -> None:
@@ -47,7 +47,7 @@ def test_checks_are_a_list_in_their_order() -> None:
     assert signs[-9:] == ["✓", "✓", "–", "✓", "✓", "✕", "–", "–", "–"]
 
 
-@pytest.mark.parametrize(("states", "said"), [
+@pytest.mark.parametrize(("states", "words"), [
     (["passed"] * 4 + ["does not apply", "failed"] + ["not reached"] * 3,
      "5 others passed or do not apply, 3 not reached"),
     (["passed"] * 7 + ["does not apply", "failed"], "8 others passed or do not apply"),
@@ -56,10 +56,10 @@ def test_checks_are_a_list_in_their_order() -> None:
     (["failed"] + ["not reached"] * 8, "8 not reached"),
     (["failed"], ""),
 ])
-def test_the_checks_that_did_not_fail_are_counted_in_words(states: list[str], said: str) -> None:
+def test_the_checks_that_did_not_fail_are_counted_in_words(states: list[str], words: str) -> None:
     shown = [check for check in samples.append().checks if check.state == "failed"]
-    found = replace(samples.append(), checks=tuple(replace(shown[0], state=state) for state in states))
-    assert drawing.other_checks(views.fields(found)) == said
+    sample = replace(samples.append(), checks=tuple(replace(shown[0], state=state) for state in states))
+    assert drawing.other_checks(views.fields(sample)) == words
 
 
 def test_the_check_that_failed_stands_above_the_fold_and_all_of_them_below() -> None:
@@ -94,11 +94,11 @@ def test_a_long_overlap_is_capped_and_says_so() -> None:
 
 
 def test_a_huge_commit_is_counted_but_not_walked() -> None:
-    found = samples.large(conflict.MAX_LOOK + 5)
-    view = views.fields(found)
+    sample = samples.large(conflict.MAX_LOOK + 5)
+    view = views.fields(sample)
     assert view.met == conflict.MAX_LOOK + 5
     assert len(view.rows) < view.total
-    assert_consistent(found)
+    assert_consistent(sample)
 
 
 def test_max_rows_is_obeyed() -> None:
@@ -128,9 +128,9 @@ def test_a_winner_that_says_nothing_of_itself() -> None:
 
 def test_hostile_names_stay_text() -> None:
     evil = samples.add("<img src=x>\n\u202e")
-    found = replace(samples.append(), files=(evil,), winner_actions=(evil,),
+    sample = replace(samples.append(), files=(evil,), winner_actions=(evil,),
                     predicates=("<script>alert(1)</script>",), advice=("`<b>`",))
-    page = assert_consistent(found)
+    page = assert_consistent(sample)
     assert "<img src=x>\\n\\u202e" in page.text
 
 
@@ -142,35 +142,35 @@ def test_the_sentence_has_no_time_and_no_file_name() -> None:
 
 
 def test_a_predicate_that_cannot_tell_files_apart_only_may_match() -> None:
-    for found in (samples.unpartitioned(), replace(samples.append(), predicate="qty < 0")):
-        page = assert_consistent(found)
+    for sample in (samples.unpartitioned(), replace(samples.append(), predicate="qty < 0")):
+        page = assert_consistent(sample)
         assert "← may match your predicate" in page.text
         assert "← matches" not in page.text
 
 
 def test_a_scan_of_everything_is_called_so() -> None:
-    found = replace(samples.append(), predicates=("TRUE", "day = '2026-03-02'"), predicate="TRUE")
-    view = views.fields(found)
+    sample = replace(samples.append(), predicates=("TRUE", "day = '2026-03-02'"), predicate="TRUE")
+    view = views.fields(sample)
     assert dict(view.sides[0].facts)["predicate"] == "the whole table"
     assert "read the whole table, and version 18 by etl-b added 2 files there" in bundle.text(
-        found).replace("\n ", "")
+        sample).replace("\n ", "")
 
 
 def test_a_file_changed_in_place_is_read_removed_and_added() -> None:
     """A new deletion vector: the same path removed and added."""
     again = samples.add("part-0009")
-    found = replace(samples.append(), your_actions=(samples.remove("part-0009"), again))
-    page = assert_consistent(found)
+    sample = replace(samples.append(), your_actions=(samples.remove("part-0009"), again))
+    page = assert_consistent(sample)
     assert "part-0009.parquet read, removed" in page.text
     assert page.text.count("part-0009.parquet") == 2
 
 
 def test_a_read_file_beyond_those_kept_is_still_named() -> None:
-    found = replace(samples.delete_read(), read_files=())
-    page = assert_consistent(found)
+    sample = replace(samples.delete_read(), read_files=())
+    page = assert_consistent(sample)
     assert "part-0007.parquet read ← removed what you read" in page.text
     assert "whole table" not in page.text
-    whole = replace(found, whole_table=True, predicates=("TRUE",), predicate="TRUE")
+    whole = replace(sample, whole_table=True, predicates=("TRUE",), predicate="TRUE")
     assert "read the whole table ← removed what you read" in assert_consistent(whole).text
 
 
@@ -197,8 +197,8 @@ def test_the_condition_is_the_one_that_a_person_wrote(condition: str) -> None:
     table = dn.create(MemoryStore("memory:///lake/departures"), {"id": [1, 2], "delay": [1, 2]})
     rival = {"id": [3], "delay": [3]}
     race = dn.race(table, {"etl": lambda table: table.append(rival), "you": JOBS[condition]})
-    conflict = race.outcomes["you"].conflict
-    text = bundle.text(conflict).replace("\n ", "")
+    sample = race.outcomes["you"].conflict
+    text = bundle.text(sample).replace("\n ", "")
     assert f"read files for {condition}, and version 1 by etl" in text
     assert "NOT (" not in text and "id = 1" not in text
     assert [track.predicate for track in table.timeline().tracks if not track.is_committed] == [condition]

@@ -88,15 +88,15 @@ def test_time_travel_shows_what_changes_next_and_what_conditions_name_first(days
     assert travel.preview.column_names[:2] == ["c0", "c1"]  # rows in code keep their columns as they are
 
 
-@pytest.mark.parametrize(("parameters", "found"), [
+@pytest.mark.parametrize(("parameters", "columns"), [
     ({"predicate": '["(id#12 = 3)"]'}, ["id"]),
     ({"predicate": "[\"MONEY > 1 AND pond = 'id'\"]"}, ["money", "pond"]),
     ({"predicate": '["(t.id = s.id)"]',
       "matchedPredicates": '[{"actionType":"update","predicate":"s.money > 1"}]'}, ["id", "money"]),
     ({"replaceUsingCols": "(pond, id)"}, ["pond", "id"]), ({"replaceOnCond": "t.id = s.id"}, ["id"]),
     ({"predicate": None}, []), ({"mode": "id"}, []), ("id", []), (None, [])])
-def test_columns_are_found_in_conditions_of_any_writer(parameters: Any, found: list[str]) -> None:
-    assert named(parameters, ["id", "money", "pond"]) == found
+def test_columns_are_found_in_conditions_of_any_writer(parameters: Any, columns: list[str]) -> None:
+    assert named(parameters, ["id", "money", "pond"]) == columns
 
 
 # -- columns= --------------------------------------------------------------------------------------
@@ -104,15 +104,15 @@ def test_columns_are_found_in_conditions_of_any_writer(parameters: Any, found: l
 
 def test_columns_are_shown_as_asked_for(days: Any) -> None:
     table = ducks(days)
-    found = table.diff(0, 1, columns=["money", "c3"])
-    assert rows_of(found).table.columns == ("change", "money", "c3")
-    assert cells(found) == [["~ changed", "1.5 → 2.5", "0.5"]]
-    assert "not shown" not in plain(rows_of(found).summary)
+    diff = table.diff(0, 1, columns=["money", "c3"])
+    assert rows_of(diff).table.columns == ("change", "money", "c3")
+    assert cells(diff) == [["~ changed", "1.5 → 2.5", "0.5"]]
+    assert "not shown" not in plain(rows_of(diff).summary)
     travel = table.time_travel(0, columns=["c3", "id"])
     assert rows_of(travel.frame).table.columns == ("in v1", "c3", "id")
     assert travel.preview.column_names == ["c3", "id"]
     assert rows_of(travel.compare(0, 1)).table.columns == ("change", "c3", "id")
-    assert_consistent(found)
+    assert_consistent(diff)
     assert_consistent(travel.frame)
 
 

@@ -41,8 +41,8 @@ def forms(name: str) -> dict[str, Any]:
         "timeline": made.timeline,
         "stepper": lambda: txn.stepper([], "WRITE"), "time travel": made.time_travel,
     }[name]()
-    found: dict[str, Any] = shown._repr_mimebundle_()
-    return found
+    bundle_shown: dict[str, Any] = shown._repr_mimebundle_()
+    return bundle_shown
 
 
 VIEWS = ("table", "snapshot", "history", "transaction", "conflict", "diff", "result", "timeline")
@@ -56,17 +56,17 @@ def test_view_is_html_and_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", WIDGETS)
 def test_widget_has_a_picture_for_where_no_kernel_is(name: str) -> None:
-    found = forms(name)
-    assert set(found) == {WIDGET, HTML, TEXT}
-    assert len(found[HTML].encode()) <= html.MAX_BYTES
+    shown = forms(name)
+    assert set(shown) == {WIDGET, HTML, TEXT}
+    assert len(shown[HTML].encode()) <= html.MAX_BYTES
 
 
 @pytest.mark.parametrize("name", (*VIEWS, *WIDGETS))
 @pytest.mark.parametrize("host", DRAWS)
 def test_every_host_has_more_than_nothing(host: str, name: str) -> None:
-    found = forms(name)
-    best = next(kind for kind in DRAWS[host] if kind in found)
-    assert found[best]
+    shown = forms(name)
+    best = next(kind for kind in DRAWS[host] if kind in shown)
+    assert shown[best]
     assert best != TEXT or DRAWS[host] == (TEXT,)
 
 

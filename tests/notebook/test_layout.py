@@ -42,8 +42,8 @@ def test_one_after_the_other_is_a_chain() -> None:
 
 
 @given(OWNERS, st.integers(1, 8))
-def test_lanes_share_no_row_and_keep_everything(found: list[tuple[str, int, int]], most: int) -> None:
-    spans = [Span(name, at, at + size) for name, at, size in found]
+def test_lanes_share_no_row_and_keep_everything(intervals: list[tuple[str, int, int]], most: int) -> None:
+    spans = [Span(name, at, at + size) for name, at, size in intervals]
     placed = layout.lanes(spans, most)
     owners: dict[int, set[str]] = {}
     for span, row in zip(spans, placed.rows, strict=True):
@@ -93,9 +93,9 @@ def test_what_counts_nothing_is_a_dot() -> None:
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(2, 20))
 def test_ticks_are_round_inside_and_few(first: int, more: int, most: int) -> None:
-    found = layout.ticks(first, first + more, most)
-    assert len(found) <= most + 1
-    assert all(first <= at <= first + more for at in found)
-    steps = {after - before for before, after in itertools.pairwise(found)}
+    ticks = layout.ticks(first, first + more, most)
+    assert len(ticks) <= most + 1
+    assert all(first <= at <= first + more for at in ticks)
+    steps = {after - before for before, after in itertools.pairwise(ticks)}
     assert len(steps) <= 1
     assert all(str(step).strip("0") in ("1", "2", "5") for step in steps)

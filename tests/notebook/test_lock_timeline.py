@@ -76,9 +76,9 @@ def test_forms_of_a_story(update_golden: bool) -> None:
     page = assert_consistent(timeline)
     assert_golden(timeline, "locks_timeline", update_golden)
     words = re.findall(r"<text[^>]*>([^<]*)</text>", timeline.svg)
-    for said in ("transaction 1", "1:stock", "shared", "upgradable", "exclusive", "waits", "deadlock",
+    for word in ("transaction 1", "1:stock", "shared", "upgradable", "exclusive", "waits", "deadlock",
                  "timed out", "scope 1", "✓ committed", "✕ deadlock victim", "s since the manager was made"):
-        assert said in words, words
+        assert word in words, words
     assert "3 waits ✕ 1 deadlock, 1 wait in vain" in page.text
     assert re.search(r"^1  +u+w+x+ +2 +1\.0 s +✓ committed$", str(timeline), re.MULTILINE), timeline
 

@@ -124,10 +124,10 @@ def test_changes_of_a_transaction_are_described_by_who_made_them() -> None:
     index.delete(txn, "a")
     index.insert(txn, "b", 1)
     text = str(txn)
-    for said in ("changes  2 before, 1 of a Broken whose describe raises ValueError, 1:a was 1\n",
+    for line in ("changes  2 before, 1 of a Broken whose describe raises ValueError, 1:a was 1\n",
                  "  1  UPGRADABLE_READ  waits 1 s at most  savepoint after 5 changes",
                  "1:a was 3, 1:b is new"):
-        assert said in text, text
+        assert line in text, text
     page = assert_consistent(txn)
     assert "savepoint after 5 changes" in page.text
     txn.reset()
@@ -149,8 +149,8 @@ def test_tables_say_in_each_scope_what_was_done_there() -> None:
     for _ in range(2):
         cursor.find((1,))
         cursor.store({"id": 1, "month": 1})
-    found = [commit.described(scope.changes) for scope in txn.scopes()]
-    assert found == [["ducks: WRITE"], ["ducks: DELETE, 1 row by key"]]
+    changes = [commit.described(scope.changes) for scope in txn.scopes()]
+    assert changes == [["ducks: WRITE"], ["ducks: DELETE, 1 row by key"]]
     assert "     changes  ducks: DELETE, 1 row by key" in str(txn)
     assert "ducks month=2 exclusive" in assert_consistent(manager.graph()).text
     ducks.to_arrow()  # makes a statement of the row
@@ -203,7 +203,7 @@ def test_other_circles() -> None:
     behind = Cycle((Wait(1, None, 1, b"k", "exclusive", "shared", (), 0, 0),
                     Wait(2, Unshowable(), 1, b"k", "exclusive", "upgradable", (), 0, 0)), 9, False)
     text = str(behind)
-    assert "transaction 9 is none of them" in text
+    assert "transaction 9 is not one of them" in text
     assert "take upgradable locks on what will be written" in text
     page = assert_consistent(behind)
     assert "a Unshowable whose repr raises RuntimeError" in page.text
@@ -222,9 +222,9 @@ def test_the_circle_is_drawn_as_a_ring() -> None:
     with Clockwork() as clockwork:
         _, error = deadlock(clockwork)
     words = drawn_words(error.cycle)
-    for said in ("1:k0", "1:k1", "1:k2", "transaction 3", "✕ refused: upgradable", "wants shared, 500 ms",
+    for word in ("1:k0", "1:k1", "1:k2", "transaction 3", "✕ refused: upgradable", "wants shared, 500 ms",
                  "exclusive", "waits for", "is held by", "the circle"):
-        assert said in words, words
+        assert word in words, words
     net = lock_net.laid_out(lock_graph.circle_of(error.cycle))
     assert net.is_ring and all(arrow.is_hot for arrow in net.arrows)
     assert [box.key[1] for box in net.boxes if box.is_victim] == [3]
@@ -249,8 +249,8 @@ def test_graph(update_golden: bool) -> None:
         graph = clockwork.manager.graph()
     page = assert_consistent(graph)
     assert_golden(graph, "locks_graph", update_golden)
-    for said in ("✕ deadlock", "1 → 1:k1 → 2 → 1:k0 → 1", "750 ms", "a Unshowable whose repr"):
-        assert said in page.text, page.text
+    for line in ("✕ deadlock", "1 → 1:k1 → 2 → 1:k0 → 1", "750 ms", "a Unshowable whose repr"):
+        assert line in page.text, page.text
     assert graph.svg == bundle.drawing(graph, "svg")
     hot = [(a.start[1], a.end[1]) for a in lock_graph.net_of(graph).arrows if a.is_hot]
     assert sorted(hot, key=str) == sorted([(1, (1, b"k1")), ((1, b"k1"), 2), (2, (1, b"k0")),
@@ -259,8 +259,8 @@ def test_graph(update_golden: bool) -> None:
 
 def test_graph_of_one_lock_that_all_convert() -> None:
     """Everybody holds it and waits for it: half of them stand on either side."""
-    found = Cycle(tuple(Wait(at, None, 1, b"k", "exclusive", "shared", (), 0, 0) for at in (1, 2)), 1)
-    net = lock_net.laid_out(lock_graph.circle_of(found))
+    circle = Cycle(tuple(Wait(at, None, 1, b"k", "exclusive", "shared", (), 0, 0) for at in (1, 2)), 1)
+    net = lock_net.laid_out(lock_graph.circle_of(circle))
     lock = net.box(("lock", (1, b"k")))
     assert (net.box(("txn", 1)).x - lock.x) * (net.box(("txn", 2)).x - lock.x) < 0
     assert len(net.arrows) == 4

@@ -44,9 +44,9 @@ def cell(shell: Any, text: str) -> Any:
 
 
 def test_a_cell_is_a_query(shell: Any) -> None:
-    found = cell(shell, "%%sql\nSELECT carrier\nFROM flights\nWHERE month = 1 AND delay > 100")
-    assert isinstance(found, QueryResult)
-    assert (found.rows.to_pylist(), found.opened) == ([{"carrier": "ZZ"}], 1)
+    result = cell(shell, "%%sql\nSELECT carrier\nFROM flights\nWHERE month = 1 AND delay > 100")
+    assert isinstance(result, QueryResult)
+    assert (result.rows.to_pylist(), result.opened) == ([{"carrier": "ZZ"}], 1)
 
 
 def test_a_query_may_begin_on_the_first_line(shell: Any) -> None:
@@ -143,20 +143,20 @@ def asked(sql: str) -> QueryResult:
 
 
 def test_rows_and_files(update_golden: bool) -> None:
-    found = asked("SELECT carrier, delay FROM flights WHERE month = $m AND delay > 100 "
+    result = asked("SELECT carrier, delay FROM flights WHERE month = $m AND delay > 100 "
                   "AND upper(carrier) = 'ZZ'")
-    assert_consistent(found)
-    assert_golden(found, "query", update_golden)
-    assert "✓ opened 1 of 4 files; 2 skipped by partition values, 1 by statistics" in bundle.text(found)
-    page = Page(bundle.mimebundle(found)["text/html"])
+    assert_consistent(result)
+    assert_golden(result, "query", update_golden)
+    assert "✓ opened 1 of 4 files; 2 skipped by partition values, 1 by statistics" in bundle.text(result)
+    page = Page(bundle.mimebundle(result)["text/html"])
     assert "files are asked only of columns, not of what is computed of them" in page.text
 
 
 def test_two_tables_and_no_rows(update_golden: bool) -> None:
-    found = asked("SELECT a.delay FROM flights a JOIN flights VERSION AS OF 0 b USING (delay) "
+    result = asked("SELECT a.delay FROM flights a JOIN flights VERSION AS OF 0 b USING (delay) "
                   "WHERE a.month = 1 AND b.month = 9 ORDER BY 1")
-    assert_consistent(found)
-    assert_golden(found, "query_two", update_golden)
+    assert_consistent(result)
+    assert_golden(result, "query_two", update_golden)
 
 
 def test_files_of_a_limit_are_counted_at_most() -> None:
@@ -166,6 +166,6 @@ def test_files_of_a_limit_are_counted_at_most() -> None:
 
 def test_more_tables_than_are_told_are_counted() -> None:
     rows = asked("SELECT 1 AS one").rows
-    told = explain(dn.create(MemoryStore(), {"id": [1]}).snapshot)
-    many = QueryResult("SELECT", rows, (told,) * (view.MAX_SCANS + 2), ("whole",) * (view.MAX_SCANS + 2))
+    scan = explain(dn.create(MemoryStore(), {"id": [1]}).snapshot)
+    many = QueryResult("SELECT", rows, (scan,) * (view.MAX_SCANS + 2), ("whole",) * (view.MAX_SCANS + 2))
     assert "2 more tables" in Page(bundle.mimebundle(many)["text/html"]).text

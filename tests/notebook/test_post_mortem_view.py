@@ -99,7 +99,7 @@ def test_a_text_that_is_not_known(update_golden: bool) -> None:
     pm = dn.post_mortem(orders().store, "java.lang.OutOfMemoryError: Java heap space\n\tat scala.List.map")
     assert_consistent(pm)
     assert_golden(pm, "post_mortem_unknown", update_golden)
-    assert "java.lang.OutOfMemoryError: Java\n  heap space." in str(pm) and pm.status == 3
+    assert "java.lang.OutOfMemoryError:\n  Java heap space." in str(pm) and pm.status == 3
 
 
 def test_the_ticket_has_every_section_of_the_page() -> None:

@@ -98,9 +98,9 @@ def test_a_work_within_a_work_is_its_own(table: dn.DeltaTable) -> None:
 def test_what_failed_for_good_has_its_runs_too(table: dn.DeltaTable) -> None:
     with pytest.raises(DeltaConcurrentModificationException):
         lost(table, 9, attempts=2)
-    assert [found for found in runs(table) if found[1]] == [("failed", 1), ("failed", 2)]
-    told = "\n".join(table.timeline().scene.describe(table.timeline().failed[0]))
-    assert "attempt 1 of 2 of the same work" in told and "committed as" not in told
+    assert [run for run in runs(table) if run[1]] == [("failed", 1), ("failed", 2)]
+    description = "\n".join(table.timeline().scene.describe(table.timeline().failed[0]))
+    assert "attempt 1 of 2 of the same work" in description and "committed as" not in description
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def test_text_and_tooltips_count_the_attempts(table: dn.DeltaTable) -> None:
     assert lines == [["* v3 ← v2", "UPDATE, attempt 3 of 3"], ["✕ v2 ← v1", "UPDATE, attempt 2 of 3"],
                      ["✕ v1 ← v0", "UPDATE, attempt 1 of 3"]]
     titles = {title.text for title in ElementTree.fromstring(timeline.svg).iter(f"{SVG}title") if title.text}
-    said = [line for title in titles for line in title.split("\n") if "of the same work" in line]
-    assert sorted(said) == ["attempt 1 of 3 of the same work, committed as v3",
+    counted_lines = [line for title in titles for line in title.split("\n") if "of the same work" in line]
+    assert sorted(counted_lines) == ["attempt 1 of 3 of the same work, committed as v3",
                             "attempt 2 of 3 of the same work, committed as v3",
                             "attempt 3 of 3 of the same work"]
     page = assert_consistent(timeline)
@@ -163,8 +163,8 @@ def test_runs_are_tied_in_their_own_lane_alone() -> None:
               Track(3, 1, "UPDATE", "ada", "rewrite", run=WorkRun(1, 2)),
               Track(4, 3, "MERGE", "ada", "rewrite", run=WorkRun(1, 2))]
     scene = CommitTimeline(tracks, "t").scene
-    found = {(one.writer, other.writer, other.version) for one, other in scene.again}
-    assert found == {("ada", "ada", 3), ("ben", "ben", 2)}, "one attempt may hold several commits"
+    pairs = {(one.writer, other.writer, other.version) for one, other in scene.again}
+    assert pairs == {("ada", "ada", 3), ("ben", "ben", 2)}, "one attempt may hold several commits"
     assert scene.attempt(tracks[5]) == "attempt 2 of 2" and scene.attempt(tracks[0]) == ""
 
 

@@ -101,10 +101,10 @@ def test_no_widget_is_missing() -> None:
 
 
 def class_of(name: str) -> type:
-    found = [Interactive]
-    for cls in found:
-        found += cls.__subclasses__()
-    return next(cls for cls in found if cls.__name__ == name)
+    kinds = [Interactive]
+    for cls in kinds:
+        kinds += cls.__subclasses__()
+    return next(cls for cls in kinds if cls.__name__ == name)
 
 
 def test_a_notebook_has_the_widget_and_what_it_last_showed(shown: Any, notebook: Notebook) -> None:

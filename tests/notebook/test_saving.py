@@ -95,18 +95,19 @@ def test_without_a_converter_it_is_said_what_to_install(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("name", "function", "given"), [
+@pytest.mark.parametrize(("name", "function", "converter"), [
     ("vl_convert", "svg_to_png", lambda *args, **settings: args[0]),
     ("resvg_py", "svg_to_bytes", lambda *args, **settings: settings["svg_string"]),
     ("cairosvg", "svg2png", lambda *args, **settings: settings["bytestring"].decode()),
 ])
 def test_any_converter_makes_a_png(
-    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, function: str, given: Any
+    table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, function: str,
+    converter: Any
 ) -> None:
     asked: list[str] = []
 
     def convert(*args: Any, **settings: Any) -> bytes:
-        asked.append(given(*args, **settings))
+        asked.append(converter(*args, **settings))
         return PNG
 
     for other in saving.CONVERTERS:

@@ -13,18 +13,18 @@ from tests.notebook.looks import Page, assert_consistent, assert_golden
 
 
 def test_partitions_and_statistics(update_golden: bool) -> None:
-    told = explain(flights(), "month < 3 AND delay >= 30 AND speed > 5")
-    assert_consistent(told)
-    assert_golden(told, "scan", update_golden)
-    assert "opens 1 of 6 files" in repr(told)
+    plan = explain(flights(), "month < 3 AND delay >= 30 AND speed > 5")
+    assert_consistent(plan)
+    assert_golden(plan, "scan", update_golden)
+    assert "opens 1 of 6 files" in repr(plan)
 
 
 def test_generated_columns(update_golden: bool) -> None:
     snapshot = snapshot_of({"g": ("date", "CAST(ntz AS DATE)")},
                            days("2014-05-01", "2014-05-02", "2014-05-03"))
-    told = explain(snapshot, "ntz >= '2014-05-02 23:00:00' AND soundexx(s) = 'a'", name="days")
-    assert_consistent(told)
-    assert_golden(told, "scan_generated", update_golden)
+    plan = explain(snapshot, "ntz >= '2014-05-02 23:00:00' AND soundexx(s) = 'a'", name="days")
+    assert_consistent(plan)
+    assert_golden(plan, "scan_generated", update_golden)
 
 
 def test_nothing_spared(update_golden: bool) -> None:

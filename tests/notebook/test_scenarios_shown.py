@@ -17,9 +17,9 @@ def test_scenario_is_shown(scenario: dict[str, Any]) -> None:
     log = place.log
     for obj in (txn, log, log.update()):
         assert_consistent(obj)
-    found = getattr(error, "conflict", None)
-    if found is not None:
-        page = assert_consistent(found)
+    conflict = getattr(error, "conflict", None)
+    if conflict is not None:
+        page = assert_consistent(conflict)
         assert page.text.count("✕") >= 2  # the name, the check that failed
-        view = views.fields(found)
-        assert view.met >= 1 or view.overlap == "Differences" or not found.files
+        view = views.fields(conflict)
+        assert view.met >= 1 or view.overlap == "Differences" or not conflict.files

@@ -297,10 +297,10 @@ def test_a_rival_meets_the_rule_it_was_made_for(kind: str) -> None:
     stepper.let_win(kind)
     while not stepper.is_done:
         stepper.advance()
-    found = stepper.conflict.rule if stepper.conflict else None
-    wanted = {"append here": "append", "append elsewhere": None, "delete": "delete / read",
+    rule = stepper.conflict.rule if stepper.conflict else None
+    expected = {"append here": "append", "append elsewhere": None, "delete": "delete / read",
               "metadata": "metadata"}
-    assert found == wanted[kind]
+    assert rule == expected[kind]
 
 
 def test_a_rival_may_be_any_commit_to_the_table() -> None:
@@ -321,9 +321,9 @@ def test_the_name_of_a_rival_stays_on_its_line() -> None:
     stepper.rival("append here", "a\n\x1b" + "x" * 500)
     stepper.run()
     for shown in (stepper, *stepper.frames):
-        said = str(shown)
-        assert all(character.isprintable() for character in said.replace("\n", ""))
-        assert len(said.split("\n")) <= 12
+        text = str(shown)
+        assert all(character.isprintable() for character in text.replace("\n", ""))
+        assert len(text.split("\n")) <= 12
     assert len(stepper.frames[2].boxes[-1].note) <= 24
 
 
@@ -331,7 +331,7 @@ def test_a_rival_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="no rival 'append'; there are 'append here'"):
         stepper_of(orders()).rival("append")
     for name in ("", 5, None):
-        with pytest.raises(InvalidArgument, match=f"a rival's name is a text, found {name!r}"):
+        with pytest.raises(InvalidArgument, match=f"a rival's name is a string, found {name!r}"):
             stepper_of(orders()).rival("append here", name)  # type: ignore[arg-type]
 
 
@@ -579,11 +579,11 @@ def test_buttons_step_to_the_end() -> None:
     panel.kind.value = "append elsewhere"
     panel.rival.click()
     assert panel.message.value == "another writer: appended 3 rows elsewhere, in day=tue, v3"
-    said = []
+    messages = []
     while not panel.next.disabled:
         panel.next.click()
-        said.append(panel.message.value)
-    assert said[-1] == "9 committed v4 after 2 attempts"
+        messages.append(panel.message.value)
+    assert messages[-1] == "9 committed v4 after 2 attempts"
     assert "step 9 of 9" in heading(panel)
     assert panel.rival.disabled and panel.last.disabled and not panel.back.disabled
 

@@ -395,17 +395,17 @@ def test_the_box_takes_versions_and_times(half_gone: Any) -> None:
     assert (travel.frame.version, panel.is_comparing.value) == (6, False)
 
 
-@pytest.mark.parametrize(("typed", "said"), [
+@pytest.mark.parametrize(("typed", "message"), [
     ("1", "DataFileNotFound: version 1 cannot be read: v0 to v2: 3 of their files are gone"),
     ("77", "VersionNotFound: there is no version 77"),
     ("yesterday", "InvalidArgument: &#x27;yesterday&#x27; is not a valid time"),
     ("2001-01-01", "VersionNotFound"),
     ("1, 2, 3", "one version or time, or two"),
     ("<b>", "&lt;b&gt;")])
-def test_what_goes_wrong_is_said_beside_the_box(half_gone: Any, typed: str, said: str) -> None:
+def test_what_goes_wrong_is_said_beside_the_box(half_gone: Any, typed: str, message: str) -> None:
     travel, panel = panel_of(half_gone)
     panel.box.value = typed
-    assert said in panel.message.value
+    assert message in panel.message.value
     assert "Traceback" not in panel.message.value
     assert travel.frame.version == panel.one.value == 6
     panel.box.value = "5"
@@ -429,9 +429,9 @@ def test_files_that_are_gone_elsewhere_are_named_without_their_folder(tmp_path: 
     clone.append({"id": [2]})
     shutil.rmtree(tmp_path / "source")
     travel = clone.time_travel()
-    for said in (str(travel), str(clone.diff(1, 0)), str(clone.diff(0)), travel.frame.note,
+    for text in (str(travel), str(clone.diff(1, 0)), str(clone.diff(0)), travel.frame.note,
                  bundle.mimebundle(travel.frame)["text/html"]):
-        assert str(tmp_path) not in said
+        assert str(tmp_path) not in text
     assert "DataFileNotFound: version 1 of clone names the data file 'part-" in travel.frame.note
 
 

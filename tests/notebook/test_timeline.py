@@ -121,9 +121,9 @@ def test_only_text_where_only_text_is_wanted() -> None:
 def find(node: Any, key: str) -> list[Any]:
     """Every value under a key, however deep."""
     if isinstance(node, dict):
-        below = [found for value in node.values() for found in find(value, key)]
+        below = [each for value in node.values() for each in find(value, key)]
         return [node[key], *below] if key in node else below
-    return [found for value in node for found in find(value, key)] if isinstance(node, list) else []
+    return [each for value in node for each in find(value, key)] if isinstance(node, list) else []
 
 
 def ranges(shapes: list[Any]) -> list[Any]:
@@ -160,8 +160,8 @@ def test_words_take_the_colour_of_the_theme() -> None:
 
 def test_nothing_from_the_network_and_no_names() -> None:
     _, spec, svg = drawn_forms(history(300))
-    said = json.dumps(spec) + svg
-    assert set(re.findall(r"https?://[^\"\s<]+", said)) == {chart.SCHEMA, "http://www.w3.org/2000/svg"}
+    drawn = json.dumps(spec) + svg
+    assert set(re.findall(r"https?://[^\"\s<]+", drawn)) == {chart.SCHEMA, "http://www.w3.org/2000/svg"}
 
 
 def test_the_sentence_is_the_name_of_the_svg_and_in_sight() -> None:
@@ -213,8 +213,8 @@ def test_a_lost_race_is_dashed_up_to_its_cross_and_solid_after() -> None:
     failed = next(c for c in data["crosses"] if "ConcurrentDeleteRead" in c["text"])
     assert failed["v"] == 3 and failed["y"] not in rows.values()
     assert [c["failed"] for c in data["crosses"] if c["v"] == 3] == [True, False]
-    told = {line["version"]: line["retries"] for line in data["tracks"]}
-    assert told == {"v0": "not seen", "v1": "0", "v2": "0", "v3": "1", "v4": "2"}
+    retries = {line["version"]: line["retries"] for line in data["tracks"]}
+    assert retries == {"v0": "not seen", "v1": "0", "v2": "0", "v3": "1", "v4": "2"}
 
 
 def test_the_strip_tells_races_lost_from_transactions_that_failed() -> None:
@@ -520,8 +520,8 @@ def test_a_slice_between_times() -> None:
     with dn.teaching():
         table = table_of(*([add(name)] for name in "abcdef"))
     times = {entry.version: entry.time for entry in table.log.history()}
-    found = CommitTimeline.of(table.log, times[2], times[4].isoformat())
-    assert [t.version for t in found.commits] == [2, 3, 4]
+    timeline = CommitTimeline.of(table.log, times[2], times[4].isoformat())
+    assert [t.version for t in timeline.commits] == [2, 3, 4]
     with pytest.raises(InvalidArgument, match="versions or times, not True"):
         CommitTimeline.of(table.log, True)
 

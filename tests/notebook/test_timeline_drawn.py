@@ -24,12 +24,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def groups(timeline: CommitTimeline) -> dict[str, ElementTree.Element]:
     """What is drawn of each transaction, by the first line of its tooltip."""
-    found = {}
+    by_title = {}
     for group in ElementTree.fromstring(timeline.svg).iter(f"{SVG}g"):
         title = group.find(f"{SVG}title")
         if title is not None and title.text and "lost on the way" not in title.text:
-            found[title.text.split("\n")[0]] = group
-    return found
+            by_title[title.text.split("\n")[0]] = group
+    return by_title
 
 
 def dashes(group: ElementTree.Element) -> set[str | None]:
@@ -75,8 +75,9 @@ def test_tooltips_say_writer_operation_condition_and_winner() -> None:
 def test_what_failed_is_told_by_chart_too() -> None:
     data = race().spec["datasets"]
     (failed,) = (cross for cross in data["crosses"] if cross["failed"])
-    for said in ("DELETE by analyst", "ConcurrentDeleteRead by compactor at v3", "lost v2 to MERGE by etl-b"):
-        assert said in failed["text"]
+    for words in ("DELETE by "
+                  "analyst", "ConcurrentDeleteRead by compactor at v3", "lost v2 to MERGE by etl-b"):
+        assert words in failed["text"]
 
 
 # -- colours and words -------------------------------------------------------------------------
@@ -159,9 +160,9 @@ def test_a_hundred_commits_by_four_writers_stay_apart(width: int) -> None:
         Track(n, max(0, n - 3), "WRITE", f"writer {n % 4}", "append", 1, lost=(n - 1,))
         for n in range(100)], "t")
     scene = timeline.scene
-    found = windows(scene)
-    assert [len(window.tracks) for window in found] == [50, 50]
-    for window in found:
+    several = windows(scene)
+    assert [len(window.tracks) for window in several] == [50, 50]
+    for window in several:
         assert window.high - window.low <= layout.WINDOW
         lanes = Lanes(scene, window.tracks, window.low, window.high, width - 120)
         assert lanes.height <= 4 * 60
@@ -179,8 +180,8 @@ def test_every_window_has_its_places_on_the_axis() -> None:
     scene = history(300).scene
     for window in windows(scene):
         lanes = Lanes(scene, window.tracks, window.low, window.high, 600)
-        said = [int(at) for at in re.findall(r">v(\d+)</text>", "".join(lanes.draw(Fixed(600))))]
-        assert len(said) >= 4 and all(window.low < at < window.high for at in said)
+        places = [int(at) for at in re.findall(r">v(\d+)</text>", "".join(lanes.draw(Fixed(600))))]
+        assert len(places) >= 4 and all(window.low < at < window.high for at in places)
 
 
 def test_bars_are_thin_where_there_are_few() -> None:

@@ -165,7 +165,8 @@ def test_a_long_list_in_a_checkpoint_is_not_read(monkeypatch: pytest.MonkeyPatch
 def counts(*stats: str | None) -> tuple[str, str]:
     """What the card of a snapshot of files with these statistics says: the counts, and the line below."""
     made = TableBuilder(MemoryStore("memory:///lake/counted")).create("id long")
-    made.commit(*(AddFile(f"{at}.parquet", {}, 1, TIME, stats=told) for at, told in enumerate(stats)))
+    made.commit(*(AddFile(f"{at}.parquet", {}, 1, TIME, stats=stats_text) for at,
+                  stats_text in enumerate(stats)))
     snapshot = made.log.update()
     assert_consistent(snapshot)
     return tuple(str(snapshot).split("\n")[1:3])
@@ -234,9 +235,9 @@ def test_columns_of_any_name_are_shown_and_stay_on_their_line() -> None:
                            properties={"delta.columnMapping.mode": "name"})
     table.append({"change": [7], bad: ["y"]})
     for shown in (table.diff(0), table.time_travel()):
-        said = str(shown)
-        assert all(character.isprintable() for character in said.replace("\n", ""))
-        assert len(said.split("\n")) <= text.MAX_LINES
+        text_shown = str(shown)
+        assert all(character.isprintable() for character in text_shown.replace("\n", ""))
+        assert len(text_shown.split("\n")) <= text.MAX_LINES
         assert "\x1b" not in json.dumps(bundle.mimebundle(shown)["text/html"], ensure_ascii=False)
     lines = [line.split() for line in str(table.diff(0)).split("\n")]
     assert ["change", "change", "a\\n\\x1b\\u202e"] in lines
@@ -423,8 +424,8 @@ def test_a_commit_is_one_line_and_all_else_unfolds_from_it() -> None:
     assert len(rows) == 2
     folded = re.search(r"<details><summary>(.*?)</summary>(.*)</details>", rows[0])
     assert folded is not None and folded[1] == "+5 −7 files, 18 rows written"
-    for said in ("mode=Append", "scanTimeMs=40", "readVersion", "delta-rs.0.30"):
-        assert said in folded[2] and said not in rows[0].split("<details>")[0]
+    for detail in ("mode=Append", "scanTimeMs=40", "readVersion", "delta-rs.0.30"):
+        assert detail in folded[2] and detail not in rows[0].split("<details>")[0]
     assert "<details open" not in rows[0]
     assert_consistent(commits)
 
@@ -463,14 +464,14 @@ def test_every_displayable_class_has_a_view() -> None:
     for module in pkgutil.walk_packages(deltanb.__path__, "deltanb."):
         if not module.name.startswith(skipped):
             importlib.import_module(module.name)
-    classes, found = [Displayable], set()
+    classes, viewed = [Displayable], set()
     while classes:
         for cls in classes.pop().__subclasses__():
             if cls.__module__.startswith("deltanb."):
                 classes.append(cls)
-                found.add(cls)
-    assert len(found) >= 20
-    assert {cls.__name__ for cls in found if not views.is_known(cls) and not cls.__subclasses__()} == set()
+                viewed.add(cls)
+    assert len(viewed) >= 20
+    assert {cls.__name__ for cls in viewed if not views.is_known(cls) and not cls.__subclasses__()} == set()
 
 
 # -- schemas, details, scans -----------------------------------------------------------------------
@@ -510,10 +511,10 @@ def test_detail_is_a_dict_that_is_shown() -> None:
 
 def test_the_files_of_a_scan_are_shown() -> None:
     txn = orders().start_transaction()
-    found = txn.filter_files("day = '2026-03-02'")
-    page = assert_consistent(found)
-    assert repr(found) == f"<FileScan {len(found)} files, {units.size(sum(f.size for f in found))}>"
-    assert str(found).split("\n")[2].split() == ["file", "partition", "rows", "size"]
+    scan = txn.filter_files("day = '2026-03-02'")
+    page = assert_consistent(scan)
+    assert repr(scan) == f"<FileScan {len(scan)} files, {units.size(sum(f.size for f in scan))}>"
+    assert str(scan).split("\n")[2].split() == ["file", "partition", "rows", "size"]
     assert "day=2026-03-02" in page.text
     none = txn.filter_files("day = '1999-01-01'")
     assert repr(none) == "<FileScan no files>" and "none can hold such rows" in str(none)

@@ -73,7 +73,7 @@ def test_the_grid(update_golden: bool) -> None:
     assert "1 cannot be answered" in plain and "v4*" in plain
     assert "t.id" not in plain
     for words in ("✕ append", "✕ delete / read", "failed at v7", "? not known",
-                  "the version it read is not recorded", "cannot be told without its source"):
+                  "the version it read is not recorded", "cannot be determined without its source"):
         assert words in page.text
 
 
@@ -99,7 +99,7 @@ def test_row_levels_and_other_partitions_are_named_and_doubts_have_their_sign(up
     assert_golden(replay, "what_if_finer", update_golden)
     plain = str(replay)
     assert "\nsupposed: row-level concurrency by statistics, partitions by day\n" in plain
-    assert "✕\u00a0append\u00a0?" in plain and "may have passed all the same" in plain
+    assert "✕\u00a0append\u00a0?" in plain and "may have passed after all" in plain
     assert f"perhaps not: {SPANS}" in page.text
 
 
@@ -137,13 +137,13 @@ def test_an_explanation(case: str, update_golden: bool) -> None:
         if case in ("conflict", "empty"):
             builder.commit(info("MERGE", 7, "etl-b"), add("day=mon/h", {"day": "mon"}))
             builder.commit(info("WRITE", 8, "etl-a", True), add("day=mon/i", {"day": "mon"}))
-        told = explain_conflict(txn, actions=() if case == "empty" else gone,
+        explanation = explain_conflict(txn, actions=() if case == "empty" else gone,
                                 operation=None if case == "empty" else "DELETE")
-        assert_golden(told, f"explain_{case}", update_golden)
-        page = assert_consistent(told)
+        assert_golden(explanation, f"explain_{case}", update_golden)
+        page = assert_consistent(explanation)
         says = {"conflict": "✕ would fail at v8", "ok": "✓ would commit as v8",
                 "nothing": "nothing has landed since", "empty": "judged by its reads"}
-        assert says[case] in str(told) and says[case] in page.text
+        assert says[case] in str(explanation) and says[case] in page.text
         assert "Nothing was written" not in page.text
         assert dn.explain_conflict is explain_conflict
 

@@ -24,21 +24,22 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 def readable(log: DeltaLog, last: int) -> list[int]:
     """The versions whose rows really come out."""
-    found = []
+    versions_read = []
     for version in range(last + 1):
         try:
             dn.DeltaTable(log).as_of(version).to_arrow()
-            found.append(version)
+            versions_read.append(version)
         except DeltaError:
             pass
-    return found
+    return versions_read
 
 
 def assert_is_what_can_be_read(table: Any) -> None:
-    found = table.versions()
-    assert list(found) == readable(table.log, found.last)
-    assert len(found) == len(list(found))
-    assert all((version in found) == (found.reason(version) is None) for version in range(found.last + 1))
+    availability = table.versions()
+    assert list(availability) == readable(table.log, availability.last)
+    assert len(availability) == len(list(availability))
+    assert all((version in availability) == (availability.reason(version) is None) for version
+               in range(availability.last + 1))
 
 
 STEPS = st.lists(st.sampled_from(["append", "delete", "overwrite", "vacuum", "optimize", "checkpoint",
@@ -84,11 +85,12 @@ def test_a_run_says_how_many_files_are_gone() -> None:
         table.append({"id": [at]})
     table.overwrite({"id": [9]})
     table.vacuum(0, check=False)
-    found = table.versions()
-    assert [str(gap) for gap in found.gaps] == ["v0 to v4: 5 of their files are gone (vacuumed)"]
-    assert (list(found), found.runs, len(found.gaps[0].files)) == ([5, 6, 7], (range(5, 8),), 5)
+    availability = table.versions()
+    assert [str(gap) for gap in availability.gaps] == ["v0 to v4: 5 of their files are gone (vacuumed)"]
+    assert (list(availability), availability.runs, len(availability.gaps[0].files)) == ([5, 6, 7],
+        (range(5, 8),), 5)
     assert table.as_of(5).versions().last == 5
-    assert found.reason(99) == "there is no version 99: the newest is 7"
+    assert availability.reason(99) == "there is no version 99: the newest is 7"
 
 
 def test_a_missing_deletion_vector_counts(tmp_path: Path) -> None:
@@ -97,8 +99,8 @@ def test_a_missing_deletion_vector_counts(tmp_path: Path) -> None:
     table.overwrite({"id": [1]})
     (vector,) = (tmp_path / "t").glob("deletion_vector_*.bin")
     vector.unlink()
-    found = table.versions()
-    assert found.gaps == (Gap(1, 1, "files", 1, (vector.name,)),)
+    availability = table.versions()
+    assert availability.gaps == (Gap(1, 1, "files", 1, (vector.name,)),)
     assert_is_what_can_be_read(table)
 
 
@@ -124,10 +126,10 @@ def test_damaged_and_missing_commits(tmp_path: Path) -> None:
     (tmp_path / "t" / commit_name(1)).write_text('{"add"')
     (tmp_path / "t" / commit_name(5)).unlink()
     DeltaLog.clear_cache()
-    found = versions(DeltaLog.for_table(str(tmp_path / "t")))
-    assert [str(gap) for gap in found.gaps] == [
+    availability = versions(DeltaLog.for_table(str(tmp_path / "t")))
+    assert [str(gap) for gap in availability.gaps] == [
         "v1 to v2: the commit of v1 is damaged", "v5 to v6: the commit of v5 is missing"]
-    assert list(found) == readable(DeltaLog.for_table(str(tmp_path / "t")), 6)
+    assert list(availability) == readable(DeltaLog.for_table(str(tmp_path / "t")), 6)
 
 
 def test_a_compaction_stands_for_its_commits(tmp_path: Path) -> None:
@@ -151,8 +153,8 @@ def test_files_elsewhere_are_looked_for_there(tmp_path: Path) -> None:
     clone.append({"id": [3], "s": ["d"]})
     assert list(clone.versions()) == [0, 1]
     next(iter((tmp_path / "source").glob("s=c/*.parquet"))).unlink()
-    found = clone.versions()
-    assert [(gap.first, gap.last, gap.num_files) for gap in found.gaps] == [(0, 1, 1)]
+    availability = clone.versions()
+    assert [(gap.first, gap.last, gap.num_files) for gap in availability.gaps] == [(0, 1, 1)]
     assert_is_what_can_be_read(clone)
 
 

@@ -84,9 +84,9 @@ def test_the_order_is_the_one_that_was_asked_for(
     shop: dn.Catalog, turns: list[Any], outcomes: list[Any]
 ) -> None:
     result = dn.race(shop, {"ann": order, "ben": order}, turns)
-    found = ["append" if isinstance(outcome, errors.ConcurrentAppendException) else outcome
+    outcome_names = ["append" if isinstance(outcome, errors.ConcurrentAppendException) else outcome
              for outcome in result.outcomes.values()]
-    assert found == outcomes and agrees(shop)
+    assert outcome_names == outcomes and agrees(shop)
 
 
 def test_who_read_only_what_another_changed_is_refused(shop: dn.Catalog) -> None:
@@ -111,7 +111,7 @@ def test_writers_that_do_nothing_or_fail_are_seen(shop: dn.Catalog) -> None:
 
 @pytest.mark.parametrize(("writers", "says"), [
     ({}, "one at least"), ({"ann": 5}, "a callable that takes a transaction of the catalog, found int"),
-    ({3: order}, "a writer's name is a text"),
+    ({3: order}, "a writer's name is a string"),
 ])
 def test_mistakes_are_named_before_anything_runs(shop: dn.Catalog, writers: Any, says: str) -> None:
     with pytest.raises(errors.InvalidArgument, match=says):
@@ -135,22 +135,22 @@ def test_a_transaction_of_a_catalog_within_the_race_of_a_table_is_not_stopped(
 # -- the timeline ------------------------------------------------------------------------------------------
 
 
-def told(shop: dn.Catalog) -> CatalogTimeline:
+def timeline_of(shop: dn.Catalog) -> CatalogTimeline:
     """Transactions of one table and of several, one that lost a race and one that failed."""
     dn.race(shop, {"ann": order, "ben": note, "cid": order})
-    found: CatalogTimeline = shop.timeline()
-    return found
+    timeline: CatalogTimeline = shop.timeline()
+    return timeline
 
 
 @pytest.mark.parametrize("name", ["timeline_catalog", "timeline_catalog_race"])
 def test_golden(name: str, shop: dn.Catalog, update_golden: bool) -> None:
-    whole = told(shop)
+    whole = timeline_of(shop)
     shown = whole if name == "timeline_catalog" else dn.race(shop, {"ann": order, "ben": order})
     assert_golden_drawing(shown, name, update_golden)
 
 
 def test_tables_of_one_transaction_are_tied(shop: dn.Catalog) -> None:
-    timeline = told(shop)
+    timeline = timeline_of(shop)
     _, spec, svg = drawn_forms(timeline)
     ties = spec["datasets"]["ties"]
     assert sorted((tie["v"], tie["lost"]) for tie in ties) == [(4, False), (4, True)]
@@ -162,12 +162,12 @@ def test_tables_of_one_transaction_are_tied(shop: dn.Catalog) -> None:
 
 
 def test_lanes_are_tables_in_the_order_in_which_they_came(shop: dn.Catalog) -> None:
-    lanes = told(shop).scene.lanes.lanes
+    lanes = timeline_of(shop).scene.lanes.lanes
     assert [lane.name for lane in lanes] == ["shop.orders", "shop.totals", "shop.rates"]
 
 
 def test_what_a_track_says(shop: dn.Catalog) -> None:
-    commits = told(shop).commits
+    commits = timeline_of(shop).commits
     tracks = [track for track in commits if track.version == 4]
     assert [(t.writer, t.pointer, t.operation, t.kind, t.who, t.read_version)
             for t in tracks if isinstance(t, CatalogTrack)] == [
@@ -178,7 +178,7 @@ def test_what_a_track_says(shop: dn.Catalog) -> None:
 
 
 def test_another_session_sees_what_was_committed_and_no_attempts(shop: dn.Catalog) -> None:
-    told(shop)
+    timeline_of(shop)
     with dn.Catalog(shop.store.database.place, shop.warehouse.uri) as other:
         timeline = other.timeline()
         assert len(timeline.commits) == 6 and not timeline.failed
@@ -186,7 +186,7 @@ def test_another_session_sees_what_was_committed_and_no_attempts(shop: dn.Catalo
 
 
 def test_bounds_are_numbers_or_times(shop: dn.Catalog) -> None:
-    told(shop)
+    timeline_of(shop)
     assert [track.version for track in shop.timeline(4).commits] == [4, 4, 5]
     assert [track.version for track in shop.timeline(2, 3).commits] == [2, 3]
     assert len(shop.timeline(end=TIME).commits) == 6 and not shop.timeline(end=0).tracks
@@ -199,8 +199,8 @@ def test_a_dropped_table_keeps_its_lane_and_a_renamed_one_has_its_new_name(shop:
     dn.race(shop, {"audit": audit})
     shop.drop_table("shop.rates")
     shop.rename_table("shop.orders", "shop.bills")
-    found = str(shop.timeline())
-    assert "shop.rates DROP TABLE" in found and "shop.bills v0" in found and "shop.orders" not in found
+    text = str(shop.timeline())
+    assert "shop.rates DROP TABLE" in text and "shop.bills v0" in text and "shop.orders" not in text
 
 
 def test_an_iceberg_table_has_a_lane(shop: dn.Catalog) -> None:

@@ -90,14 +90,14 @@ def test_a_table_of_two_who_race_is_counted_from_its_history() -> None:
 
 
 def test_bad_arguments_are_refused_by_name() -> None:
-    with pytest.raises(InvalidArgument, match="by='day' is none of writer, operation, hour"):
+    with pytest.raises(InvalidArgument, match="by='day' is not one of writer, operation, hour"):
         map_of([]).to_arrow("day")
     for by in (None, 3, ["writer"]):
-        with pytest.raises(InvalidArgument, match="is none of writer"):
+        with pytest.raises(InvalidArgument, match="is not one of writer"):
             map_of([]).by(by)  # type: ignore[arg-type]
     table = dn.create(MemoryStore(), {"id": [1]})
     arguments: list[tuple[dict[str, Any], str]] = [
-        ({"isolation": "Snapshot"}, "isolation='Snapshot' is none of"), ({"zone": "Mars"}, "zone='Mars'")]
+        ({"isolation": "Snapshot"}, "isolation='Snapshot' is not one of"), ({"zone": "Mars"}, "zone='Mars'")]
     for settings, message in arguments:
         with pytest.raises(InvalidArgument, match=message):
             table.history().conflicts(**settings)

@@ -225,11 +225,11 @@ def test_recorded_commits_are_judged_by_their_recorded_conditions() -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"row_level": "rows"}, "row_level='rows' is none of off, statistics, values, vectors, all"),
-    ({"row_level": True}, "row_level=True is none of"),
-    ({"partition_by": "dya"}, "partition_by='dya' is no column of the table.*day"),
+    ({"row_level": "rows"}, "row_level='rows' is not one of off, statistics, values, vectors, all"),
+    ({"row_level": True}, "row_level=True is not one of"),
+    ({"partition_by": "dya"}, "partition_by='dya' is not a column of the table.*day"),
     ({"partition_by": 3}, "partition_by=3 is neither a column nor a list"),
-    ({"partition_by": [3]}, "partition_by=3 is no column"),
+    ({"partition_by": [3]}, "partition_by=3 is not a column"),
     ({"partition_by": []}, "partition_by names no column"),
 ])
 def test_bad_arguments_are_refused_by_name(settings: dict[str, Any], message: str) -> None:

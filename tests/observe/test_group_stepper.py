@@ -39,8 +39,8 @@ def stepper_of(shop: dn.Catalog) -> GroupStepper:
     txn.table("shop.rates").to_arrow()
     txn.table("shop.orders").append({"id": [3], "price": [30]})
     txn.table("shop.totals").update({"sum": "sum + 30"})
-    found: GroupStepper = txn.stepper()
-    return found
+    stepper: GroupStepper = txn.stepper()
+    return stepper
 
 
 def step(stepper: GroupStepper, until: str) -> GroupStepper:
@@ -173,8 +173,8 @@ def test_a_version_that_cannot_be_published_is_said_to_be_so(
 def test_a_rival_commits_to_the_table_of_choice(shop: dn.Catalog) -> None:
     stepper = stepper_of(shop)
     assert stepper.tables == ["shop.rates", "shop.orders", "shop.totals"]
-    said = stepper.let_win("metadata", "shop.rates", "ben")
-    assert said == "ben: set the property deltanb.rival = 1, shop.rates v1"
+    line = stepper.let_win("metadata", "shop.rates", "ben")
+    assert line == "ben: set the property deltanb.rival = 1, shop.rates v1"
     entry = shop.history(1)[0]
     assert entry.principal == "ben" and list(entry.operations) == ["shop.rates"]
     assert ran(stepper).conflict.table == "shop.rates"
@@ -182,8 +182,8 @@ def test_a_rival_commits_to_the_table_of_choice(shop: dn.Catalog) -> None:
 
 def test_a_rival_is_any_function_of_a_table(shop: dn.Catalog) -> None:
     stepper = stepper_of(shop)
-    said = stepper.let_win(lambda table: table.append({"id": [9], "price": [1]}), "shop.orders", "cid")
-    assert said == "cid: WRITE, shop.orders v1"
+    line = stepper.let_win(lambda table: table.append({"id": [9], "price": [1]}), "shop.orders", "cid")
+    assert line == "cid: WRITE, shop.orders v1"
     assert stepper.let_win(lambda table: None) == "another writer: committed nothing"
     assert ran(stepper).versions == {"shop.orders": 2, "shop.totals": 1}
 

@@ -109,7 +109,7 @@ def test_hours_are_those_of_the_later_ones_in_the_zone() -> None:
     assert (hours("UTC"), hours("+01:00"), hours("America/New_York")) == ([23], [0], [18])
     assert hours(dt.timezone(dt.timedelta(hours=-1))) == [22]
     for zone in ("Entenhausen", 3, None, "../etc"):
-        with pytest.raises(InvalidArgument, match="no time zone"):
+        with pytest.raises(InvalidArgument, match="not a time zone"):
             meet(table.log.history(), zone=zone)  # type: ignore[arg-type]
 
 
@@ -269,7 +269,7 @@ def test_failures_without_a_winner_are_no_meetings() -> None:
 
 def test_bad_arguments_are_refused_by_name() -> None:
     log = new_log("Serializable")
-    with pytest.raises(InvalidArgument, match=r"isolation='None' is none of Serializable"):
+    with pytest.raises(InvalidArgument, match=r"isolation='None' is not one of Serializable"):
         meet(log.history(), "None")
     with pytest.raises(InvalidArgument, match=r"take table\.history\(\)"):
         meet(History([HistoryEntry(0, 0)]))

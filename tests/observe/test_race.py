@@ -572,11 +572,11 @@ def test_the_rows_make_room_for_the_errors() -> None:
 def test_a_mistake_says_what_it_was_as_far_as_the_line_goes(tmp_path: Path) -> None:
     table = ducks(LocalStore(tmp_path / "ducks"))
     race = dn.race(table, {"ann": delete("no_such = 1"), "ben": append(1)})
-    [said] = race.errors
-    assert said.startswith("ann raised InvalidPredicate: no column 'no_such'")
+    [message] = race.errors
+    assert message.startswith("ann raised InvalidPredicate: no column 'no_such'")
     assert race.title == "ben committed v1"
-    [said] = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).errors
-    assert str(tmp_path) not in said and " at 0x" not in said and "more" not in said
+    [message] = dn.race(table, [fails(f"{tmp_path}/ducks is {object()!r}\nand more")]).errors
+    assert str(tmp_path) not in message and " at 0x" not in message and "more" not in message
     [long] = dn.race(table, {"ann": fails("x" * 200)}).errors
     assert units.width(f"✕ {long}") <= MAX_COLUMNS and long.endswith("xx…")
     many = dn.race(table, {f"writer {n}": fails("no") for n in range(9)}).errors
@@ -601,11 +601,11 @@ def test_lanes_stand_in_the_order_of_the_writers() -> None:
     (append(1), None, "a list or a dict of writers"),
     ("ab", None, "writer 'writer 1' is a callable"),
     ({"ann": 5}, None, "writer 'ann' is a callable that takes the table, found int"),
-    ({3: append(1)}, None, "a writer's name is a text, found 3"),
-    ({"ann": append(1)}, ["ben"], "'ben' is none of the writers; they are ann"),
-    ({"ann": append(1)}, [1], "1 is none of the writers"),
-    ({"ann": append(1)}, [-1], "-1 is none of the writers"),
-    ({"ann": append(1)}, [True], "True is none of the writers"),
+    ({3: append(1)}, None, "a writer's name is a string, found 3"),
+    ({"ann": append(1)}, ["ben"], "'ben' is not one of the writers; they are ann"),
+    ({"ann": append(1)}, [1], "1 is not one of the writers"),
+    ({"ann": append(1)}, [-1], "-1 is not one of the writers"),
+    ({"ann": append(1)}, [True], "True is not one of the writers"),
     ({"ann": append(1)}, "ann", "order='ann' is None, 'serial', or a list"),
     ({"ann": append(1)}, 5, "order=5"),
 ])

@@ -25,9 +25,9 @@ DAYS = {"id": [1, 2], "day": ["mon", "tue"]}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where reports are wanted; nothing is there yet."""
-    found = tmp_path / "jobs" / "reports"
-    set_options(report=found)
-    return found
+    reports = tmp_path / "jobs" / "reports"
+    set_options(report=reports)
+    return reports
 
 
 def pages(folder: Path) -> list[Path]:
@@ -236,10 +236,10 @@ def test_none_is_wanted_by_default_and_nothing_is_loaded_for_it(monkeypatch: pyt
     assert "deltanb.transaction.failed" in loaded and "deltanb.observe.report" not in loaded
 
 
-@pytest.mark.parametrize("given", ["", 3, True, b"reports", "s3://lake/reports", "a\0b"])
-def test_what_is_no_folder_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("folder_value", ["", 3, True, b"reports", "s3://lake/reports", "a\0b"])
+def test_what_is_no_folder_is_refused(folder_value: Any) -> None:
     with pytest.raises(errors.InvalidArgument, match="option report="):
-        set_options(report=given)
+        set_options(report=folder_value)
 
 
 def test_the_same_failure_has_the_same_name(folder: Path) -> None:

@@ -124,8 +124,8 @@ def test_who_read_the_whole_table_sees_any_file_deleted() -> None:
 def test_metadata_changes_every_time() -> None:
     table = orders(properties={rivals.PROPERTY: "mine"})
     txn = reading(table, "day = 'mon'")
-    said = [rivals.commit_rival(txn, "metadata").did for _ in range(3)]
-    assert said == [f"set the property deltanb.rival = {n}" for n in (1, 2, 3)]
+    deeds = [rivals.commit_rival(txn, "metadata").did for _ in range(3)]
+    assert deeds == [f"set the property deltanb.rival = {n}" for n in (1, 2, 3)]
 
 
 def test_an_append_only_table_loses_no_file() -> None:

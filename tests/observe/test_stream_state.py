@@ -135,8 +135,8 @@ def test_a_commit_that_is_gone_leaves_the_time_open() -> None:
     end = offset(source, 1)
     source.log.checkpoint()
     source.log.store.delete("_delta_log/00000000000000000000.json")
-    [found] = running(flights(1), report(0, 1, end)).sources
-    assert (found.behind, found.lag) == (3, None)
+    [only_source] = running(flights(1), report(0, 1, end)).sources
+    assert (only_source.behind, only_source.lag) == (3, None)
 
 
 def test_only_the_batches_of_this_query_count() -> None:

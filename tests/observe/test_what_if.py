@@ -126,9 +126,10 @@ def describe(txn: OptimisticTransaction, part: int, name: str) -> Plan:
     return ([], Operation("SET TBLPROPERTIES"))
 
 
-TOLD = (append, delete, delete_rows, update, overwrite, replace_where, replace_partition, stream, describe)
+RECORDED = (append, delete, delete_rows, update, overwrite, replace_where, replace_partition, stream,
+            describe)
 """Transactions whose reads the log tells, as their operation's parameters say them."""
-ALL = (*TOLD, optimize, read_and_append, read_everything)
+ALL = (*RECORDED, optimize, read_and_append, read_everything)
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def scripts(kinds: Sequence[Begin]) -> st.SearchStrategy[Script]:
     return st.lists(one, min_size=2, max_size=6)
 
 
-def said(replay: Replay, ended: Ended) -> tuple[str, Replayed | None]:
+def verdict_of(replay: Replay, ended: Ended) -> tuple[str, Replayed | None]:
     """The rule that ends a transaction by a replay of one level, and the row that says so."""
     row = next((row for row in replay.rows if row.txn_id == ended.txn_id), None)
     if row is None:
@@ -187,28 +188,28 @@ def said(replay: Replay, ended: Ended) -> tuple[str, Replayed | None]:
 def test_a_replay_says_what_really_happens(script: Script, before: str, after: str) -> None:
     """Up to where the two histories part: from there on, they are about other commits."""
     log, recorded = really(script, before)
-    _, wanted = really(script, after)
+    _, ends = really(script, after)
     replay = log.history().replay(after)
-    for one, other in zip(recorded, wanted, strict=True):
-        rule, _ = said(replay, one)
+    for one, other in zip(recorded, ends, strict=True):
+        rule, _ = verdict_of(replay, one)
         assert rule == other.rule
         if (one.version is None) != (other.version is None):
             break
 
 
 @pytest.mark.slow
-@given(script=scripts(TOLD), before=LEVEL, after=LEVEL)
+@given(script=scripts(RECORDED), before=LEVEL, after=LEVEL)
 def test_the_log_alone_says_the_same_of_what_it_records(
     script: Script, before: str, after: str
 ) -> None:
     """In another process, without the journal; failed transactions are in no log."""
     log, recorded = really(script, before)
-    _, wanted = really(script, after)
+    _, ends = really(script, after)
     journal_of(log).clear()
     replay = log.history().replay(after)
-    for one, other in zip(recorded, wanted, strict=True):
+    for one, other in zip(recorded, ends, strict=True):
         if one.version is not None:
-            rule, row = said(replay, one)
+            rule, row = verdict_of(replay, one)
             assert rule == other.rule
             assert row is None or not row.is_assumed
         if (one.version is None) != (other.version is None):
@@ -220,12 +221,12 @@ def test_the_log_alone_says_the_same_of_what_it_records(
 @given(script=scripts(ALL), before=LEVEL, after=LEVEL)
 def test_what_is_assumed_never_hides_a_conflict(script: Script, before: str, after: str) -> None:
     log, recorded = really(script, before)
-    _, wanted = really(script, after)
+    _, ends = really(script, after)
     journal_of(log).clear()
     replay = log.history().replay(after)
-    for one, other in zip(recorded, wanted, strict=True):
+    for one, other in zip(recorded, ends, strict=True):
         if one.version is not None and other.rule:
-            assert said(replay, one)[0]
+            assert verdict_of(replay, one)[0]
         if (one.version is None) != (other.version is None):
             break
 
@@ -238,7 +239,7 @@ def test_under_its_own_rules_a_history_ends_as_it_did(script: Script, level: str
     for replay in (log.history().replay(level), log.history().replay(rules=RULES)):
         assert not replay.conflicts or any(one.version is None for one in recorded)
         for one in recorded:
-            assert said(replay, one)[0] == one.rule
+            assert verdict_of(replay, one)[0] == one.rule
         assert not any(row.changes for row in replay.rows)
 
 
@@ -265,11 +266,11 @@ def test_an_explanation_foretells_the_commit(script: Script, level: str) -> None
 
     def look(txn: OptimisticTransaction, actions: list[Any], operation: Operation) -> None:
         before = txn.status, txn.reads, len(journal_of(txn.log)), txn.log.update().version
-        told = explain_conflict(txn, actions=actions, operation=operation)
+        explanation = explain_conflict(txn, actions=actions, operation=operation)
         assert before == (txn.status, txn.reads, len(journal_of(txn.log)), txn.log.update().version)
-        assert [row.version for row in told.rows] == list(range(txn.read_version + 1, before[3] + 1))
-        rule = "" if told.conflict is None else told.conflict.rule
-        foretold.append((not told.is_empty, told.version, rule))
+        assert [row.version for row in explanation.rows] == list(range(txn.read_version + 1, before[3] + 1))
+        rule = "" if explanation.conflict is None else explanation.conflict.rule
+        foretold.append((not explanation.is_empty, explanation.version, rule))
 
     _, ended = really(script, level, look)
     for (is_sure, version, rule), one in zip(foretold, ended, strict=True):
@@ -301,16 +302,16 @@ def test_every_scenario_replayed_is_the_scenario_run(scenario: dict[str, Any], l
         return  # refused before any winner, or by other means than a rule
     replay = log.history().replay(level)
     row = next((row for row in replay.rows if row.txn_id == txn.txn_id), None)
-    _, real, wanted = run(at_level(scenario, level))
+    _, real, ended = run(at_level(scenario, level))
     if row is None:
-        assert wanted is None or real.conflict is None
+        assert ended is None or real.conflict is None
         return
     (answer,) = row.verdicts
     if answer.unknown:
         assert "not recorded" in answer.unknown and row.read_version is None
         return
     assert answer.isolation == (real.prepared.isolation if real.prepared else answer.isolation)
-    if wanted is None:
+    if ended is None:
         assert answer.passed
     elif real.conflict is not None and error is not None and real.conflict.version > row.attempted:
         assert answer.passed  # what came after the winner it met, this process had not seen
@@ -505,7 +506,7 @@ def test_a_failure_that_no_rule_decides_is_not_replayed() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    ({"isolation": "serializable"}, "'serializable' is none of Serializable, Write"),
+    ({"isolation": "serializable"}, "'serializable' is not one of Serializable, Write"),
     ({"isolation": []}, "names no level"),
     ({"rules": ["appendix"]}, "no rule 'appendix'; there are protocol, metadata"),
     ({"without": "appendix"}, "no rule 'appendix'"),
@@ -549,11 +550,12 @@ def test_a_transaction_with_nothing_to_write_is_judged_by_its_reads() -> None:
     TableBuilder(log.store, 2).commit(info("WRITE", 2, True), add("part=2/y", {"part": "2"}))
     TableBuilder(log.store, 3).commit(info("WRITE", 3, True), add("part=2/z", {"part": "2"}))
     assert explain_conflict(txn, 2).ok
-    told = explain_conflict(txn)
-    assert (told.ok, told.version, told.is_empty, told.isolation) == (False, 3, True, "Serializable")
-    assert told.conflict is not None and told.conflict.partition == "[part=2]"
-    assert [row.is_checked for row in told.rows] == [True, True, False]
-    assert [check.state for check in told.checks].count("failed") == 1
+    explanation = explain_conflict(txn)
+    assert (explanation.ok, explanation.version, explanation.is_empty, explanation.isolation) == (False, 3,
+        True, "Serializable")
+    assert explanation.conflict is not None and explanation.conflict.partition == "[part=2]"
+    assert [row.is_checked for row in explanation.rows] == [True, True, False]
+    assert [check.state for check in explanation.checks].count("failed") == 1
     assert txn.status == "open" and txn.commit([]) == 5  # to commit nothing harms nobody
 
 
@@ -564,8 +566,9 @@ def test_a_stepping_transaction_is_explained_too() -> None:
     steps = txn.commit_steps(actions, operation)
     next(steps)
     TableBuilder(log.store, 1).commit(info("WRITE", 1, True), add("part=2/y", {"part": "2"}))
-    told = explain_conflict(txn)
-    assert told.conflict is not None and told.operation == "DELETE" and txn.status == "committing"
+    explanation = explain_conflict(txn)
+    assert explanation.conflict is not None and explanation.operation == "DELETE"
+    assert txn.status == "committing"
     steps.close()
     with pytest.raises(IllegalStateError, match="abandoned"):
         explain_conflict(txn)

@@ -15,9 +15,9 @@ ROWS = 200_000
 
 
 def has_dictionary(values: pa.Array) -> bool:
-    found = with_dictionary(pa.table({"x": values}))
-    assert found in (True, [])
-    return bool(found)
+    answer = with_dictionary(pa.table({"x": values}))
+    assert answer in (True, [])
+    return bool(answer)
 
 
 @pytest.mark.parametrize(("different", "expected"), [(1, True), (1000, True), (60_000, True), (ROWS, False)])
@@ -69,7 +69,7 @@ def test_a_written_file_has_the_dictionaries_of_its_first_rows() -> None:
     with store.open_input(name) as file:
         group = pq.ParquetFile(file).metadata.row_group(0)
         encodings = [group.column(place).encodings for place in range(2)]
-    assert ["RLE_DICTIONARY" in found for found in encodings] == [False, True]
+    assert ["RLE_DICTIONARY" in names for names in encodings] == [False, True]
 
 
 def test_columns_that_are_known_to_get_none_are_not_judged() -> None:

@@ -29,17 +29,18 @@ def parquet(first: int, count: int, **more: Any) -> tuple[pa.Table, bytes]:
 def test_row_groups_move_into_another_file(codec: str, own: int, times: int) -> None:
     rows, data = parquet(0, 95)
     target, behind = parquet(1_000_000, own, compression=codec, use_dictionary=False)
-    found = row_groups(footer_of(pa.py_buffer(data)))
-    assert len(found) == 10 and all(found)
-    taken = [group for group in found[::2] if group] * times
+    groups = row_groups(footer_of(pa.py_buffer(data)))
+    assert len(groups) == 10 and all(groups)
+    taken = [group for group in groups[::2] if group] * times
     copied = [(group, data[group.start:group.start + group.length]) for group in taken]
     end = len(behind) // 2  # or wherever, before the footer
     end = min(end, len(behind) - 8 - len(footer_of(pa.py_buffer(behind))))
     result = behind[:end] + b"".join(spliced(behind[end:], len(behind), copied))
     file = pq.ParquetFile(io.BytesIO(result), page_checksum_verification=True)
-    wanted = pa.concat_tables([target, *(rows.slice(at, 10) for at in range(0, 95, 20))] if times == 1 else [
+    expected = pa.concat_tables([target, *(rows.slice(at, 10) for at in range(0, 95, 20))]
+                                if times == 1 else [
         target, *[rows.slice(at, 10) for at in range(0, 95, 20)] * times])
-    assert file.read().equals(wanted) and file.metadata.num_rows == len(wanted)
+    assert file.read().equals(expected) and file.metadata.num_rows == len(expected)
     lowest = [file.metadata.row_group(at).column(0).statistics.min for at in range(file.num_row_groups)]
     assert lowest[-len(taken):] == [0, 20, 40, 60, 80] * times or not taken
 

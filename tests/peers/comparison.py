@@ -29,16 +29,17 @@ def what_a_conflict_names(library: Library, folder: Path) -> str:
     """Which of these an error about a lost race has: who won, and what of it met what of yours."""
     path = folder / "t"
     dn.create(path, dict(DATA), partition_by=["month"])
-    said = library.lost_delete(path)
-    assert said is not None
-    facets = {"winner": "WRITE" in said and "version 1" in said.lower(), "partition": "month=1" in said,
-              "your predicate": CONDITION in said, "file": "part-0000" in said}
+    message = library.lost_delete(path)
+    assert message is not None
+    facets = {"winner": "WRITE" in message and "version 1" in message.lower(),
+              "partition": "month=1" in message,
+              "your predicate": CONDITION in message, "file": "part-0000" in message}
     return ", ".join(name for name, is_there in facets.items() if is_there) or NO
 
 
 def isolation_levels(library: Library, folder: Path) -> str:
     """The levels that can be set and that make a difference to a DELETE which a blind append beat."""
-    found = set()
+    levels = set()
     for level in ("Serializable", "WriteSerializable"):
         path = folder / level / "t"
         dn.create(path, dict(DATA), partition_by=["month"])
@@ -46,8 +47,8 @@ def isolation_levels(library: Library, folder: Path) -> str:
             library.set_property(path, ISOLATION, level)
         except library.refusals:
             continue
-        found.add("WriteSerializable" if library.lost_delete(path) is None else "Serializable")
-    return ", ".join(sorted(found))
+        levels.add("WriteSerializable" if library.lost_delete(path) is None else "Serializable")
+    return ", ".join(sorted(levels))
 
 
 def refused_or_done(does: Callable[[], None], library: Library) -> str:

@@ -83,9 +83,9 @@ def fetch(folder: Path, package: str, excluded: Iterable[str] = SPARKS_OWN) -> N
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{package} did not come within {FETCH_SECONDS} s") from None
     if run.returncode:
-        said = [line.strip() for line in (run.stdout + run.stderr).splitlines()]
-        why = next((line for line in said if "RuntimeException" in line or "not found" in line),
-                   said[-1] if said else "no message")
+        lines = [line.strip() for line in (run.stdout + run.stderr).splitlines()]
+        why = next((line for line in lines if "RuntimeException" in line or "not found" in line),
+                   lines[-1] if lines else "no message")
         raise Unavailable(f"{package} cannot be fetched: {why}")
     (folder / "complete").touch()
 
@@ -106,13 +106,13 @@ class DeltaSpark:
         self._begin()
 
     def _begin(self) -> None:
-        found = jars()
+        class_path = jars()
         server = Path(__file__).with_name("delta_spark_server.py")
         self.folder = tempfile.TemporaryDirectory(prefix="delta-spark-")
         self.log = Path(self.folder.name, "log")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, str(server), *found], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, str(server), *class_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=log, text=True, cwd=self.folder.name,
                 env={**environment(), "DELTA_SPARK_MEMORY": self.memory,
                      "DELTA_SPARK_SETTINGS": json.dumps(self.settings)})
@@ -151,9 +151,9 @@ class DeltaSpark:
 
     def history(self, path: Path | str) -> list[dict[str, Any]]:
         """The rows of DESCRIBE HISTORY, newest first."""
-        found = self.sql(f"DESCRIBE HISTORY {table(path)}")
+        entries = self.sql(f"DESCRIBE HISTORY {table(path)}")
         return [{**row, "operationParameters": dict(row["operationParameters"] or []),
-                 "operationMetrics": dict(row["operationMetrics"] or [])} for row in found]
+                 "operationMetrics": dict(row["operationMetrics"] or [])} for row in entries]
 
     def ask(self, do: str, **arguments: Any) -> Any:
         self.send(do, **arguments)
@@ -172,9 +172,9 @@ class DeltaSpark:
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
             if not ready.select(seconds):
-                said = self.log.read_text()[-2000:]
+                log = self.log.read_text()[-2000:]
                 self.close()
-                raise TimeoutError(f"no answer from Delta Spark within {seconds} s: {said}")
+                raise TimeoutError(f"no answer from Delta Spark within {seconds} s: {log}")
         line = self.process.stdout.readline()
         if not line:
             self.process.wait(PATIENCE)

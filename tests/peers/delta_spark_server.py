@@ -254,11 +254,11 @@ class Server:
         """An instance with Scala's defaults for the arguments that are not given."""
         companion = self._companion(name)
         total = companion.getClass().getMethods()
-        wanted = max(m.getParameterCount() for m in total if m.getName() == "apply")
-        given = list(arguments)
-        for position in range(len(given) + 1, wanted + 1):
-            given.append(getattr(companion, f"apply$default${position}")())
-        return companion.apply(*given)
+        num_parameters = max(m.getParameterCount() for m in total if m.getName() == "apply")
+        values = list(arguments)
+        for position in range(len(values) + 1, num_parameters + 1):
+            values.append(getattr(companion, f"apply$default${position}")())
+        return companion.apply(*values)
 
     def _none(self) -> Any:
         return getattr(getattr(self.jvm.scala, "None$"), "MODULE$")
@@ -300,10 +300,10 @@ class Server:
                 raise ValueError(other)
 
     @contextlib.contextmanager
-    def _settings(self, wanted: dict[str, str] | None) -> Iterator[None]:
+    def _settings(self, values: dict[str, str] | None) -> Iterator[None]:
         """Settings for one request, under their names without Delta's prefix, or whole."""
         changed = {key if key.startswith("spark.") else f"spark.databricks.delta.{key}": value
-                   for key, value in (wanted or {}).items()}
+                   for key, value in (values or {}).items()}
         before = {key: self.spark.conf.get(key, None) for key in changed}
         try:
             for key, value in changed.items():

@@ -292,9 +292,9 @@ Library = Deltanb | DeltaRs | Spark
 
 def stream_names(kind: type) -> list[str]:
     """Names of a class that have to do with Structured Streaming; there must be none."""
-    found = [name for name in dir(kind) if "stream" in name.lower() and not name.startswith("_")]
-    assert found == []
-    return found
+    names = [name for name in dir(kind) if "stream" in name.lower() and not name.startswith("_")]
+    assert names == []
+    return names
 
 
 def run_without_java(code: str) -> None:

@@ -33,16 +33,16 @@ def classpath(artifacts: Iterable[str], folder: Path) -> str:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Unavailable(f"{program} is not on PATH")
-    said = "".join(
+    dependencies = "".join(
         _DEPENDENCY.format(group, name, version, "".join(f"<classifier>{one}</classifier>" for one in rest))
         for group, name, version, *rest in (artifact.split(":") for artifact in artifacts))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(_POM.format(said))
+    (folder / "pom.xml").write_text(_POM.format(dependencies))
     with alone("maven"):
-        found = run(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath.txt"],
+        done = run(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath.txt"],
                     cwd=folder, timeout=RESOLVE_SECONDS)
-    if found.returncode:
-        raise Unavailable(f"Maven cannot resolve the jars: {found.stdout[-500:]}")
+    if done.returncode:
+        raise Unavailable(f"Maven cannot resolve the jars: {done.stdout[-500:]}")
     return (folder / "classpath.txt").read_text().strip()
 
 

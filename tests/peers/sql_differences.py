@@ -35,7 +35,7 @@ DIFFERENCES: list[Difference] = [
         "refused."),
     Difference(
         r"sum\(v\) AS s", ["columns", "rows"],
-        "DuckDB sums integers without overflow: the sum is a decimal of 38 digits, and no BIGINT."),
+        "DuckDB sums integers without overflow: the sum is a decimal of 38 digits, not a BIGINT."),
     Difference(
         r"USING \(VALUES .*\) AS s\(id, name, v\)", ["refused"],
         "Delta Spark refuses names for the columns of a merge's source; here they are allowed."),
@@ -71,7 +71,7 @@ DIFFERENCES: list[Difference] = [
         "clone over a table with rows."),
     Difference(
         r"COMMENT ON COLUMN", ["refused"],
-        "COMMENT ON COLUMN is understood, besides ALTER COLUMN … COMMENT."),
+        "COMMENT ON COLUMN is accepted, besides ALTER COLUMN … COMMENT."),
     Difference(
         r"v COMMENT 'a' FIRST", ["refused"],
         "Several changes of one column may follow its name in ALTER COLUMN; Delta Spark takes one."),
@@ -111,7 +111,8 @@ DIFFERENCES: list[Difference] = [
         "DESCRIBE shows a field of a struct as it shows a column."),
     Difference(
         r"EXTENDED \{t\}$", ["answer"],
-        "Below the columns DESCRIBE EXTENDED has what DESCRIBE DETAIL has, and nothing of Spark's catalog."),
+        "Below the columns DESCRIBE EXTENDED has what DESCRIBE DETAIL has, and nothing from Spark's "
+        "catalog."),
     Difference(
         r"SHOW TBLPROPERTIES \{t\} \('nope'\)", ["refused"],
         "A property that is not set is refused; Delta Spark writes into the value that there is none."),

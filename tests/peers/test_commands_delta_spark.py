@@ -122,10 +122,10 @@ DELETE in Delta Spark, and we, do not."""
 
 def rows(peer: DeltaSpark, path: Path) -> list[dict[str, Any]]:
     """The rows of the table, the same for both, in order."""
-    found = [sorted(rows, key=lambda row: repr(sorted(row.items())))
+    by_reader = [sorted(rows, key=lambda row: repr(sorted(row.items())))
              for rows in (dn.open(path).to_arrow().to_pylist(), peer.rows(path))]
-    assert found[0] == found[1]
-    return found[0]
+    assert by_reader[0] == by_reader[1]
+    return by_reader[0]
 
 
 def made(path: Path, name: str) -> Any:
@@ -168,10 +168,10 @@ def shape(path: Path) -> Any:
                     if not key.startswith("delta.columnMapping")}
         return [plain(one) for one in value] if isinstance(value, list) else value
 
-    kept = {key: value for key, value in snapshot.properties.items()
+    properties = {key: value for key, value in snapshot.properties.items()
             if "materializedRow" not in key}
     protocol = snapshot.protocol
-    return (plain(json.loads(snapshot.schema.to_json())), snapshot.partition_columns, kept,
+    return (plain(json.loads(snapshot.schema.to_json())), snapshot.partition_columns, properties,
             sorted(protocol.reader_features or ()), sorted(protocol.writer_features or ()),
             protocol.min_reader_version, protocol.min_writer_version)
 
@@ -190,15 +190,15 @@ def same_record(peer: DeltaSpark, ours: Path, theirs: Path, known: set[str]) -> 
 
 def same_changes(peer: DeltaSpark, ours: Path, theirs: Path, version: int) -> None:
     """The change data feed of both tables, read by both engines."""
-    found = []
+    feeds = []
     for path in (ours, theirs):
         mine = dn.open(path).changes(version, version).to_pylist()
         other = peer.sql(f"SELECT * FROM table_changes_by_path('{path}', {version}, {version})")
         for feed in (mine, other):
-            found.append(sorted(
+            feeds.append(sorted(
                 repr(sorted((k, v) for k, v in row.items() if k != "_commit_timestamp"))
                 for row in feed))
-    assert found[0] and found[0] == found[1] == found[2] == found[3]
+    assert feeds[0] and feeds[0] == feeds[1] == feeds[2] == feeds[3]
 
 
 def go_on(peer: DeltaSpark, ours: Path, theirs: Path, command: Command) -> None:

@@ -23,7 +23,7 @@ def table_of_the_readme() -> list[list[str]]:
 HEAD, *BODY = table_of_the_readme()
 TAKES_LONG = ("Runs without a JVM", "Several tables in one commit, through a catalog")
 ROWS = [pytest.param(row, marks=pytest.mark.slow if row in TAKES_LONG else ()) for row in ROWS_OF_THE_TABLE]
-SAID = {row[0]: dict(zip((kind.__name__ for kind in LIBRARIES), row[1:], strict=True)) for row in BODY}
+TABLE = {row[0]: dict(zip((kind.__name__ for kind in LIBRARIES), row[1:], strict=True)) for row in BODY}
 
 
 def test_its_rows_and_versions_are_those_that_are_tried() -> None:
@@ -32,7 +32,7 @@ def test_its_rows_and_versions_are_those_that_are_tried() -> None:
 
 
 def check(library: Library, row: str, folder: Path) -> None:
-    assert ROWS_OF_THE_TABLE[row](library, folder) == SAID[row][type(library).__name__]
+    assert ROWS_OF_THE_TABLE[row](library, folder) == TABLE[row][type(library).__name__]
 
 
 @pytest.mark.parametrize("row", ROWS)

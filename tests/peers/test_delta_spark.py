@@ -118,9 +118,9 @@ def test_partition_values_both_ways(delta_spark: DeltaSpark, tmp_path: Path, val
             f"{name} <=> {literal(value)}" for name, value in one.items() if value not in ("", NO_VALUE))
         if not conditions:
             continue
-        found = [ordered(delta_spark.sql(f"SELECT n FROM {table(tmp_path / name)} WHERE {conditions}"))
+        by_engine = [ordered(delta_spark.sql(f"SELECT n FROM {table(tmp_path / name)} WHERE {conditions}"))
                  for name in ("ours", "theirs")]
-        assert found[0] == found[1] and found[0], conditions
+        assert by_engine[0] == by_engine[1] and by_engine[0], conditions
     assert parts("ours") == parts("theirs")
 
 
@@ -229,8 +229,8 @@ def test_checkpoints_of_both(delta_spark: DeltaSpark, tmp_path: Path, policy: st
     dn.open(tmp_path).append({"n": [4], "p": ["a"]})
     assert [row["n"] for row in both(delta_spark, tmp_path)] == [0, 1, 3, 4]
     kinds = {(path.name[:20], path.suffix) for path in (tmp_path / "_delta_log").glob("0*.checkpoint.*")}
-    wanted = ".parquet" if policy == "classic" else ".json"
-    assert {version for version, kind in kinds if kind == wanted} == {f"{n:020}" for n in (2, 3)}
+    suffix = ".parquet" if policy == "classic" else ".json"
+    assert {version for version, kind in kinds if kind == suffix} == {f"{n:020}" for n in (2, 3)}
 
 
 def test_row_tracking(delta_spark: DeltaSpark, tmp_path: Path) -> None:
@@ -240,12 +240,12 @@ def test_row_tracking(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     mine.overwrite({"n": [1, 1]}, where="n = 1")
     ids = delta_spark.sql("SELECT n, _metadata.row_id id, _metadata.row_commit_version version "
                           f"FROM {table(tmp_path)}")
-    found = sorted((row["n"], row["id"], row["version"]) for row in ids)
-    assert [row for row in found if row[0] > 2] == [(3, 3, 1), (4, 4, 1), (5, 5, 2)]
+    tracked = sorted((row["n"], row["id"], row["version"]) for row in ids)
+    assert [row for row in tracked if row[0] > 2] == [(3, 3, 1), (4, 4, 1), (5, 5, 2)]
     # 0 and 2 were written again beside the new rows, and are the rows that they were.
-    assert [row for row in found if row[0] in (0, 2)] == [(0, 0, 0), (2, 2, 0)]
-    assert all(id_ >= 6 and version == 3 for n, id_, version in found if n == 1)
-    assert len({row[1] for row in found}) == len(found) == 7
+    assert [row for row in tracked if row[0] in (0, 2)] == [(0, 0, 0), (2, 2, 0)]
+    assert all(id_ >= 6 and version == 3 for n, id_, version in tracked if n == 1)
+    assert len({row[1] for row in tracked}) == len(tracked) == 7
 
 
 def test_in_commit_timestamps(delta_spark: DeltaSpark, tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_partition_columns_in_the_files(
     added = (a.path for v in (0, 1) for a in ours.log.read_commit(v) if isinstance(a, AddFile))
     names = {tuple(pq.ParquetFile(path / decode_path(name)).schema_arrow.names) for name in added}
     if "delta.feature.materializePartitionColumns" in asks:
-        assert {frozenset(found) for found in names} == {frozenset(TYPED.schema.names)}
+        assert {frozenset(columns) for columns in names} == {frozenset(TYPED.schema.names)}
 
 
 def test_constraints_and_generated_columns_of_delta_spark(
@@ -361,8 +361,8 @@ def test_checksums_of_both(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     delta_spark.sql(f"DELETE FROM {table(tmp_path)} WHERE n = 20")
     mine.append({"n": [9], "p": ["z"]})
     for version in range(mine.version + 1):
-        found = verify(mine.log.snapshot_at(version))
-        assert found.compared and found.differences == (), (version, found)
+        verification = verify(mine.log.snapshot_at(version))
+        assert verification.compared and verification.differences == (), (version, verification)
     texts = [json.loads((tmp_path / "_delta_log" / f"{version:020}.crc").read_text())
              for version in (mine.version - 1, mine.version)]
     assert set(texts[1]) - set(texts[0]) == set()  # we write no field that Delta Spark does not
@@ -422,9 +422,9 @@ def test_they_take_turns(delta_spark: DeltaSpark, tmp_path: Path) -> None:
         mine.append({"who": ["deltanb"], "n": [n], "part": [n % 3]})
         delta_spark.ask("append_locked", path=str(tmp_path), lock=str(lock), count=1, who=f"peer {n}")
     assert mine.version == 2 * APPENDS
-    found = both(delta_spark, tmp_path)
-    assert sorted(row["n"] for row in found if row["who"] == "deltanb") == list(range(APPENDS))
-    assert {row["who"] for row in found if row["who"] != "deltanb"} == {
+    stored = both(delta_spark, tmp_path)
+    assert sorted(row["n"] for row in stored if row["who"] == "deltanb") == list(range(APPENDS))
+    assert {row["who"] for row in stored if row["who"] != "deltanb"} == {
         f"peer {n}" for n in range(APPENDS)}
 
 
@@ -440,8 +440,8 @@ def test_both_append_at_once_and_nothing_is_lost(delta_spark: DeltaSpark, tmp_pa
         ours += [mine.append({"who": ["deltanb"], "n": [3 * n + k], "part": [k]}) for k in range(3)]
         theirs += delta_spark.receive()
     assert sorted(ours + theirs) == list(range(1, 4 * APPENDS + 1))
-    found = both(delta_spark, path)
-    assert sorted((row["who"], row["n"]) for row in found) == sorted(
+    stored = both(delta_spark, path)
+    assert sorted((row["who"], row["n"]) for row in stored) == sorted(
         [("deltanb", n) for n in range(3 * APPENDS)] + [(f"peer {n}", 0) for n in range(APPENDS)])
     DeltaLog.clear_cache()
     log = DeltaLog.for_table(str(path))

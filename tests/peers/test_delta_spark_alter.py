@@ -71,11 +71,11 @@ def plain(text: Any) -> Any:
         return text
 
 
-def shape(found: DeltaTable) -> tuple[Any, ...]:
+def shape(opened: DeltaTable) -> tuple[Any, ...]:
     """What a table is, without physical names and times."""
-    protocol = found.protocol
-    return (strip(found.schema.to_dict()), found.partition_columns, found.metadata.description,
-            {k: v for k, v in found.properties.items() if "parquet.compression" not in k},
+    protocol = opened.protocol
+    return (strip(opened.schema.to_dict()), opened.partition_columns, opened.metadata.description,
+            {k: v for k, v in opened.properties.items() if "parquet.compression" not in k},
             protocol.min_reader_version, protocol.min_writer_version,
             set(protocol.reader_features or ()), set(protocol.writer_features or ()))
 
@@ -109,47 +109,47 @@ def test_column_mapping_and_row_tracking_begin_on_a_table_that_is_there(
 ) -> None:
     path = tmp_path / "t"
     dn.create(path, {"id": [1, 2], "p": ["a", "b"]}, ["p"]).append({"id": [3], "p": ["a"]})
-    found = dn.open(path)
-    found.set_properties({"delta.columnMapping.mode": "name"})
-    found.set_properties({"delta.enableRowTracking": True})
-    found.rename_column("id", "number")
-    found.set_properties({"delta.enableInCommitTimestamps": True})
+    opened = dn.open(path)
+    opened.set_properties({"delta.columnMapping.mode": "name"})
+    opened.set_properties({"delta.enableRowTracking": True})
+    opened.rename_column("id", "number")
+    opened.set_properties({"delta.enableInCommitTimestamps": True})
     delta_spark.sql(f"INSERT INTO {table(path)} VALUES (4, 'c')")
     assert len(both(delta_spark, path)) == 4
     tracked = delta_spark.sql(
         f"SELECT _metadata.row_id AS id, _metadata.row_commit_version AS v FROM {table(path)}")
     assert sorted(row["id"] for row in tracked) == [0, 1, 2, 3] and all(row["v"] for row in tracked)
     delta_spark.sql(f"ALTER TABLE {table(path)} DROP FEATURE rowTracking")
-    found.append({"number": [5], "p": ["a"]})
+    opened.append({"number": [5], "p": ["a"]})
     assert len(both(delta_spark, path)) == 5
 
 
 def test_dropped_features_let_each_other_write_on(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    found = dn.create(path, {"id": [1, 2, 3]}, properties={
+    created = dn.create(path, {"id": [1, 2, 3]}, properties={
         "delta.enableDeletionVectors": True, "delta.enableRowTracking": True,
         "delta.checkpointPolicy": "v2", "delta.enableInCommitTimestamps": True})
     delta_spark.sql(f"DELETE FROM {table(path)} WHERE id = 1")
     with pytest.raises(DeltaError, match="has a deletion vector"):
-        found.drop_feature("deletionVectors")
-    found.overwrite(found.to_arrow())
+        created.drop_feature("deletionVectors")
+    created.overwrite(created.to_arrow())
     for feature in ("deletionVectors", "rowTracking", "v2Checkpoint", "inCommitTimestamp"):
-        found.drop_feature(feature)
+        created.drop_feature(feature)
         delta_spark.sql(f"INSERT INTO {table(path)} VALUES (9)")
-        assert feature not in (found.protocol.writer_features or ())
-    assert found.protocol.min_reader_version == 1 and len(both(delta_spark, path)) == 6
+        assert feature not in (created.protocol.writer_features or ())
+    assert created.protocol.min_reader_version == 1 and len(both(delta_spark, path)) == 6
     assert {r["operation"] for r in delta_spark.history(path)} >= {"DROP FEATURE", "ROW TRACKING UNBACKFILL"}
 
 
 def test_clustering_is_the_same_for_both(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    found = dn.create(path, {"id": [1], "x": [2]}, properties={"delta.columnMapping.mode": "name"})
-    found.cluster_by("x")
+    created = dn.create(path, {"id": [1], "x": [2]}, properties={"delta.columnMapping.mode": "name"})
+    created.cluster_by("x")
     assert delta_spark.sql(f"DESCRIBE DETAIL {table(path)}")[0]["clusteringColumns"] == ["x"]
     delta_spark.sql(f"ALTER TABLE {table(path)} CLUSTER BY (id, x)")
-    theirs = found.history(1)[0]
-    found.cluster_by(None)
-    assert found.history(1)[0].operation_parameters == {
+    theirs = created.history(1)[0]
+    created.cluster_by(None)
+    assert created.history(1)[0].operation_parameters == {
         "oldClusteringColumns": "id,x", "newClusteringColumns": ""}
     assert theirs.operation_parameters == {"oldClusteringColumns": "x", "newClusteringColumns": "id,x"}
     assert delta_spark.sql(f"DESCRIBE DETAIL {table(path)}")[0]["clusteringColumns"] == []
@@ -177,12 +177,12 @@ REFUSED: list[tuple[str, Callable[[DeltaTable], Any]]] = [
 
 def test_what_one_refuses_the_other_refuses(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    found = dn.create(path, "id bigint, n int")
-    found.append(pa.table({"id": [1, 2], "n": pa.array([1, None], pa.int32())}))
+    created = dn.create(path, "id bigint, n int")
+    created.append(pa.table({"id": [1, 2], "n": pa.array([1, None], pa.int32())}))
     for sql, ours_too in REFUSED:
         with pytest.raises(DeltaError):
-            ours_too(found)
-        assert found.version == 1, sql
+            ours_too(created)
+        assert created.version == 1, sql
         with pytest.raises(PeerError):
             delta_spark.sql(sql.format(t=table(path)))
-        assert found.version == 1, sql
+        assert created.version == 1, sql

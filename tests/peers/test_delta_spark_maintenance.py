@@ -40,9 +40,9 @@ def run(peer: DeltaSpark, text: str) -> None:
 
 def appended(peer: DeltaSpark, path: Path, files: int = 4, **properties: str) -> Path:
     """A table that Delta Spark made: rows 0 … 2·files-1, two a commit; p is the commit modulo 2."""
-    said = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
     peer.sql(f"CREATE TABLE {table(path)} (id BIGINT, p BIGINT) USING delta "
-             + (f"TBLPROPERTIES ({said})" if said else ""))
+             + (f"TBLPROPERTIES ({pairs})" if pairs else ""))
     for n in range(files):
         peer.sql(f"INSERT INTO {table(path)} VALUES ({2 * n}, {n % 2}), ({2 * n + 1}, {n % 2})")
     return path
@@ -51,10 +51,10 @@ def appended(peer: DeltaSpark, path: Path, files: int = 4, **properties: str) ->
 def same_record(peer: DeltaSpark, ours: Path, theirs: Path, *operations: str) -> None:
     """Both wrote these operations with the same parameters and metrics, by name."""
     for operation in operations:
-        found = [next(e for e in peer.history(path) if e["operation"] == operation)
+        entries = [next(e for e in peer.history(path) if e["operation"] == operation)
                  for path in (ours, theirs)]
         for part in ("operationParameters", "operationMetrics"):
-            assert set(found[0][part]) == set(found[1][part]), (operation, part)
+            assert set(entries[0][part]) == set(entries[1][part]), (operation, part)
 
 
 def copies(path: Path) -> tuple[Path, Path]:
@@ -161,12 +161,12 @@ def test_rows_keep_their_ids_from_hand_to_hand(
             run(delta_spark, sql.format(t=table(shared)))
         else:
             ours_does(dn.open(shared), engine)
-        found = [tracked(delta_spark, where) for where in (ours, theirs, shared)]
-        assert found[0] == found[1] == found[2], sql
+        by_table = [tracked(delta_spark, where) for where in (ours, theirs, shared)]
+        assert by_table[0] == by_table[1] == by_table[2], sql
         snapshot = dn.open(shared).snapshot
         rows = read_table(snapshot, snapshot.files, row_ids=True).rename_columns(["id", "p", "r", "v"])
         mine = sorted(rows.to_pylist(), key=lambda row: row["id"])
-        assert normal(mine) == found[2]
+        assert normal(mine) == by_table[2]
 
 
 def tracked(delta_spark: DeltaSpark, path: Path) -> list[tuple[Any, ...]]:
@@ -190,9 +190,9 @@ def test_clustering(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert rows(delta_spark, ours) == rows(delta_spark, theirs) == before
     same_record(delta_spark, ours, theirs, "OPTIMIZE")
     files = [dn.open(where).snapshot.files.to_pylist() for where in (ours, theirs)]
-    assert [len(found) for found in files] == [1, 1]
+    assert [len(added) for added in files] == [1, 1]
     assert files[0][0]["clustering_provider"] == files[1][0]["clustering_provider"] == "liquid"
-    tags = [dict(found[0]["tags"]) for found in files]
+    tags = [dict(added[0]["tags"]) for added in files]
     assert set(tags[0]) == set(tags[1]) and tags[0]["ZCUBE_ZORDER_BY"] == tags[1]["ZCUBE_ZORDER_BY"]
     for where in (ours, theirs):
         assert dn.open(where).optimize().version is None
@@ -250,10 +250,10 @@ def test_restore(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     delta_spark.sql(f"RESTORE TABLE {table(theirs)} TO VERSION AS OF 3")
     assert rows(delta_spark, ours) == rows(delta_spark, theirs) == [
         (0, 0), (1, 0), (2, 1), (3, 1), (4, 0), (5, 0)]
-    found = [next(iter(delta_spark.history(path))) for path in (ours, theirs)]
+    entries = [next(iter(delta_spark.history(path))) for path in (ours, theirs)]
     sizes = ("removedFilesSize", "tableSizeAfterRestore")  # files of the two deletes differ
-    assert {k: v for k, v in found[0]["operationMetrics"].items() if k not in sizes} == {
-        k: v for k, v in found[1]["operationMetrics"].items() if k not in sizes}
+    assert {k: v for k, v in entries[0]["operationMetrics"].items() if k not in sizes} == {
+        k: v for k, v in entries[1]["operationMetrics"].items() if k not in sizes}
     delta_spark.sql(f"INSERT INTO {table(ours)} VALUES (9, 9)")
     assert rows(delta_spark, ours)[-1] == (9, 9)
 
@@ -286,9 +286,9 @@ def test_convert(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     dn.convert(ours, {"q": "string"})
     delta_spark.sql(f"CONVERT TO DELTA parquet.`{theirs}` PARTITIONED BY (q STRING)")
     order: Callable[[dict[str, Any]], Any] = lambda row: (row["q"], row["id"])  # noqa: E731
-    found = [sorted(reader(path), key=order) for path in (ours, theirs) for reader in (
+    by_reader = [sorted(reader(path), key=order) for path in (ours, theirs) for reader in (
         delta_spark.rows, lambda path: dn.open(path).to_arrow().to_pylist())]
-    assert len(found[0]) == 4 and all(one == found[0] for one in found)
+    assert len(by_reader[0]) == 4 and all(one == by_reader[0] for one in by_reader)
     stats = [sorted(dn.open(path).snapshot.files["stats"].to_pylist()) for path in (ours, theirs)]
     assert stats[0] == stats[1]
     same_record(delta_spark, ours, theirs, "CONVERT")
@@ -298,11 +298,11 @@ def test_convert(delta_spark: DeltaSpark, tmp_path: Path) -> None:
 
 def test_statistics_and_manifests(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = appended(delta_spark, tmp_path / "t", 1)
-    wanted = dn.open(path).snapshot.files["stats"].to_pylist()
+    expected = dn.open(path).snapshot.files["stats"].to_pylist()
     txn = dn.open(path).start_transaction()
     txn.commit([f.replace(stats=None, data_change=False) for f in txn.filter_files()])
     dn.open(path).analyze()
-    assert dn.open(path).snapshot.files["stats"].to_pylist() == wanted
+    assert dn.open(path).snapshot.files["stats"].to_pylist() == expected
     assert rows(delta_spark, path) == [(0, 0), (1, 0)]
     manifest = path / "_symlink_format_manifest" / "manifest"
     delta_spark.sql(f"GENERATE symlink_format_manifest FOR TABLE {table(path)}")

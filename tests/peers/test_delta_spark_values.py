@@ -1,4 +1,4 @@
-"""The change data feed, and columns whose values the table gives, beside Delta Spark.
+"""The change data feed, and columns whose values the table generates, beside Delta Spark.
 
 Each reads the feed of what the other did and finds the same; each writes on where the other ended.
 """

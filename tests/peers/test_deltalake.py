@@ -67,9 +67,9 @@ def test_it_reads_what_we_write(tmp_path: Path) -> None:
     table = dn.create(tmp_path, EVERY_TYPE, partition_by=["int", "text"])
     table.append(EVERY_TYPE.set_column(0, "n", pa.array([3, 4])))
     columns = EVERY_TYPE.schema.names
-    found = [{name: row[name] for name in columns} for row in theirs(tmp_path)]
+    read = [{name: row[name] for name in columns} for row in theirs(tmp_path)]
     expected = EVERY_TYPE.to_pylist() + EVERY_TYPE.set_column(0, "n", pa.array([3, 4])).to_pylist()
-    assert found == expected
+    assert read == expected
 
 
 def test_we_read_what_it_writes(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_statistics_are_those_it_writes(tmp_path: Path) -> None:
             if kind == "nullCount" and column in ("list", "map"):
                 continue  # it counts null elements
             if kind != "nullCount" and column in timed:
-                said = others[kind][column].replace(" ", "T")
-                assert said.startswith(mine[kind][column].rstrip("Z")), (kind, column)
+                stated = others[kind][column].replace(" ", "T")
+                assert stated.startswith(mine[kind][column].rstrip("Z")), (kind, column)
             else:
                 assert mine[kind][column] == others[kind][column], (kind, column)
             compared += 1

@@ -72,14 +72,14 @@ def peer(table: dn.DeltaTable) -> Any:
 def theirs(table: dn.DeltaTable) -> dict[int, int]:
     """The coins of each number, as delta-rs reads them."""
     builder = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(table.path))
-    found = pa.table(builder.execute("select n, coins from t order by n")).to_pydict()
-    assert len(set(found["n"])) == len(found["n"])
-    return dict(zip(found["n"], found["coins"], strict=True))
+    columns = pa.table(builder.execute("select n, coins from t order by n")).to_pydict()
+    assert len(set(columns["n"])) == len(columns["n"])
+    return dict(zip(columns["n"], columns["coins"], strict=True))
 
 
 def ours(table: dn.DeltaTable) -> dict[int, int]:
-    found = table.to_arrow().sort_by("n").to_pydict()
-    return dict(zip(found["n"], found["coins"], strict=True))
+    columns = table.to_arrow().sort_by("n").to_pydict()
+    return dict(zip(columns["n"], columns["coins"], strict=True))
 
 
 def by_statement(txn: Any, table: dn.DeltaTable) -> None:
@@ -217,9 +217,9 @@ def test_it_appends_while_transactions_commit(
                 except DeltaConcurrentModificationException:
                     conflicts += 1
         assert peer.ended() == n
-    found = theirs(table)
-    assert found == ours(table) and set(found) == {1, 2, 3, 4, *range(100, 100 + times)}
-    assert (found[2], found[4]) == (20 + times, 40 + times)
+    coins = theirs(table)
+    assert coins == ours(table) and set(coins) == {1, 2, 3, 4, *range(100, 100 + times)}
+    assert (coins[2], coins[4]) == (20 + times, 40 + times)
     assert table.version == 2 * times and manager.num_locks_held == 0
     if way is by_row:
         assert conflicts == 0

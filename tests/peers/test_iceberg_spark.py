@@ -52,12 +52,12 @@ def test_spark_makes_merges_alters_and_renames_a_table(python: str, tmp_path: Pa
         alone = {key: text for key, text in os.environ.items() if key not in ("SPARK_HOME", "PYTHONPATH")}
         done = run([python, str(source), server.url, jars], timeout=PATIENCE,
                    env={**alone, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}, cwd=tmp_path)
-    said = [line.partition(" ") for line in done.stdout.splitlines()
+    answers = [line.partition(" ") for line in done.stdout.splitlines()
             if line.startswith(("row ", "tables ", "snapshots "))]
-    rows = [json.loads(rest) for kind, _, rest in said if kind == "row"]
+    rows = [json.loads(rest) for kind, _, rest in answers if kind == "row"]
     assert rows == [{"id": 1, "sum": 10, "owner": None}, {"id": 2, "sum": 25, "owner": None},
                     {"id": 3, "sum": 30, "owner": None}], re.sub(r"\n\s*at .*", "", done.stdout)[-3000:]
-    assert [json.loads(rest) for kind, _, rest in said if kind != "row"] == [["books"], 2]
+    assert [json.loads(rest) for kind, _, rest in answers if kind != "row"] == [["books"], 2]
     with dn.Catalog(database, warehouse=tmp_path / "lake") as catalog:
         table = catalog.table("bank.books")
         assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == rows

@@ -43,8 +43,8 @@ def test_kernel_reads_commits_to_and_publishes_a_managed_table(jars: str, tmp_pa
         table.append({"id": [2]})
         done = run(["java", "-cp", jars, str(source), server.url, catalog.name, "shop", "orders"],
                    timeout=PATIENCE)
-        said = [line for line in done.stdout.splitlines() if line.startswith(("read", "committed"))]
-        assert said == ["read 1 files 2", "committed 2", "read 2 owner kernel"], done.stdout[-3000:]
+        lines = [line for line in done.stdout.splitlines() if line.startswith(("read", "committed"))]
+        assert lines == ["read 1 files 2", "committed 2", "read 2 owner kernel"], done.stdout[-3000:]
         assert table.version == 2 and table.properties["owner"] == "kernel"
         assert (Path(table.path) / commit_name(2)).exists()  # the catalog hears of it later
         assert table.append({"id": [3]}) == 3 and table.to_arrow().num_rows == 3
@@ -61,9 +61,9 @@ def test_kernel_makes_a_table_and_takes_turns_with_this_library(jars: str, tmp_p
         orders.append({"id": [3]})
         source = Path(__file__).with_name("ManagedRows.java")
         done = run(["java", "-cp", jars, str(source), server.url, "orders", "made"], timeout=PATIENCE)
-        said = [line for line in done.stdout.splitlines()
+        lines = [line for line in done.stdout.splitlines()
                 if line.startswith(("read", "committed", "published", "created"))]
-        assert said == [
+        assert lines == [
             "read orders v1 [1, 2, 3]", "committed orders v2", "published orders v2 [1, 2, 3, 10, 11]",
             "created made v0", "read made v0 []", "committed made v1", "published made v1 [10, 11]",
         ], done.stdout[-3000:]

@@ -54,11 +54,11 @@ def test_every_version_is_whole(
         for process in running:
             process.kill()
     dn.DeltaLog.clear_cache()
-    found = dn.open(path)
-    assert found.version == made.version == commits * (len(libraries) + 1)
+    opened = dn.open(path)
+    assert opened.version == made.version == commits * (len(libraries) + 1)
     theirs = sorted(tuple(row.values()) for row in delta_spark.rows(path, "id, who, amount"))
-    assert theirs == sorted(tuple(row.values()) for row in found.to_arrow().to_pylist())
-    check_versions(found)
+    assert theirs == sorted(tuple(row.values()) for row in opened.to_arrow().to_pylist())
+    check_versions(opened)
 
 
 def statement(name: str, n: int) -> str:
@@ -73,18 +73,18 @@ def statement(name: str, n: int) -> str:
         f"DELETE FROM {name} WHERE {where}")
 
 
-def check_versions(found: DeltaTable) -> None:
+def check_versions(opened: DeltaTable) -> None:
     """Amounts, row ids, the feed and the checksum of each version."""
-    is_tracked = TRACKED.items() <= found.properties.items()
+    is_tracked = TRACKED.items() <= opened.properties.items()
     before: dict[int, Any] = {}
     ids: dict[int, tuple[int, int]] = {}
-    for version in range(1, found.version + 1):
-        at = found.as_of(version)
+    for version in range(1, opened.version + 1):
+        at = opened.as_of(version)
         rows = {row["id"]: row for row in at.to_arrow().to_pylist()}
         assert sum(row["amount"] for row in rows.values()) == 0, version
-        check_feed(found, version)
+        check_feed(opened, version)
         checked = at.snapshot.verify_checksum()
-        engine = str(found.commit(version).engine_info)
+        engine = str(opened.commit(version).engine_info)
         assert checked.ok or ("delta-rs" in engine and checked.problem), (version, checked)
         if is_tracked:
             now = ids_of(at)

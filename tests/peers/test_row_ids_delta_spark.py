@@ -61,8 +61,8 @@ class Draw:
 
     def condition(self) -> str:
         step = self.random.choice([2, 3, 4])
-        found = f"id % {step} = {self.random.randrange(step)}"
-        return found + self.random.choice(["", " AND p = 'a'", " OR v > 2"])
+        sql = f"id % {step} = {self.random.randrange(step)}"
+        return sql + self.random.choice(["", " AND p = 'a'", " OR v > 2"])
 
     def new(self) -> list[int]:
         count = self.random.randint(1, 3)
@@ -163,17 +163,17 @@ class Pair:
 
     def feed(self, which: int, versions: range, seen: set[int]) -> Counter[str]:
         """The changes of rows that a version has: of what one commit brings and takes there may be none."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for version in versions:
             for row in self.tables[which].changes(version, version).to_pylist():
                 if row["id"] in seen:
-                    found[str([row[name] for name in ("_change_type", *SCHEMA.names)])] += 1
-        return found
+                    counts[str([row[name] for name in ("_change_type", *SCHEMA.names)])] += 1
+        return counts
 
     def check_reading(self) -> None:
         """Delta Spark reads the ids that we gave, as we do."""
-        found = self.peer.rows(self.ours, "id, _metadata.row_id a, _metadata.row_commit_version b")
-        assert {row["id"]: (row["a"], row["b"]) for row in found} == ids_of(self.tables[0])
+        stored = self.peer.rows(self.ours, "id, _metadata.row_id a, _metadata.row_commit_version b")
+        assert {row["id"]: (row["a"], row["b"]) for row in stored} == ids_of(self.tables[0])
 
 
 @pytest.mark.parametrize("seed", HISTORIES)

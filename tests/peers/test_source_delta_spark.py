@@ -27,8 +27,8 @@ def rows(spark: Any, first: int, after: int) -> Any:
         "IF(id % 4 = 0, NULL, array('x', NULL, CAST(id AS STRING))) tags")
 
 
-def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(found, key=lambda row: row["id"])
+def in_order(unordered: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(unordered, key=lambda row: row["id"])
 
 
 def read(spark: Any, path: Path, **options: Any) -> Any:
@@ -52,8 +52,8 @@ def test_delta_spark_reads_what_was_saved_and_the_other_way_round(
     assert (newest["operation"], newest["operationParameters"]["predicate"]) == ("WRITE", "part = 'a/b c'")
     delta_spark.sql(f"DELETE FROM {table(path)} WHERE id % 7 = 0")
     delta_spark.sql(f"UPDATE {table(path)} SET money = -1 WHERE part IS NULL")
-    found = in_order(read(spark, path).to_pylist())
-    assert found == in_order(delta_spark.rows(path)) and any(row["money"] == -1 for row in found)
+    ours = in_order(read(spark, path).to_pylist())
+    assert ours == in_order(delta_spark.rows(path)) and any(row["money"] == -1 for row in ours)
     save(rows(spark, 200, 203), path, "append", userMetadata="after theirs")
     assert delta_spark.history(path)[0]["userMetadata"] == "after theirs"
     assert in_order(delta_spark.rows(path)) == in_order(read(spark, path).to_pylist())
@@ -70,10 +70,10 @@ def test_versions_and_changes_are_those_that_delta_spark_reads(
     for version in range(4):
         theirs = delta_spark.sql(f"SELECT * FROM {table(path)} VERSION AS OF {version}")
         assert in_order(theirs) == in_order(read(spark, path, versionAsOf=version).to_pylist())
-    told = "id, money, tags, _change_type, _commit_version"
-    theirs = delta_spark.sql(f"SELECT {told} FROM table_changes_by_path('{path}', 1, 3)")
+    columns = "id, money, tags, _change_type, _commit_version"
+    theirs = delta_spark.sql(f"SELECT {columns} FROM table_changes_by_path('{path}', 1, 3)")
     ours = read(spark, path, readChangeFeed="true", startingVersion=1, endingVersion=3).to_pylist()
-    names = told.split(", ")
+    names = columns.split(", ")
     assert sorted(map(repr, theirs)) == sorted(repr({name: row[name] for name in names}) for row in ours)
     assert {row["_change_type"] for row in ours} == {
         "insert", "delete", "update_preimage", "update_postimage"}

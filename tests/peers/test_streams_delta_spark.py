@@ -26,13 +26,13 @@ def test_delta_spark_reads_and_streams_what_a_stream_of_ours_wrote(
     ours = dn.create(tmp_path / "ours", "id bigint, text string", partition_by="text")
     stream = ours.write_stream(rows, checkpoint=tmp_path / "checkpoint", trigger="availableNow")
     assert stream.awaitTermination(120)
-    wanted = [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}, {"id": 3, "text": "a"}]
-    assert sorted(delta_spark.rows(tmp_path / "ours"), key=lambda row: row["id"]) == wanted
+    expected = [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}, {"id": 3, "text": "a"}]
+    assert sorted(delta_spark.rows(tmp_path / "ours"), key=lambda row: row["id"]) == expected
     newest = delta_spark.history(tmp_path / "ours")[0]
     assert newest["operation"] == "STREAMING UPDATE"
     theirs = tmp_path / "theirs"
     delta_spark.ask("stream", source=str(tmp_path / "ours"), target=str(theirs))
-    assert dn.open(theirs).to_arrow().sort_by("id").to_pylist() == wanted
+    assert dn.open(theirs).to_arrow().sort_by("id").to_pylist() == expected
     ours.append({"id": [4], "text": ["c"]})
     delta_spark.ask("stream", source=str(tmp_path / "ours"), target=str(theirs))
     assert dn.open(theirs).to_arrow()["id"].to_pylist().count(4) == 1 and dn.open(theirs).count() == 4

@@ -35,10 +35,10 @@ def ask(shell: Any, sql: str) -> Any:
 
 
 def test_files_that_cannot_hold_the_rows_stay_shut(shell: Any) -> None:
-    found = ask(shell, "SELECT n.name FROM flights f JOIN names n USING (carrier) "
+    result = ask(shell, "SELECT n.name FROM flights f JOIN names n USING (carrier) "
                        "WHERE f.month = :m AND f.delay > 100")
-    assert found.rows.to_pylist() == [{"name": "Zulu"}]
-    assert (found.engine, found.opened, found.num_files) == ("Spark", 1, 4)
+    assert result.rows.to_pylist() == [{"name": "Zulu"}]
+    assert (result.engine, result.opened, result.num_files) == ("Spark", 1, 4)
 
 
 def test_a_table_is_read_at_the_version_asked_for(shell: Any) -> None:

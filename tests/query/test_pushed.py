@@ -17,18 +17,19 @@ SCHEMA = StructType([*(StructField(name, PrimitiveType(kind)) for name, kind in 
                      StructField("tags", ArrayType(PrimitiveType("string")))])
 
 
-def said(
+def pushed_of(
     sql: str, values: dict[str, Any] | None = None, dialect: str = "duckdb", **settings: Any
 ) -> list[Pushed]:
     """What is said of each table of a query, which all have the same columns."""
-    found = Statement(sql, dialect)
-    told = pushed(found, dict.fromkeys(found.references, SCHEMA), values or {}, **settings)
-    return [told.get(one, Pushed()) for one in sorted(found.references, key=lambda one: one.start)]
+    statement = Statement(sql, dialect)
+    by_reference = pushed(statement, dict.fromkeys(statement.references, SCHEMA), values or {}, **settings)
+    return [by_reference.get(one, Pushed()) for one in sorted(statement.references,
+                                                              key=lambda one: one.start)]
 
 
 def of(condition: str, **settings: Any) -> str | None:
-    (found,) = said(f"SELECT 1 FROM t WHERE {condition}", **settings)
-    return None if found.where is None else found.where.sql
+    (part,) = pushed_of(f"SELECT 1 FROM t WHERE {condition}", **settings)
+    return None if part.where is None else part.where.sql
 
 
 @pytest.mark.parametrize("condition, ours", [
@@ -46,9 +47,9 @@ def of(condition: str, **settings: Any) -> str | None:
     ("tn < '2026-03-01'", "`tn` < TIMESTAMP_NTZ '2026-03-01 00:00:00.000000'"),
 ])
 def test_forms_that_all_engines_mean_the_same_by(condition: str, ours: str) -> None:
-    found = of(condition)
-    assert found is not None
-    assert found.replace(".000000", "") == ours.replace(".000000", "")
+    text = of(condition)
+    assert text is not None
+    assert text.replace(".000000", "") == ours.replace(".000000", "")
 
 
 @pytest.mark.parametrize("condition", [
@@ -60,9 +61,9 @@ def test_forms_that_all_engines_mean_the_same_by(condition: str, ours: str) -> N
     "i = ?", "s ~ 'a'",
 ])
 def test_what_is_not_certain_is_left_to_the_engine_and_told(condition: str) -> None:
-    (found,) = said(f"SELECT 1 FROM t WHERE {condition}")
-    assert found.where is None
-    ((text, reason),) = found.not_used
+    (part,) = pushed_of(f"SELECT 1 FROM t WHERE {condition}")
+    assert part.where is None
+    ((text, reason),) = part.not_used
     assert text and len(reason) > 20
 
 
@@ -80,10 +81,10 @@ def test_parameters_are_asked_for_by_their_values() -> None:
 
 
 def test_each_part_is_taken_for_itself() -> None:
-    (found,) = said("SELECT 1 FROM t x WHERE x.i = 3 AND (upper(s) = 'A') AND (s = 'a' AND l > 2)")
-    assert [ours.sql for ours, _ in found.conditions] == ["`i` = 3", "`s` = 'a'", "`l` > 2"]
-    assert [text for _, text in found.conditions] == ["x.i = 3", "s = 'a'", "l > 2"]
-    assert [text for text, _ in found.not_used] == ["UPPER(s) = 'A'"]
+    (part,) = pushed_of("SELECT 1 FROM t x WHERE x.i = 3 AND (upper(s) = 'A') AND (s = 'a' AND l > 2)")
+    assert [ours.sql for ours, _ in part.conditions] == ["`i` = 3", "`s` = 'a'", "`l` > 2"]
+    assert [text for _, text in part.conditions] == ["x.i = 3", "s = 'a'", "l > 2"]
+    assert [text for text, _ in part.not_used] == ["UPPER(s) = 'A'"]
 
 
 @pytest.mark.parametrize("sql, first, second", [
@@ -105,15 +106,15 @@ def test_each_part_is_taken_for_itself() -> None:
 def test_a_table_is_pruned_where_its_rows_can_go_before_the_join(
     sql: str, first: str | None, second: str | None
 ) -> None:
-    assert [one.where and one.where.sql for one in said(f"SELECT 1 {sql}")] == [first, second]
+    assert [one.where and one.where.sql for one in pushed_of(f"SELECT 1 {sql}")] == [first, second]
 
 
 def test_an_alias_of_the_select_list_is_no_column() -> None:
-    (found,) = said("SELECT i * 2 AS l FROM t WHERE l > 5")
-    assert found.where is None
-    assert [text for text, _ in found.not_used] == ["l > 5"]
+    (part,) = pushed_of("SELECT i * 2 AS l FROM t WHERE l > 5")
+    assert part.where is None
+    assert [text for text, _ in part.not_used] == ["l > 5"]
 
 
 def test_conditions_of_a_group_are_not_those_of_rows() -> None:
-    (found,) = said("SELECT i FROM t GROUP BY i HAVING i > 3")
-    assert found == Pushed()
+    (part,) = pushed_of("SELECT i FROM t GROUP BY i HAVING i > 3")
+    assert part == Pushed()

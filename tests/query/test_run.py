@@ -52,14 +52,14 @@ def test_files_that_cannot_hold_the_rows_stay_shut(monkeypatch: pytest.MonkeyPat
         return real(scan, row, **more)
 
     monkeypatch.setattr(read, "read_data_file", counted)
-    found = ask("SELECT carrier FROM flights WHERE month = 1 AND delay > 100")
-    assert found.rows.to_pylist() == [{"carrier": "ZZ"}]
-    assert (found.opened, found.num_files, found.reads) == (1, 4, ("whole",))
+    result = ask("SELECT carrier FROM flights WHERE month = 1 AND delay > 100")
+    assert result.rows.to_pylist() == [{"carrier": "ZZ"}]
+    assert (result.opened, result.num_files, result.reads) == (1, 4, ("whole",))
     assert len(opened) == 1
-    (told,) = found.scans
-    assert [(one.sql, one.by, one.spared) for one in told.conditions] == [
+    (explained,) = result.scans
+    assert [(one.sql, one.by, one.spared) for one in explained.conditions] == [
         ("month = 1", "partition values", 2), ("delay > 100", "statistics", 1)]
-    assert {file.condition for file in told.spared_files} == {"month = 1", "delay > 100"}
+    assert {file.condition for file in explained.spared_files} == {"month = 1", "delay > 100"}
 
 
 def test_a_table_is_read_at_the_version_or_time_asked_for() -> None:
@@ -74,8 +74,8 @@ def test_a_table_is_read_at_the_version_or_time_asked_for() -> None:
         ask("SELECT 1 FROM flights TIMESTAMP AS OF '2001-01-01'")
     for commit in table.history():
         moment = dt.datetime.fromtimestamp(commit.timestamp / 1000, dt.timezone.utc).replace(tzinfo=None)
-        found = run(f"SELECT 1 FROM t TIMESTAMP AS OF '{moment}'", {"t": table}, DUCKDB)
-        assert found.scans[0].version == commit.version
+        result = run(f"SELECT 1 FROM t TIMESTAMP AS OF '{moment}'", {"t": table}, DUCKDB)
+        assert result.scans[0].version == commit.version
     old = table.as_of(0)
     assert rows("SELECT count(*) FROM old", old=old) == [(6,)]
 
@@ -94,10 +94,10 @@ def test_a_path_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_other_rows_in_variables_can_be_joined() -> None:
     names = {"carrier": ["AA", "ZZ"], "name": ["American", "Zulu"]}
     for held in (pd.DataFrame(names), pa.table(names), ask("SELECT 'ZZ' AS carrier, 'Zulu' AS name")):
-        found = ask("SELECT n.name FROM flights f JOIN n USING (carrier) "
+        result = ask("SELECT n.name FROM flights f JOIN n USING (carrier) "
                     "WHERE f.month = 1 AND f.delay > 100", n=held)
-        assert found.rows.to_pylist() == [{"name": "Zulu"}]
-        assert (found.opened, len(found.scans)) == (1, 1)
+        assert result.rows.to_pylist() == [{"name": "Zulu"}]
+        assert (result.opened, len(result.scans)) == (1, 1)
 
 
 def test_a_catalog_names_its_tables(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_only_the_columns_of_the_query_are_read(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_parameters_are_values_of_variables() -> None:
-    found = ask("SELECT delay FROM flights WHERE month = $m AND carrier = $c", m=2, c="AA")
-    assert (found.rows.to_pylist(), found.opened) == ([{"delay": 7}], 1)
+    result = ask("SELECT delay FROM flights WHERE month = $m AND carrier = $c", m=2, c="AA")
+    assert (result.rows.to_pylist(), result.opened) == ([{"delay": 7}], 1)
     with pytest.raises(errors.InvalidQuery, match="no variable mnth.*did you mean month"):
         ask("SELECT 1 FROM flights WHERE month = $mnth", month=2)
     with pytest.raises(errors.InvalidQuery, match=r"write \$name"):
@@ -156,7 +156,7 @@ def test_parameters_are_values_of_variables() -> None:
     ("SELECT * FROM a.b", errors.TableNotFound, "no variable a.b holds a table"),
     ("SELECT * FROM delta.`no/where`", errors.TableNotFound, "no/where"),
     ("SELECT * FROM number", errors.InvalidQuery, "number is an int, which has no rows"),
-    ("SELECT * FROM frame VERSION AS OF 1", errors.InvalidQuery, "frame is no Delta table"),
+    ("SELECT * FROM frame VERSION AS OF 1", errors.InvalidQuery, "frame is not a Delta table"),
     ("SELECT dely FROM flights", errors.InvalidQuery, 'Binder Error.*delay'),
     ("SELECT no_such(delay) FROM flights", errors.InvalidQuery, "DuckDB refuses the query"),
     ("SELECT CAST(carrier AS INT) FROM flights", errors.InvalidQuery, "Could not convert"),
@@ -170,7 +170,7 @@ def test_what_cannot_be_asked_is_refused_with_a_way_out(sql: str, error: Any, me
 @pytest.mark.parametrize("where", [
     'carrier = "UA"', "carrier <> 'AA' AND carrier = \"UA\"", 'upper("UA") = carrier'])
 def test_a_text_in_double_quotes_is_told_from_a_column(where: str) -> None:
-    with pytest.raises(errors.InvalidQuery, match="a text is in single quotes: 'UA'$"):
+    with pytest.raises(errors.InvalidQuery, match="strings are in single quotes: 'UA'$"):
         ask(f"SELECT * FROM flights WHERE {where}")
 
 
@@ -200,11 +200,11 @@ def test_an_active_transaction_reads_at_its_version_and_remembers() -> None:
     table.append({"month": [1], "delay": [1], "carrier": ["XX"]})
     dn.OptimisticTransaction.set_active(txn)
     try:
-        found = run("SELECT count(*) FROM t WHERE month = 1", {"t": table}, DUCKDB)
+        result = run("SELECT count(*) FROM t WHERE month = 1", {"t": table}, DUCKDB)
     finally:
         dn.OptimisticTransaction.clear_active()
-    assert found.rows.to_pylist() == [{"count_star()": 3}]
-    assert found.scans[0].version == txn.read_version
+    assert result.rows.to_pylist() == [{"count_star()": 3}]
+    assert result.scans[0].version == txn.read_version
     assert txn._reads.files[0].num_rows == 2
 
 
@@ -223,10 +223,10 @@ def test_without_duckdb_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyP
 
 
 def test_a_result_can_be_used() -> None:
-    found = ask("SELECT carrier, delay FROM flights WHERE month = 2 ORDER BY delay")
-    assert (len(found), found.columns) == (2, ["carrier", "delay"])
-    assert found.to_pandas()["carrier"].tolist() == ["AA", "DL"]
-    assert pa.table(found) == found.to_arrow()
+    result = ask("SELECT carrier, delay FROM flights WHERE month = 2 ORDER BY delay")
+    assert (len(result), result.columns) == (2, ["carrier", "delay"])
+    assert result.to_pandas()["carrier"].tolist() == ["AA", "DL"]
+    assert pa.table(result) == result.to_arrow()
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ BOTH = ("duckdb", "spark")
 
 
 def renamed(sql: str, dialect: str = "duckdb") -> str:
-    found = Statement(sql, dialect)
-    return found.with_names({one: f"n{at}" for at, one in enumerate(
-        sorted(found.references, key=lambda one: one.start))})
+    statement = Statement(sql, dialect)
+    return statement.with_names({one: f"n{at}" for at, one in enumerate(
+        sorted(statement.references, key=lambda one: one.start))})
 
 
 def tables(sql: str, dialect: str = "duckdb") -> list[tuple[str, Any]]:

@@ -80,9 +80,10 @@ def test_no_types(text: str, says: str) -> None:
 def test_columns(
     text: str, path: tuple[str, ...], nullable: bool, metadata: dict[str, Any], position: Any
 ) -> None:
-    for found in (parse_columns(text)[0], parse_columns(f"other int, {text}")[1]):
-        assert found.path == path and found.field.name == path[-1]
-        assert (found.field.nullable, found.field.metadata, found.position) == (nullable, metadata, position)
+    for column in (parse_columns(text)[0], parse_columns(f"other int, {text}")[1]):
+        assert column.path == path and column.field.name == path[-1]
+        assert (column.field.nullable, column.field.metadata, column.position) == (nullable, metadata,
+            position)
 
 
 @pytest.mark.parametrize("text", [

@@ -256,10 +256,10 @@ def test_bad_feature_properties():
 
 
 def test_steering_properties_stay_out_of_metadata():
-    kept = p.without_protocol_properties(
+    properties = p.without_protocol_properties(
         {"delta.feature.clustering": "supported", "delta.minReaderVersion": "3", "delta.appendOnly": "true"}
     )
-    assert kept == {"delta.appendOnly": "true"}
+    assert properties == {"delta.appendOnly": "true"}
 
 
 def test_merge_and_downgrade():

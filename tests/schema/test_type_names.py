@@ -33,10 +33,10 @@ SAME = {"null": "void",  # as some writers call it: read, never written
 
 @every_type
 def test_json_and_arrow_lead_to_the_type_and_back(one: TypeNames) -> None:
-    found = parse_type(one.delta)
-    assert found == PrimitiveType(one.delta) and found.to_dict() == one.delta
-    assert list(unknown_types(StructType([StructField("x", found)]))) == []
-    assert from_arrow_type(arrow_type(found)) == PrimitiveType(SAME.get(one.delta, one.delta))
+    parsed = parse_type(one.delta)
+    assert parsed == PrimitiveType(one.delta) and parsed.to_dict() == one.delta
+    assert list(unknown_types(StructType([StructField("x", parsed)]))) == []
+    assert from_arrow_type(arrow_type(parsed)) == PrimitiveType(SAME.get(one.delta, one.delta))
 
 
 @every_type
@@ -45,19 +45,19 @@ def test_names_of_sql_lead_to_the_type_and_the_first_is_in_messages(one: TypeNam
     for name in names:
         assert SQL_NAMES[name] == one.delta
         assert ddl.parse_type(name) == ddl.parse_type(name.upper()) == PrimitiveType(one.delta)
-    said = spark_name(arrow_type(PrimitiveType(one.delta)))
-    assert ddl.parse_type(said) == PrimitiveType("void" if one.delta == "null" else one.delta)
-    assert not names or said == names[0]
+    sql_name = spark_name(arrow_type(PrimitiveType(one.delta)))
+    assert ddl.parse_type(sql_name) == PrimitiveType("void" if one.delta == "null" else one.delta)
+    assert not names or sql_name == names[0]
 
 
 @every_type
 def test_a_cast_gives_the_type_by_every_name_or_is_left_to_spark(one: TypeNames) -> None:
     for name in one.sql:
-        wanted = arrow_type(PrimitiveType(one.delta))
+        expected = arrow_type(PrimitiveType(one.delta))
         if one.parsed:
-            assert predicates.parse_value(f"CAST(NULL AS {name})", StructType(), wanted).target == wanted
+            assert predicates.parse_value(f"CAST(NULL AS {name})", StructType(), expected).target == expected
             resolved = predicates.parse(f"CAST(x AS {name}) IS NULL", schema_of(one.delta)).expression
-            assert resolved.args[0].type == wanted
+            assert resolved.args[0].type == expected
         else:
             with pytest.raises((InvalidPredicate, UnsupportedPredicate)):
                 predicates.parse(f"CAST(x AS {name.upper()}) IS NULL", schema_of("string"))
@@ -74,9 +74,9 @@ def test_spark_has_the_class_and_calls_it_by_the_first_name(one: TypeNames) -> N
         with pytest.raises(UnsupportedProtocol, match=f"'x' has type {one.delta}, which Spark does not have"):
             spark_type(PrimitiveType(one.delta), path="x")
         return
-    found = spark_type(PrimitiveType(one.delta))
-    assert type(found) is getattr(types, one.spark)
-    assert found.simpleString() == (one.sql or ["void"])[0]
+    kind = spark_type(PrimitiveType(one.delta))
+    assert type(kind) is getattr(types, one.spark)
+    assert kind.simpleString() == (one.sql or ["void"])[0]
 
 
 def test_integers_are_told_by_their_bits() -> None:

@@ -62,10 +62,10 @@ WRITTEN = [
 def test_an_expression_is_written_as_sql_that_keeps_the_same_rows(expression: Any, sql: str) -> None:
     words = text_of(expression, lambda: ROWS.schema)
     assert words == sql
-    assert kept(words) == by_arrow(expression)
+    assert by_sql(words) == by_arrow(expression)
 
 
-def kept(sql: str) -> list[int]:
+def by_sql(sql: str) -> list[int]:
     return filter_table(ROWS, sql)["id"].to_pylist()
 
 
@@ -127,7 +127,7 @@ CONDITIONS = st.recursive(
 @many
 @given(CONDITIONS)
 def test_any_expression_keeps_the_rows_that_arrow_keeps(expression: Any) -> None:
-    assert kept(text_of(expression, lambda: ROWS.schema)) == by_arrow(expression)
+    assert by_sql(text_of(expression, lambda: ROWS.schema)) == by_arrow(expression)
 
 
 @pytest.fixture(scope="module")
@@ -174,16 +174,16 @@ def test_what_has_no_counterpart_is_refused_by_name(expression: Any, named: str)
         text_of(expression, lambda: ROWS.schema)
 
 
-@pytest.mark.parametrize(("expression", "said"), [
+@pytest.mark.parametrize(("expression", "pattern"), [
     (pc.field("idd") > 1, "idd.*id"),
     (pc.field("ID") > 1, "'ID'"),
-    (pc.field("id") > "a", "no condition on this table"),
+    (pc.field("id") > "a", "not a condition on this table"),
     (pc.field("at") > dt.datetime(2026, 1, 1), "timezone"),
     (pc.field("id"), "int64"),
     (pc.field("id") + 1, "int64"),
 ])
-def test_what_arrow_would_not_take_is_refused(expression: Any, said: str) -> None:
-    with pytest.raises(InvalidPredicate, match=said):
+def test_what_arrow_would_not_take_is_refused(expression: Any, pattern: str) -> None:
+    with pytest.raises(InvalidPredicate, match=pattern):
         text_of(expression, lambda: ROWS.schema)
 
 

@@ -95,11 +95,11 @@ def test_a_hundred_thousand_members_take_a_call_or_two_each(column: str) -> None
 
     sys.setprofile(count)
     try:
-        found = predicates.parse(sql, SCHEMA)
+        predicate = predicates.parse(sql, SCHEMA)
     finally:
         sys.setprofile(None)
     assert calls <= 1.1 * MANY_MEMBERS
-    [members] = [node.extra for node in ex.walk(found.expression)
+    [members] = [node.extra for node in ex.walk(predicate.expression)
                  if isinstance(node, ex.Call) and node.op == "in"]
     assert len(members.values) in (MANY_MEMBERS, MANY_MEMBERS + 1) and not members.has_null
 
@@ -133,10 +133,10 @@ def test_the_parser_is_spared_long_lists(
 ) -> None:
     sql = sql.format(**LISTS)
     counted = Counted(monkeypatch)
-    found = predicates.parse(sql, SCHEMA)
+    predicate = predicates.parse(sql, SCHEMA)
     assert counted.tokens == tokens
-    assert found.expression == parsed(sql)
-    assert [one.sql for one in found.conjuncts()] == split(sql) and len(found.conjuncts()) == parts
+    assert predicate.expression == parsed(sql)
+    assert [one.sql for one in predicate.conjuncts()] == split(sql) and len(predicate.conjuncts()) == parts
 
 
 @pytest.mark.parametrize("sql", [
@@ -147,10 +147,10 @@ def test_what_is_refused_beside_a_long_list_is_told_of_the_whole_text(sql: str) 
     sql = sql.format(**LISTS)
     with pytest.raises(DeltaError) as expected:
         parsed(sql)
-    with pytest.raises(type(expected.value)) as found:
+    with pytest.raises(type(expected.value)) as caught:
         predicates.parse(sql, SCHEMA)
-    assert str(found.value) == str(expected.value)
-    if "not valid SQL" in str(found.value):
+    assert str(caught.value) == str(expected.value)
+    if "not valid SQL" in str(caught.value):
         with pytest.raises(InvalidPredicate, match=re.escape(str(expected.value))):
             predicates.parse_condition(sql, SCHEMA)
 

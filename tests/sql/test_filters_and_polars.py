@@ -66,11 +66,14 @@ def test_filters_keep_the_rows_that_pyarrow_keeps(table: dn.DeltaTable, filters:
 
 @pytest.mark.parametrize(("filters", "why"), [
     ([], "is empty"), ([[]], "is empty"), (("id", "=", 1), r"it is one filter; write \["),
-    ([("id", "~", 1)], r"'~' is no operator; the operators are =, =="), ([("id", "is", 1)], "no operator"),
-    ([("id", "=")], "is none"), ([1], "1 is none"), ([("p", "in", "ab")], "a list of values, found 'ab'"),
+    ([("id", "~", 1)], r"'~' is not an operator; the operators are =, "
+                       r"=="), ([("id", "is", 1)], "not an operator"),
+    ([("id", "=")], "is not a "
+                    "filter"), ([1], "1 is not a filter"), ([("p", "in", "ab")],
+                                                            "a list of values, found 'ab'"),
     ([("p", "=", None)], "write it in SQL: p IS NULL"), ([("p", "!=", None)], "p IS NOT NULL"),
     ([("nope", "=", 1)], "there is no column 'nope'"), ([("id", "=", "x")], "condition on this table|id"),
-    ([(1, "=", 1)], "is none"), ([("id", "in", 3)], "takes a list")])
+    ([(1, "=", 1)], "is not a filter"), ([("id", "in", 3)], "takes a list")])
 def test_what_are_no_filters_is_refused_with_their_form(table: dn.DeltaTable, filters: Any, why: str) -> None:
     with pytest.raises(InvalidPredicate, match=why):
         table.to_arrow(where=filters)
@@ -169,11 +172,11 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a cast": (lambda pl: pl.col("id").cast(pl.String) == "1", "a cast"),
     "a regular expression": (lambda pl: pl.col("s").str.contains("A."), "literal=True"),
     "a division": (lambda pl: pl.col("id") / 2 > 1, "the operator TrueDivide"),
-    "texts added": (lambda pl: pl.col("s") + "x" == "ax", "arithmetic of what is no number"),
+    "texts added": (lambda pl: pl.col("s") + "x" == "ax", "arithmetic on something that is not a number"),
     "a function of Python": (lambda pl: pl.col("id").map_elements(bool, return_dtype=pl.Boolean), "polars"),
     "another function": (lambda pl: pl.col("s").str.strip_chars() == "a", "the function StripChars"),
     "a window": (lambda pl: pl.col("id").sum().over("p") > 1, "has no counterpart"),
-    "NaN of integers": (lambda pl: pl.col("id").is_nan(), "NaN"),
+    "NaN of integers": (lambda pl: pl.col("id").is_nan(), "is_nan on something"),
     "NaN": (lambda pl: pl.col("x") == NAN, "NaN or an infinity"),
     "infinity": (lambda pl: pl.col("x") < pl.lit(float("inf")), "NaN or an infinity"),
     "an element": (lambda pl: pl.element() > 1, "has no counterpart"),

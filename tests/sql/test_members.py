@@ -33,7 +33,7 @@ def verdicts(sql: str) -> list[bool | None]:
     return project(ROWS, {"x": expression})["x"].to_pylist()
 
 
-@pytest.mark.parametrize(("sql", "found"), [
+@pytest.mark.parametrize(("sql", "expected"), [
     ("i IN (1, 300)", [True, False, None, True, False, False]),
     ("i IN (1, NULL)", [True, None, None, None, None, None]),
     ("i NOT IN (1, NULL)", [False, None, None, None, None, None]),
@@ -50,10 +50,10 @@ def verdicts(sql: str) -> list[bool | None]:
     ("i = 1 OR i = NULL OR i IN (2, 3)", [True, True, None, None, None, None]),
     ("a IN (array(1L), array(2L, 3L))", [True, None, False, True, True, False]),
 ])
-def test_members_by_the_logic_of_three_values(sql: str, found: list[bool | None]) -> None:
-    assert verdicts(sql) == found
+def test_members_by_the_logic_of_three_values(sql: str, expected: list[bool | None]) -> None:
+    assert verdicts(sql) == expected
     rows = predicates.filter_table(ROWS, predicates.parse(sql, SCHEMA))
-    assert rows.num_rows == found.count(True)
+    assert rows.num_rows == expected.count(True)
 
 
 def sets(sql: str) -> list[tuple[tuple[Any, ...], bool]]:
@@ -82,8 +82,8 @@ def test_terms_keep_their_order_where_one_may_fail() -> None:
 
 def test_thousands_of_terms_are_a_handful_of_nodes() -> None:
     sql = " OR ".join(f"(i = {n})" for n in range(2**14))
-    found = predicates.parse(sql, SCHEMA).expression
-    assert sum(1 for _ in ex.walk(found)) == 2
+    expression = predicates.parse(sql, SCHEMA).expression
+    assert sum(1 for _ in ex.walk(expression)) == 2
 
 
 def test_bounds_of_floats_with_nan() -> None:
@@ -105,5 +105,5 @@ CONDITIONS = st.recursive(st.sampled_from(LEAVES), lambda inner: st.one_of(
 def test_run_directly_a_condition_gives_what_it_gives_in_acero(sql: str) -> None:
     predicate = predicates.parse(sql, SCHEMA)
     assert direct.handles(predicate.expression)
-    found = direct.verdicts(predicate.expression, lambda node: ROWS[node.path[0]], ROWS.num_rows)
-    assert found.to_pylist() == verdicts(sql)
+    answers = direct.verdicts(predicate.expression, lambda node: ROWS[node.path[0]], ROWS.num_rows)
+    assert answers.to_pylist() == verdicts(sql)

@@ -69,23 +69,23 @@ VALUES: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "found"), VALUES)
-def test_values_are_those_of_spark(sql: str, found: Any) -> None:
+@pytest.mark.parametrize(("sql", "expected"), VALUES)
+def test_values_are_those_of_spark(sql: str, expected: Any) -> None:
     expression = Resolver(sql, SCHEMA).whole(syntax(sql), is_condition=False)
     failing = failures.failure(expression)
     fails = failing is not None and any(values(ROWS, failing))
-    assert fails == (found is FAILS)
+    assert fails == (expected is FAILS)
     if not fails:
-        assert values(ROWS, expression) == found
+        assert values(ROWS, expression) == expected
         sliced = pa.concat_tables([ROWS, ROWS]).combine_chunks().slice(2, 4)
-        assert values(sliced, expression) == [found[2], *found]
+        assert values(sliced, expression) == [expected[2], *expected]
 
 
 def values(rows: pa.Table, expression: Any) -> list[Any]:
     return project(rows, {"x": compile_expression(expression)})["x"].to_pylist()
 
 
-@pytest.mark.parametrize(("where", "found"), [
+@pytest.mark.parametrize(("where", "expected"), [
     ("size(a) > 0 AND a[0] = 1", [1]), ("a[0] = 1 AND size(a) > 0", FAILS),
     ("size(a) = 0 OR a IS NULL OR a[2] IS NULL", [1, 2, 3]), ("NOT (size(a) > 0 AND a[0] = 1)", [3]),
     ("NOT (size(a) <= 0 OR a[0] <> 1)", [1]), ("id = 1 AND a[2] IS NULL", [1]), ("id < 3 AND a[0] = 1", [1]),
@@ -93,15 +93,15 @@ def values(rows: pa.Table, expression: Any) -> list[Any]:
     ("CASE WHEN a[0] = 1 THEN TRUE ELSE FALSE END", FAILS), ("coalesce(id, a[9]) = 1", [1]),
     ("NULL = a[9]", []), ("a[9] = NULL", []), ("a[9] IS NULL", FAILS), ("array(1, 2)[id - 1] = 2", FAILS),
 ])
-def test_a_condition_raises_where_spark_raises(tmp_path: Path, where: str, found: Any) -> None:
+def test_a_condition_raises_where_spark_raises(tmp_path: Path, where: str, expected: Any) -> None:
     table = create(tmp_path, ROWS)
     for ask in (lambda: ids(table, where), lambda: ids_deleted(table, where)):
-        if found is FAILS:
+        if expected is FAILS:
             with pytest.raises(InvalidPredicate, match="array index is out of bounds, or a map key"):
                 ask()
         else:
-            assert ask() == found
-    assert table.version == (0 if found in (FAILS, []) else 1)
+            assert ask() == expected
+    assert table.version == (0 if expected in (FAILS, []) else 1)
 
 
 def ids_deleted(table: DeltaTable, where: str) -> list[int]:

@@ -302,8 +302,8 @@ def test_rows_are_those_that_spark_finds(
 
 
 def rows(sql: str) -> list[int]:
-    found = predicates.filter_table(TABLE, predicates.parse(sql, SCHEMA))
-    return found.column("row").to_pylist()
+    matching = predicates.filter_table(TABLE, predicates.parse(sql, SCHEMA))
+    return matching.column("row").to_pylist()
 
 
 @pytest.mark.parametrize(("sql", "text"), [
@@ -351,7 +351,7 @@ def test_constants_count_as_partition_only() -> None:
 @pytest.mark.parametrize(("sql", "fragments"), [
     ("ii = 1", ["no column 'ii'", "position 1", "did you mean i"]),
     ("l = 1 AND a.b.d = 1", ["no column 'a.b.d'", "position 11", "did you mean a.b.c"]),
-    ("zzzzzz = 1", ["no column 'zzzzzz'", "the columns are b, i, l", "a text is quoted"]),
+    ("zzzzzz = 1", ["no column 'zzzzzz'", "the columns are b, i, l", "a string is quoted"]),
     ("i = ", ["an operand is missing", "line 1, column 3"]),
     ("(i = 1", ["Expecting )", "line 1"]),
     ("i = 'x", ["tokenizing"]),

@@ -67,11 +67,11 @@ def test_rows_read_and_deleted_are_those_that_duckdb_finds(
     table = DeltaTable.for_path(path)
     expected = duck(condition.duck)
     try:
-        found = ids(table.to_arrow(columns=["id"], where=condition.ours))
+        rows_read = ids(table.to_arrow(columns=["id"], where=condition.ours))
     except UnsupportedPredicate as refused:
         event(f"refused: {str(refused)[:20]}")
         return
-    assert found == expected
+    assert rows_read == expected
     skipped = table.snapshot.files_for_scan(condition.ours).num_rows < table.snapshot.num_files
     event(f"files were skipped: {skipped}")
     copy = tmp_path / f"copy{next(COPIES)}"

@@ -71,9 +71,9 @@ def test_columns_keep_the_rows_that_spark_keeps(spark: Any, tmp_path: Any) -> No
     table = dn.create(tmp_path / "t", ROWS)
     frame = table.to_df(spark)
     for column in conditions():
-        wanted = sorted(map(str, frame.filter(column).toArrow()["id"].to_pylist()))
-        assert sorted(map(str, table.to_arrow(where=column)["id"].to_pylist())) == wanted, str(column)
-        assert table.count(column) == len(wanted), str(column)
+        expected = sorted(map(str, frame.filter(column).toArrow()["id"].to_pylist()))
+        assert sorted(map(str, table.to_arrow(where=column)["id"].to_pylist())) == expected, str(column)
+        assert table.count(column) == len(expected), str(column)
     assert table.to_df(spark, where=conditions()[0]).count() == 2
     table.delete(conditions()[1])
     assert table.history(1)[0].operation_parameters["predicate"] == "[\"(name = 'it\\\\'s')\"]"

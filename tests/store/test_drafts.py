@@ -54,23 +54,23 @@ def test_a_turn_lasts_from_the_first_put_to_the_end_of_the_block(store: LocalSto
 
 
 def test_who_comes_second_waits_and_meets_what_the_first_wrote(store: LocalStore) -> None:
-    found: list[bool] = []
+    outcomes: list[bool] = []
     waiting = threading.Event()
 
     def second() -> None:
         with Turn(store) as turn:
             waiting.set()
             for name in ("log/0", "log/1"):
-                found.append(store.put_if_absent(name, b"b", turn=turn))
+                outcomes.append(store.put_if_absent(name, b"b", turn=turn))
 
     with Turn(store) as turn:
         store.put_if_absent("log/0", b"a", turn=turn)
         thread = threading.Thread(target=second)
         thread.start()
         waiting.wait()
-        assert found == []
+        assert outcomes == []
     thread.join()
-    assert found == [False, True]
+    assert outcomes == [False, True]
     assert (store.read("log/0"), store.read("log/1")) == (b"a", b"b")
 
 

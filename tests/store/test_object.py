@@ -78,10 +78,10 @@ def test_one_place_has_one_identity(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("options", "words"), [
     ({"aws_regoin": "x"}, "did you mean 'region'"), ({"AWS_REGION": "x", "region": "y"}, "twice"),
     ({"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, "Leave it out"), ({"aws_s3_locking_provider": "x"}, "Leave"),
-    ({"aws_region": None}, "is a text"), ({"aws_region": ""}, "an empty one"), ({1: "x"}, "texts as names"),
-    ({"retry_timeout": "soon"}, "no time"), ({"max_retries": "-1"}, "is a number"),
+    ({"aws_region": None}, "is a string"), ({"aws_region": ""}, "an empty one"), ({1: "x"}, "are strings"),
+    ({"retry_timeout": "soon"}, "not a time"), ({"max_retries": "-1"}, "is a number"),
     ({"aws_endpoint_url": "https://me:hush@host"}, "credentials"), ("region=x", "is a dict"),
-    ({"azure_storage_account_name": "nyc"}, "know no"),
+    ({"azure_storage_account_name": "nyc"}, "no storage option"),
 ])
 def test_options_that_are_not_known_are_refused(options: Any, words: str) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
@@ -149,8 +149,8 @@ def test_a_pickled_table_finds_its_secrets_again(s3_server: S3Server, bucket: st
                               capture_output=True, env={**environment, **more}).stdout.strip()
 
     assert elsewhere(AWS_ACCESS_KEY_ID="tester", AWS_SECRET_ACCESS_KEY=SECRET) == "2"
-    told = elsewhere(AWS_METADATA_ENDPOINT="http://127.0.0.1:1")
-    assert any(words in told for words in ("stay in the process", "no credentials", "cannot be reached"))
+    message = elsewhere(AWS_METADATA_ENDPOINT="http://127.0.0.1:1")
+    assert any(words in message for words in ("stay in the process", "no credentials", "cannot be reached"))
 
 
 def test_another_makers_credentials_make_another_log(s3_server: S3Server, bucket: str) -> None:
@@ -281,7 +281,7 @@ RECORDED += [
     ("s3://lake/t", "status code: 403 Forbidden: <Error><Code>RequestTimeTooSkewed</Code></Error>", 403,
      "Set the clock"),
     ("s3://lake/t", "GET https://s3.example in 2ms - HTTP error: error sending request\nDebug source: kind: "
-     "InvalidData, error: InvalidCertificate(\n    Expired,", None, "not to be trusted: it has expired"),
+     "InvalidData, error: InvalidCertificate(\n    Expired,", None, "cannot be trusted: it has expired"),
 ]
 
 
@@ -489,8 +489,8 @@ def test_paths_of_the_same_bucket_keep_its_access(s3_server: S3Server, bucket: s
     ObjectStore(f"{bucket}/other", s3_server.options).put("far", b"1")
     name = bucket.removeprefix("s3://")
     for path in (f"s3a://{name}/other/far", f"s3://me:secret@{name}/other/far", "/other/far"):
-        home, found = store.resolve(path)
-        assert home.read(found) == b"1"
+        home, file_name = store.resolve(path)
+        assert home.read(file_name) == b"1"
     assert store.resolve(f"s3://{name}/lake/t/x") == (store, "x")
     abroad, _ = store.resolve("s3://elsewhere/far")
     assert abroad.access.token == "", "no bucket but its own gets the credentials"  # type: ignore[attr-defined]
@@ -552,7 +552,7 @@ HASTY = {"aws_access_key_id": "tester", "aws_secret_access_key": "kept-to-itself
 @pytest.mark.parametrize("call", ["read", "status", "list_from", "put", "delete", "open_input"])
 def test_a_certificate_that_nobody_vouches_for_is_named(untrusted: str, call: str) -> None:
     store = ObjectStore("s3://lake/t", {**HASTY, "aws_endpoint_url": untrusted})
-    with pytest.raises(StorageError, match=r"its certificate is not to be trusted.*SSL_CERT_FILE"):
+    with pytest.raises(StorageError, match=r"its certificate cannot be trusted.*SSL_CERT_FILE"):
         getattr(store, call)("a", b"x") if call == "put" else getattr(store, call)("a")
 
 

@@ -40,7 +40,7 @@ pytest.importorskip("obstore")
 
 def free_ports(count: int, below: int = 55_000) -> list[int]:
     """Ports that nobody listens on, and for each the one 10,000 above, which SeaweedFS takes as well."""
-    found: list[int] = []
+    ports: list[int] = []
     for port in range(21_000 + time.monotonic_ns() % 20_000, below):
         try:
             for one in (port, port + 10_000):
@@ -48,10 +48,10 @@ def free_ports(count: int, below: int = 55_000) -> list[int]:
                     tried.bind(("127.0.0.1", one))
         except OSError:
             continue
-        found.append(port)
-        if len(found) == count:
+        ports.append(port)
+        if len(ports) == count:
             break
-    return found
+    return ports
 
 
 def wait_for(process: subprocess.Popen[bytes], is_up: Callable[[], bool]) -> None:
@@ -258,10 +258,10 @@ class _Google(BaseHTTPRequestHandler):
         if not name:
             return self._list(query)
         with self.lock:
-            found = self.objects.get(name)
-        if found is None:
+            stored = self.objects.get(name)
+        if stored is None:
             return self._refuse(404, "NoSuchKey")
-        data, generation = found
+        data, generation = stored
         known = {"ETag": f'"{hashlib.md5(data).hexdigest()}"', "x_goog_generation": str(generation),
                  "Last_Modified": "Sun, 22 Nov 2026 10:00:00 GMT"}
         asked = self.headers.get("Range", "").removeprefix("bytes=")

@@ -268,8 +268,8 @@ def test_two_processes_append_at_the_same_time_one_of_another_library(
     errors = [writer.communicate(timeout=PATIENCE)[1] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0], errors
     assert table.version == 2 * count
-    found = table.to_arrow().to_pylist()
-    assert sorted((row["who"], row["id"]) for row in found) == [
+    stored = table.to_arrow().to_pylist()
+    assert sorted((row["who"], row["id"]) for row in stored) == [
         (who, number) for who in ("deltalake", "deltanb") for number in range(count)]
     import deltalake
 
@@ -315,9 +315,9 @@ def test_no_acknowledged_commit_is_lost_and_none_is_there_twice(
             except (DeltaError, OSError) as error:
                 assert bucket in str(error) or "table" in str(error)
                 unknown.append(number)
-    found = ids(opened_anew(table, s3_server))
-    assert len(set(found)) == len(found), "no commit is there twice"
-    assert set(done) <= set(found) <= {*done, *unknown}
+    ids_read = ids(opened_anew(table, s3_server))
+    assert len(set(ids_read)) == len(ids_read), "no commit is there twice"
+    assert set(done) <= set(ids_read) <= {*done, *unknown}
     assert done
 
 
@@ -379,15 +379,15 @@ def fewest(
     A busy machine may send late what goes together, so each answer takes longer from time to time: what is
     late by less than an answer takes still counts as sent together.
     """
-    found = []
+    counts = []
     for attempt in range(8):
         before()
         with server.counted(LATENCY * 1.6 ** attempt) as seen:
             work()
-        found.append(rounds(seen))
-        if found[-1] <= most:
+        counts.append(rounds(seen))
+        if counts[-1] <= most:
             break
-    return min(found)
+    return min(counts)
 
 
 @pytest.fixture(scope="module")
@@ -427,7 +427,7 @@ def test_a_long_log_is_opened_in_few_round_trips(s3_server: S3Server, long: str,
 def test_a_past_version_is_opened_from_the_checkpoint_before_it(
     s3_server: S3Server, long: str, version: int, listings: int
 ) -> None:
-    found: list[int] = []
+    counts: list[int] = []
 
     def work() -> None:
         with s3_server.counted() as seen:
@@ -435,11 +435,11 @@ def test_a_past_version_is_opened_from_the_checkpoint_before_it(
             assert log.snapshot_at(version).num_files == version
         asked = [request for request in seen if "list-type" in request.query]
         assert len(asked) == listings
-        found.append(len(seen))
+        counts.append(len(seen))
 
     dn.DeltaLog.clear_cache()
     work()
-    assert found[0] <= 8 + listings + version - 4_990  # the hint, the checkpoint, and each commit since
+    assert counts[0] <= 8 + listings + version - 4_990  # the hint, the checkpoint, and each commit since
 
 
 def test_versions_before_the_first_checkpoint_and_beyond_the_log_are_told_as_ever(

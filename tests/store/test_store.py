@@ -166,13 +166,13 @@ store.put_if_absent({COMMIT!r}, b"whole")
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=Path(__file__).parents[2])
     assert done.returncode == 9
     store = LocalStore(tmp_path)
-    found = store.status(COMMIT)
-    assert (found is not None) == (call in ("unlink", "close"))
+    status = store.status(COMMIT)
+    assert (status is not None) == (call in ("unlink", "close"))
     hidden = [name for name in os.listdir(tmp_path / "_delta_log") if name.startswith(".")]
     assert len(hidden) == (not nameless and call != "unlink"), "what has no name is gone with its process"
-    if found is not None:
+    if status is not None:
         assert store.read(COMMIT) == b"whole"
-    assert store.put_if_absent(COMMIT, b"next") == (found is None)
+    assert store.put_if_absent(COMMIT, b"next") == (status is None)
 
 
 def test_a_failed_write_leaves_no_temporary_file(

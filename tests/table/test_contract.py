@@ -102,13 +102,13 @@ def call(table: Any, name: str, path: Path) -> Any:
     method = getattr(table, name)
     needed = [parameter.name for parameter in inspect.signature(method).parameters.values()
               if parameter.default is parameter.empty or parameter.name in OPTIONS.get(name, ())]
-    given = {one: OF_METHOD[name, one] if (name, one) in OF_METHOD else ARGUMENTS[one] for one in needed}
-    if "path" in given:
-        given["path"] = path / name
+    arguments = {one: OF_METHOD[name, one] if (name, one) in OF_METHOD else ARGUMENTS[one] for one in needed}
+    if "path" in arguments:
+        arguments["path"] = path / name
         if name == "convert":
-            given["path"].mkdir()
-            pq.write_table(pa.table(ROWS), given["path"] / "a.parquet")
-    made = method(**given)
+            arguments["path"].mkdir()
+            pq.write_table(pa.table(ROWS), arguments["path"] / "a.parquet")
+    made = method(**arguments)
     return made.when_not_matched_insert_all().execute() if hasattr(made, "when_matched_delete") else made
 
 

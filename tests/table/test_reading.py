@@ -33,15 +33,15 @@ def four() -> dn.DeltaTable:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The data files that are read, as they are."""
-    found: list[str] = []
+    paths: list[str] = []
     inner = read.read_data_file
 
     def noted(scan: Any, row: Any, **settings: Any) -> Any:
-        found.append(row["path"])
+        paths.append(row["path"])
         return inner(scan, row, **settings)
 
     monkeypatch.setattr(read, "read_data_file", noted)
-    return found
+    return paths
 
 
 # -- Arrow's streams -----------------------------------------------------------------------------------
@@ -51,8 +51,8 @@ def test_arrow_takes_the_table_itself(four: dn.DeltaTable) -> None:
     assert pa.table(four).equals(four.to_arrow())
     with pa.RecordBatchReader.from_stream(four.as_of(0)) as reader:
         assert reader.read_all().num_rows == 1
-    wanted = pa.schema({"id": pa.int64(), "n": pa.large_string()})
-    assert pa.RecordBatchReader.from_stream(four, wanted).schema == wanted
+    schema = pa.schema({"id": pa.int64(), "n": pa.large_string()})
+    assert pa.RecordBatchReader.from_stream(four, schema).schema == schema
 
 
 def test_polars_takes_the_table_itself(four: dn.DeltaTable) -> None:
@@ -297,7 +297,7 @@ def batches() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"id": [number], "n": ["x"]})
 
 
-def given() -> dict[str, Any]:
+def forms_of_rows() -> dict[str, Any]:
     """Three rows in every form beside the usual ones."""
     rows = pa.table({"id": [0, 1, 2], "n": ["x", "x", "x"]})
     forms: dict[str, Any] = {
@@ -325,16 +325,17 @@ def given() -> dict[str, Any]:
     return forms
 
 
-@pytest.mark.parametrize("form", list(given()))
+@pytest.mark.parametrize("form", list(forms_of_rows()))
 def test_rows_come_in_any_form(form: str) -> None:
-    wanted = [{"id": number, "n": "x"} for number in range(3)]
-    assert table_of(given()[form]).to_arrow().to_pylist() == wanted
+    expected = [{"id": number, "n": "x"} for number in range(3)]
+    assert table_of(forms_of_rows()[form]).to_arrow().to_pylist() == expected
     table = table_of({"id": [7], "n": ["first"]})
-    table.append(given()[form])
+    table.append(forms_of_rows()[form])
     assert ids(table) == [0, 1, 2, 7]
-    table.overwrite(given()[form])
-    assert table.to_arrow().to_pylist() == wanted and last_operation(table)[0] == "WRITE"
-    merge = table.merge(given()[form], "target.id = source.id AND source.id > 0").when_matched_delete()
+    table.overwrite(forms_of_rows()[form])
+    assert table.to_arrow().to_pylist() == expected and last_operation(table)[0] == "WRITE"
+    merge = table.merge(forms_of_rows()[form], "target.id = source.id AND source.id > "
+                                               "0").when_matched_delete()
     merge.execute()
     assert ids(table) == [0]
 
@@ -350,12 +351,12 @@ def test_a_table_can_be_appended_to_itself(four: dn.DeltaTable) -> None:
     assert ids(four) == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-@pytest.mark.parametrize(("data", "said"), [
+@pytest.mark.parametrize(("data", "pattern"), [
     (iter([]), "is empty, so its columns are not known"),
     (iter([{"id": 1}]), "item 1 of the stream is dict"),
     (iter([pa.record_batch({"id": [1]}), 3]), "item 2 of the stream is int"),
     (iter([pa.record_batch({"id": [1]}), pa.record_batch({"x": [1]})]), "batch 2 has other columns"),
     (pa.array([1]), "has no rows with columns"),
 ])
-def test_a_stream_of_anything_else_is_refused(data: Any, said: str) -> None:
-    refuses(table_of({"id": [1]}), InvalidArgument, said, "append", data)
+def test_a_stream_of_anything_else_is_refused(data: Any, pattern: str) -> None:
+    refuses(table_of({"id": [1]}), InvalidArgument, pattern, "append", data)

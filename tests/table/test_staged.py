@@ -22,8 +22,8 @@ def orders(path: Any, **properties: Any) -> DeltaTable:
 
 
 def rows(table: DeltaTable) -> list[tuple[int, int]]:
-    found = table.to_arrow(columns=["day", "n"])
-    return sorted(zip(found["day"].to_pylist(), found["n"].to_pylist(), strict=True))
+    data = table.to_arrow(columns=["day", "n"])
+    return sorted(zip(data["day"].to_pylist(), data["n"].to_pylist(), strict=True))
 
 
 def data_files(path: Path) -> set[str]:
@@ -32,10 +32,10 @@ def data_files(path: Path) -> set[str]:
 
 def named(table: DeltaTable, versions: range) -> set[str]:
     """The data files that some of the versions name."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for version in versions:
-        found |= {action.path for action in table.log.read_commit(version) if hasattr(action, "path")}
-    return found
+        paths |= {action.path for action in table.log.read_commit(version) if hasattr(action, "path")}
+    return paths
 
 
 KINDS = {
@@ -169,10 +169,10 @@ def test_the_feed_has_the_changes_of_all_statements(tmp_path: Path) -> None:
         txn.append({"day": [3], "n": [4]})
         txn.update({"n": "n + 10"}, where="n = 1")
         txn.delete("day = 2")
-    found = table.changes(1).select(["_change_type", "n", "_commit_version"]).to_pylist()
-    assert sorted((row["_change_type"], row["n"]) for row in found) == [
+    feed = table.changes(1).select(["_change_type", "n", "_commit_version"]).to_pylist()
+    assert sorted((row["_change_type"], row["n"]) for row in feed) == [
         ("delete", 3), ("insert", 4), ("update_postimage", 11), ("update_preimage", 1)]
-    assert {row["_commit_version"] for row in found} == {1}
+    assert {row["_commit_version"] for row in feed} == {1}
 
 
 def test_rows_keep_their_ids_and_new_ones_get_ids_behind_the_winner(tmp_path: Path) -> None:
@@ -195,15 +195,15 @@ def ids_of(table: DeltaTable) -> dict[int, int]:
     from deltanb.engines.arrow.read import iter_batches
 
     snapshot = table.snapshot
-    found: dict[int, int] = {}
+    ids: dict[int, int] = {}
     for index in range(snapshot.num_files):
         files = snapshot.files.slice(index, 1)
         base = files["base_row_id"][0].as_py()
         for batch in iter_batches(snapshot, files, row_ids=True):
             name = next(c for c in batch.schema.names if "row_id" in c or "row-id" in c)
             for at, (n, own) in enumerate(zip(batch["n"].to_pylist(), batch[name].to_pylist(), strict=True)):
-                found[n] = base + at if own is None else own
-    return found
+                ids[n] = base + at if own is None else own
+    return ids
 
 
 # -- beside others ---------------------------------------------------------------------------------
@@ -221,8 +221,8 @@ def test_a_winner_elsewhere_is_no_matter(tmp_path: Path) -> None:
 
 
 def rows_of_day(table: DeltaTable, day: int) -> list[tuple[int, int]]:
-    found = table.to_arrow(columns=["day", "n"], where=f"day = {day}")
-    return sorted(zip(found["day"].to_pylist(), found["n"].to_pylist(), strict=True))
+    data = table.to_arrow(columns=["day", "n"], where=f"day = {day}")
+    return sorted(zip(data["day"].to_pylist(), data["n"].to_pylist(), strict=True))
 
 
 READS: dict[str, Callable[[DeltaTable], Any]] = {

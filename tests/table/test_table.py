@@ -130,12 +130,12 @@ def test_a_transaction_by_hand(path: Path) -> None:
 
 def test_detail(path: Path) -> None:
     table = dn.open(path)
-    found = table.detail()
-    assert found["location"] == str(path) and found["partitionColumns"] == ["p"]
-    assert (found["numFiles"], found["sizeInBytes"]) == (3, table.snapshot.size_in_bytes)
-    assert found["properties"] == {"mine": "x"} and found["minWriterVersion"] == 2
-    assert found["tableFeatures"] == ["appendOnly", "invariants"]
-    assert found["createdAt"] <= found["lastModified"]
+    detail = table.detail()
+    assert detail["location"] == str(path) and detail["partitionColumns"] == ["p"]
+    assert (detail["numFiles"], detail["sizeInBytes"]) == (3, table.snapshot.size_in_bytes)
+    assert detail["properties"] == {"mine": "x"} and detail["minWriterVersion"] == 2
+    assert detail["tableFeatures"] == ["appendOnly", "invariants"]
+    assert detail["createdAt"] <= detail["lastModified"]
 
 
 def test_it_can_be_seen(path: Path) -> None:

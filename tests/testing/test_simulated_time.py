@@ -118,9 +118,9 @@ def test_who_takes_long_gets_through_by_keeping_locks(tmp_path: Path) -> None:
 
         def change(seconds: float) -> int:
             with table.transaction() as txn:
-                found = txn.to_arrow()["n"][0].as_py()
+                number = txn.to_arrow()["n"][0].as_py()
                 time.sleep(seconds)
-                txn.update({"n": str(found + 1)})
+                txn.update({"n": str(number + 1)})
             return 1
 
         def again(seconds: float) -> int:

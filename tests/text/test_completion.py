@@ -38,8 +38,9 @@ def test_completion_in_ipython_follows() -> None:
     for use_jedi in (False, True):
         completer.use_jedi = use_jedi
         with provisionalcompleter():
-            found = {found.text.removeprefix("dn.").lstrip(".") for found in completer.completions("dn.", 3)}
-        assert "create" in found and not FOREIGN & found
+            names = {completion.text.removeprefix("dn.").lstrip(".") for completion
+                     in completer.completions("dn.", 3)}
+        assert "create" in names and not FOREIGN & names
 
 
 def test_a_star_import_leaves_open_alone() -> None:

@@ -164,30 +164,30 @@ def test_nobody_watches_a_test(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def ended_lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the lines said at their ends."""
-    found: list[str] = []
+    lines: list[str] = []
     end = Line.end
-    monkeypatch.setattr(Line, "end", lambda self: (found.append(self.description), end(self))[1])
-    yield found
+    monkeypatch.setattr(Line, "end", lambda self: (lines.append(self.description), end(self))[1])
+    yield lines
 
 
-def test_reading_a_log_counts_its_commits(told: list[str]) -> None:
+def test_reading_a_log_counts_its_commits(ended_lines: list[str]) -> None:
     store = MemoryStore("memory:///ducks")
     table = dn.create(store, {"id": [0]}, properties={"delta.checkpointInterval": "100"})
     for at in range(4):
         table.append({"id": [at]})
-    told.clear()
+    ended_lines.clear()
     assert LogReader(store).update().version == 4
-    assert told == ["ducks: commits read: 5 of 5"]
+    assert ended_lines == ["ducks: commits read: 5 of 5"]
 
 
-def test_reading_a_checkpoint_counts_its_parts(told: list[str]) -> None:
+def test_reading_a_checkpoint_counts_its_parts(ended_lines: list[str]) -> None:
     store = MemoryStore("memory:///ducks")
     dn.create(store, {"id": [0]}).log.checkpoint()
-    told.clear()
+    ended_lines.clear()
     assert LogReader(store).update().files.num_rows == 1
-    assert "checkpoint: row groups read: 1 of 1" in told
+    assert "checkpoint: row groups read: 1 of 1" in ended_lines
 
 
 class Session:
@@ -203,7 +203,7 @@ class Session:
         self.handlers.remove(handler)
 
 
-def test_tasks_of_spark_connect_are_counted(told: list[str]) -> None:
+def test_tasks_of_spark_connect_are_counted(ended_lines: list[str]) -> None:
     pytest.importorskip("pyspark")
     from deltanb.engines.spark.jobs import followed
 
@@ -213,7 +213,7 @@ def test_tasks_of_spark_connect_are_counted(told: list[str]) -> None:
         handler(stages=None, inflight_tasks=0, operation_id=None, done=False)
         stages = [SimpleNamespace(num_tasks=4, num_completed_tasks=done) for done in (4, 1)]
         handler(stages=stages, inflight_tasks=2, operation_id="x", done=False)
-    assert told == ["Spark writes: 5 of 8 tasks"] and session.handlers == []
+    assert ended_lines == ["Spark writes: 5 of 8 tasks"] and session.handlers == []
 
 
 class Context:
@@ -285,7 +285,7 @@ def test_jobs_and_tasks_of_a_session_in_this_process_are_counted() -> None:
     assert context.properties == {"spark.jobGroup.id": None} and outer.ask is None
 
 
-def test_the_job_group_of_the_caller_stays(told: list[str]) -> None:
+def test_the_job_group_of_the_caller_stays(ended_lines: list[str]) -> None:
     """Who has set one may want to cancel it by its name."""
     pytest.importorskip("pyspark")
     context = Context("nightly")
@@ -307,13 +307,13 @@ def test_spark_that_cannot_be_asked_leaves_the_time_alone() -> None:
         assert seen(outer) == "Spark"
 
 
-def test_spark_is_not_asked_where_nobody_watches(told: list[str]) -> None:
+def test_spark_is_not_asked_where_nobody_watches(ended_lines: list[str]) -> None:
     pytest.importorskip("pyspark")
     from deltanb.engines.spark.jobs import followed
 
     with followed(SimpleNamespace(), "Spark writes"):  # it has no context to ask
         pass
-    assert told == ["Spark writes"]
+    assert ended_lines == ["Spark writes"]
 
 
 class Events:
@@ -387,13 +387,13 @@ def test_a_cell_leaves_the_job_group_of_its_user_and_ends_with_its_session(cells
 
 
 def test_the_start_of_spark_has_a_line_from_its_first_import_on(
-    told: list[str], monkeypatch: pytest.MonkeyPatch
+    ended_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyspark")
     from deltanb.engines.spark import session
 
     def no_java() -> None:
-        assert told == [], "the line is there while Java is looked for"
+        assert ended_lines == [], "the line is there while Java is looked for"
         raise MissingDependency("no Java", extra="java")
 
     monkeypatch.setattr(session, "running_session", lambda: None)
@@ -401,17 +401,17 @@ def test_the_start_of_spark_has_a_line_from_its_first_import_on(
     monkeypatch.setattr(session, "java_home", no_java)
     with pytest.raises(MissingDependency):
         session.spark()
-    assert told == ["Starting Spark"]
-    told.clear()
+    assert ended_lines == ["Starting Spark"]
+    ended_lines.clear()
 
     def no_server(*_: object) -> None:
-        assert told == []
+        assert ended_lines == []
         raise MissingDependency("no server", extra="spark")
 
     monkeypatch.setattr(session, "_remote_session", no_server)
     with pytest.raises(MissingDependency):
         session.spark("sc://somewhere")
-    assert told == ["Connecting to Spark"]
+    assert ended_lines == ["Connecting to Spark"]
 
 
 @pytest.mark.spark
@@ -433,9 +433,9 @@ def test_a_local_session_counts_its_tasks(spark: Any) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_says_what_it_does(spark: Any, told: list[str], tmp_path: Any) -> None:
+def test_spark_says_what_it_does(spark: Any, ended_lines: list[str], tmp_path: Any) -> None:
     table = dn.create(tmp_path / "t", pa.table({"id": [1, 2, 3]}))
     table.append(spark.range(3))
-    assert "Spark writes" in told
+    assert "Spark writes" in ended_lines
     table.delete("id = 1", engine="spark")
-    assert "Spark reads" in told
+    assert "Spark reads" in ended_lines

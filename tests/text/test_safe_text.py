@@ -260,10 +260,10 @@ def test_conflicts_tell_neither() -> None:
                      user_metadata=EVIL + f" s3://k:{SECRET}@h/x")
         with pytest.raises(DeltaConcurrentModificationException) as caught:
             txn.commit([next(iter(txn.filter_files())).remove()], operation)
-        found = caught.value.conflict
-        assert isinstance(caught.value, ConcurrentAppendException) and found is not None
-        for text in (str(caught.value), found.message, repr(found), str(found),
-                     *found._repr_mimebundle_().values()):
+        conflict = caught.value.conflict
+        assert isinstance(caught.value, ConcurrentAppendException) and conflict is not None
+        for text in (str(caught.value), conflict.message, repr(conflict), str(conflict),
+                     *conflict._repr_mimebundle_().values()):
             text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
             assert raw(text) == "" and not tells(text)
 

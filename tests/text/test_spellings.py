@@ -251,7 +251,7 @@ def test_to_df_has_its_spelling_of_delta_spark(tmp_path: Path, spark: Any) -> No
     (lambda t: t.delete(predicate="id = 1"), r"^delete\(\) has no argument 'predicate'; here it is where=$"),
     (lambda t: t.update(updates={"id": "1"}, predicate="id = 1"),
      r"'updates'; here it is assignments=\. It has no 'predicate'; here it is where=$"),
-    (lambda t: t.update(new_values={"v": "x"}), r"here it is assignments= \(a text is SQL here"),
+    (lambda t: t.update(new_values={"v": "x"}), r"here it is assignments= \(a string is SQL here"),
     (lambda t: t.append({"id": [1]}, schema_mode="merge"), r"here it is merge_schema= \(True is their"),
     (lambda t: t.append({"id": [1]}, mode="overwrite"), r"overwrite\(data\) replaces them"),
     (lambda t: t.append({"id": [1]}, partition_by="id"), "a table keeps the columns it was created with"),

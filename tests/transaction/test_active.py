@@ -74,9 +74,9 @@ def test_what_is_read_is_recorded(table: dn.DeltaTable) -> None:
 def test_what_was_read_makes_a_conflict(table: dn.DeltaTable) -> None:
     def total(where: str) -> Callable[[Any], int]:
         def work(txn: Any) -> int:
-            found = ids(table.to_arrow(where=where))
+            ids_read = ids(table.to_arrow(where=where))
             elsewhere(lambda: table.append({"id": [4], "p": ["a"]}))
-            added = txn.write_files({"id": [sum(found)], "p": ["total"]})
+            added = txn.write_files({"id": [sum(ids_read)], "p": ["total"]})
             return int(txn.commit(added, "WRITE"))
         return work
 
@@ -153,9 +153,9 @@ def test_a_command_is_the_active_transaction_while_it_runs(table: dn.DeltaTable)
             table.append(batches)
     finally:
         watching.reset(token)
-    first, *steps, told = seen
+    first, *steps, last = seen
     assert first.status == "committed" and first.log is table.log
-    assert steps and all(steps) and told == ("told", None), "what follows a commit is no part of it"
+    assert steps and all(steps) and last == ("told", None), "what follows a commit is no part of it"
     assert [scan.text for scan in first.reads.scans] == ["p = 'b'"]
     assert table.history(1)[0].is_blind_append is False, "rows were read for it"
     assert get_active() is None

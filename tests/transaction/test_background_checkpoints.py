@@ -45,14 +45,14 @@ class Gate:
 @pytest.fixture
 def gate() -> Iterator[Gate]:
     with set_options(checkpoints="background"):
-        found = Gate()
-        yield found
-        found.open()
+        closed_gate = Gate()
+        yield closed_gate
+        closed_gate.open()
 
 
 def checkpoints(store: LogStore) -> list[int]:
-    found = map(parse_name, store.list_names("_delta_log/"))
-    return [name.version for name in found if name is not None]
+    names = map(parse_name, store.list_names("_delta_log/"))
+    return [name.version for name in names if name is not None]
 
 
 def add(path: str) -> AddFile:

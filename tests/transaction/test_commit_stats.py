@@ -34,8 +34,8 @@ def file(path: str, part: int = 1, size: int = 5, data_change: bool = True) -> A
 
 
 def test_a_commit_in_numbers() -> None:
-    log, told = new_log(Lose(RIVAL)), []
-    with set_options(commit_listeners=[told.append], timer=itertools.count(0, 1_000_000).__next__):
+    log, all_stats = new_log(Lose(RIVAL)), []
+    with set_options(commit_listeners=[all_stats.append], timer=itertools.count(0, 1_000_000).__next__):
         txn = log.start_transaction()
         removed = next(iter(txn.filter_files("part = 1"))).remove()
         txn.commit([
@@ -43,7 +43,7 @@ def test_a_commit_in_numbers() -> None:
             file("/elsewhere/d", 3, 100, data_change=False),
             AddCDCFile(path="_change_data/x", partition_values={"part": "1"}, size=3),
             SetTransaction("app", 1)], "UPDATE")
-    (stats,) = told
+    (stats,) = all_stats
     assert isinstance(stats, dn.CommitStats) and stats is txn.stats
     assert (stats.outcome, stats.start_version, stats.commit_version, stats.read_version) == (
         "committed", 1, 3, 3)
@@ -61,17 +61,18 @@ def test_a_commit_in_numbers() -> None:
     assert stats.fs_write_duration_ms == 2.0, "two puts, a tick each"
     assert 0 < stats.commit_duration_ms < stats.txn_duration_ms
     assert stats.state_reconstruction_duration_ms == 1.0
-    (kept,) = [attempt.stats for attempt in journal_of(log)]
-    assert kept == stats
+    (recorded,) = [attempt.stats for attempt in journal_of(log)]
+    assert recorded == stats
 
 
 def test_a_failure_in_numbers() -> None:
-    log, told = new_log(Lose(RIVAL)), []
+    log, all_stats = new_log(Lose(RIVAL)), []
     txn = log.start_transaction()
     txn.read_whole_table()
-    with set_options(commit_listeners=[told.append]), pytest.raises(errors.ConcurrentAppendException) as why:
+    with set_options(commit_listeners=[all_stats.append]), pytest.raises(
+        errors.ConcurrentAppendException) as why:
         txn.commit([file("part=1/b")], "WRITE")
-    (stats,) = told
+    (stats,) = all_stats
     assert (stats.outcome, stats.commit_version, stats.read_version, stats.error) == (
         "failed", None, None, why.value.kind)
     assert (stats.attempts, stats.num_add, stats.num_files_total, stats.retries) == (2, 1, None, 1)
@@ -79,8 +80,8 @@ def test_a_failure_in_numbers() -> None:
 
 
 def test_every_end_of_a_commit_is_told_once() -> None:
-    told: list[CommitStats] = []
-    with set_options(commit_listeners=[told.append]):
+    all_stats: list[CommitStats] = []
+    with set_options(commit_listeners=[all_stats.append]):
         log = new_log()
         steps = log.start_transaction().commit_steps([file("part=1/b")], "WRITE")
         next(steps)
@@ -95,7 +96,7 @@ def test_every_end_of_a_commit_is_told_once() -> None:
             log.start_transaction().commit_large([file("part=1/b")], "RESTORE")
         with pytest.raises(errors.InvalidTransaction):  # nothing was tried
             log.start_transaction().commit([file("part=1/b")] * 2, "WRITE")
-    assert [(s.outcome, s.error) for s in told] == [
+    assert [(s.outcome, s.error) for s in all_stats] == [
         ("abandoned", None), ("committed", None), ("unknown", "COMMIT_OUTCOME_UNKNOWN"),
         ("failed", errors.ConcurrentWriteException.kind)]
 

@@ -159,14 +159,14 @@ def runs(groups: Callable[[], list[GroupWriter]], logs: dict[str, dict[int, byte
 
 def ids(catalog: Catalog, name: str) -> dict[str, int]:
     """txn id -> the version it committed."""
-    found = {}
+    versions = {}
     for version, body in catalog.logs[name].items():
         if version > 1:
             [txn_id] = [line["commitInfo"]["txnId"] for line in map(json.loads, body.splitlines())
                         if "commitInfo" in line]
-            assert txn_id not in found
-            found[txn_id] = version
-    return found
+            assert txn_id not in versions
+            versions[txn_id] = version
+    return versions
 
 
 @pytest.fixture(scope="module")

@@ -70,13 +70,13 @@ def start_log(log: DeltaLog) -> Log:
 
 
 def txn_ids(log: Log) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for version, body in log.items():
         if version > 1:
             info = from_json(body.splitlines()[0])
             assert isinstance(info, CommitInfo)
-            found[info.txn_id] += 1
-    return found
+            counts[info.txn_id] += 1
+    return counts
 
 
 def test_every_order_of_three_writers_is_as_good_as_one_after_another() -> None:

@@ -65,11 +65,11 @@ def test_a_journal_keeps_so_much_of_failed_ones_and_no_more(monkeypatch: pytest.
     log = log_with()
     for _ in range(4):
         fail_one(log)
-    kept = list(journal_of(log))
-    assert [attempt.weight for attempt in kept] == [0, 0, 4, 4]
-    assert [attempt.prepared is not None for attempt in kept] == [False, False, True, True]
-    assert [attempt.is_whole for attempt in kept] == [False, False, True, True]
-    assert kept[0].reads == (journal.NOT_KEPT,)
+    attempts = list(journal_of(log))
+    assert [attempt.weight for attempt in attempts] == [0, 0, 4, 4]
+    assert [attempt.prepared is not None for attempt in attempts] == [False, False, True, True]
+    assert [attempt.is_whole for attempt in attempts] == [False, False, True, True]
+    assert attempts[0].reads == (journal.NOT_KEPT,)
     rows = [row for row in log.history().replay("SnapshotIsolation").rows if row.version is None]
     assert [bool(row.verdicts[0].unknown) for row in rows] == [True, True, False, False]
 

@@ -464,8 +464,8 @@ def test_our_own_upkeep_passes_over_the_journal(tmp_path: Path) -> None:
     table = table_of(path)
     with set_options(journal=BESIDE):
         lose(table)
-    kept = files(table.log.store)
+    before = files(table.log.store)
     assert table.verify(files="all").findings == ()
     table.vacuum(0, check=False)
-    assert files(table.log.store) == kept
+    assert files(table.log.store) == before
     assert dn.open(path).count() == 2 and table.checkup() is not None

@@ -77,13 +77,14 @@ def test_a_generated_column(kind: str, sql: str) -> None:
 
 @pytest.mark.parametrize(("kind", "sql", "match"), REFUSED)
 def test_no_generated_column(kind: str, sql: str, match: str) -> None:
-    wanted = proposed(COLUMNS + kind, h=generated_as("n"), g=generated_as(sql))
-    refuse(wanted, InvalidSchema, f"'g'.*({match})")
+    metadata = proposed(COLUMNS + kind, h=generated_as("n"), g=generated_as(sql))
+    refuse(metadata, InvalidSchema, f"'g'.*({match})")
 
 
-@pytest.mark.parametrize("given", [3, None, ["n"], {"sql": "n"}])
-def test_an_expression_is_text(given: Any) -> None:
-    refuse(proposed("n int, g int", g={"delta.generationExpression": given}), InvalidSchema, "not SQL text")
+@pytest.mark.parametrize("expression", [3, None, ["n"], {"sql": "n"}])
+def test_an_expression_is_text(expression: Any) -> None:
+    refuse(proposed("n int, g int", g={"delta.generationExpression": expression}), InvalidSchema,
+           "not SQL text")
 
 
 def test_other_columns_whose_values_the_table_gives() -> None:
@@ -184,8 +185,8 @@ def test_the_view_says_what_cannot_be_read() -> None:
     kind = {"type": "array", "elementType": "frob", "containsNull": True}
     log = TableBuilder(MemoryStore()).create({"type": "struct", "fields": [
         {"name": "x", "type": kind, "nullable": True, "metadata": {}}]}).log
-    said = str(dn.DeltaTable(log))
-    assert "not supported: type frob of x.element" in said and "can read and write" not in said
+    text = str(dn.DeltaTable(log))
+    assert "not supported: type frob of x.element" in text and "can read and write" not in text
 
 
 # -- properties ----------------------------------------------------------------------------------------
@@ -198,8 +199,8 @@ def test_the_view_says_what_cannot_be_read() -> None:
     ("rand() < 1", r"rand\(\)"), ("uuid() <> s", r"uuid\(\)"),
 ])
 def test_constraints_hold_a_row_against_something(sql: str, match: str) -> None:
-    wanted = proposed(COLUMNS + "int", {"delta.constraints.c": sql})
-    refuse(wanted, InvalidArgument, f"constraint c .*({match})")
+    metadata = proposed(COLUMNS + "int", {"delta.constraints.c": sql})
+    refuse(metadata, InvalidArgument, f"constraint c .*({match})")
 
 
 def test_constraints_may_call_what_spark_knows() -> None:
@@ -209,8 +210,8 @@ def test_constraints_may_call_what_spark_knows() -> None:
 
 
 def test_statistics_are_of_columns_that_are_there() -> None:
-    wanted = proposed("a struct<b:int>, c int", {"delta.dataSkippingStatsColumns": "a.b,nope"})
-    refuse(wanted, InvalidArgument, "dataSkippingStatsColumns names nope")
+    metadata = proposed("a struct<b:int>, c int", {"delta.dataSkippingStatsColumns": "a.b,nope"})
+    refuse(metadata, InvalidArgument, "dataSkippingStatsColumns names nope")
 
 
 def test_what_a_table_has_already_is_not_held_against_another_change() -> None:

@@ -56,9 +56,9 @@ def test_a_table_that_is_there_keeps_its_own() -> None:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_defaults_that_need_more_than_a_property(mode: str, tmp_path: Path) -> None:
-    wanted = {"delta.columnMapping.mode": mode, "delta.enableRowTracking": True,
+    defaults = {"delta.columnMapping.mode": mode, "delta.enableRowTracking": True,
               "delta.enableDeletionVectors": True, "delta.enableInCommitTimestamps": True}
-    with set_options(default_table_properties=wanted):
+    with set_options(default_table_properties=defaults):
         table = dn.create(tmp_path / "t", {"id": [1, 2], "s": [{"x": 1}, {"x": 2}]})
         table.delete("id = 1")
         hand = DeltaLog.for_table(MemoryStore()).start_transaction()
@@ -96,15 +96,16 @@ def test_create_and_convert_are_new_tables(tmp_path: Path, monkeypatch: pytest.M
     assert seen == [(-1, False), (0, True), (-1, False)]
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("properties", [
     3, ["delta.appendOnly"], {"delta.appendOnly": "perhaps"}, {3: True}, {"": "x"},
     {"delta.checkpointInterval": None},
 ])
-def test_defaults_are_properties(given: Any) -> None:
+def test_defaults_are_properties(properties: Any) -> None:
     with pytest.raises(errors.InvalidArgument):
-        set_options(default_table_properties=given)
+        set_options(default_table_properties=properties)
     with pytest.raises(errors.InvalidArgument):
-        dn.create(MemoryStore(), {"id": [1]}, properties=given if isinstance(given, dict) else {3: given})
+        dn.create(MemoryStore(), {"id": [1]}, properties=properties
+                  if isinstance(properties, dict) else {3: properties})
 
 
 def test_a_default_that_nobody_knows_is_warned_of() -> None:

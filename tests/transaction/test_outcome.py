@@ -232,9 +232,9 @@ def test_a_listener_that_raises_gives_the_commit_up_where_it_stands(
     finally:
         watching.reset(token)
     assert (seen[0].status, len(data_files(store))) == (status, files)
-    found = {"committed": "was committed", "unknown": "it is unknown", "abandoned": ""}[status]
-    assert found in notes(caught.value)
-    assert bool(notes(caught.value)) == bool(found)
+    note = {"committed": "was committed", "unknown": "it is unknown", "abandoned": ""}[status]
+    assert note in notes(caught.value)
+    assert bool(notes(caught.value)) == bool(note)
 
 
 def test_an_interrupt_in_the_hooks_says_that_the_version_is_committed() -> None:
@@ -268,9 +268,9 @@ def test_before_python_3_11_the_note_is_in_the_list_and_in_the_message() -> None
     assert error.__notes__ == ["one", "two"] and str(error) == "one"
     errors.add_note(error, "to s3://key:secret@lake/\x1b[2J")
     assert error.__notes__[-1] == "to s3://***@lake/\\x1b[2J"
-    told = Old("mine")
-    errors.add_note(told, "one")
-    assert str(told) == "mine"
+    noted = Old("mine")
+    errors.add_note(noted, "one")
+    assert str(noted) == "mine"
 
 
 COMMANDS: dict[str, Callable[[dn.DeltaTable], Any]] = {
@@ -418,7 +418,7 @@ def test_a_winner_that_stays_unreadable_fails_the_commit_and_its_files_go(tmp_pa
 
     token = watching.set(rival)
     try:
-        with pytest.raises(errors.StorageError, match="version 1 is there and cannot be read") as caught:
+        with pytest.raises(errors.StorageError, match="version 1 exists and cannot be read") as caught:
             table.append({"id": [3]})
     finally:
         watching.reset(token)

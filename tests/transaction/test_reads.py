@@ -24,8 +24,8 @@ def file(path: str) -> AddFile:
 def test_a_scan_of_no_table_finds_nothing_and_is_remembered() -> None:
     txn = DeltaLog.for_table(MemoryStore()).start_transaction()
     assert list(txn.filter_files()) == list(txn.filter_files("part = 1")) == []
-    given = new_log().snapshot.metadata
-    assert txn.commit([given, file("a")]) == 0
+    metadata = new_log().snapshot.metadata
+    assert txn.commit([metadata, file("a")]) == 0
     assert txn.committed is not None and not txn.committed.is_blind_append
 
 
@@ -41,17 +41,17 @@ def test_a_condition_without_columns_counts() -> None:
 
 
 def test_dropping_a_feature_protects_the_winners_before_it() -> None:
-    having = ("checkpointProtection", "deletionVectors")
+    features = ("checkpointProtection", "deletionVectors")
     builder = TableBuilder(MemoryStore()).create("id long, part integer", partition_by=["part"])
     log = builder.log
-    builder.commit(Protocol(3, 7, reader_features=("deletionVectors",), writer_features=having))
+    builder.commit(Protocol(3, 7, reader_features=("deletionVectors",), writer_features=features))
     txn = log.start_transaction()
-    wanted = txn.read_version + 1
-    metadata = txn.metadata.replace(configuration={PROTECTED_BEFORE: str(wanted)})
+    protected_before = txn.read_version + 1
+    metadata = txn.metadata.replace(configuration={PROTECTED_BEFORE: str(protected_before)})
     builder.commit(add("b", {"part": "1"}))
     builder.commit(add("c", {"part": "2"}))
-    version = txn.commit([metadata, Protocol(1, 7, writer_features=having[:1])], Operation("DROP FEATURE"))
-    assert version == wanted + 2
+    version = txn.commit([metadata, Protocol(1, 7, writer_features=features[:1])], Operation("DROP FEATURE"))
+    assert version == protected_before + 2
     written = [a for a in log.read_commit(version) if isinstance(a, Metadata)]
     assert [m.configuration[PROTECTED_BEFORE] for m in written] == [str(version)]
 

@@ -41,10 +41,10 @@ def test_files_metadata_hooks_and_marks_are_taken_back_and_reads_stay(table: Del
     assert txn.metadata == table.metadata and not txn.has_written and not txn.identity_marks
     assert [scan.text for scan in txn.reads.scans] == ["day = 1"]
     # the savepoint stands; what follows it is committed, and what was read counts still
-    kept = txn.write_files({"day": [4], "n": [4]})
+    files_written = txn.write_files({"day": [4], "n": [4]})
     table.append({"day": [1], "n": [9]})
     with pytest.raises(errors.ConcurrentAppendException):
-        txn.commit(kept)
+        txn.commit(files_written)
 
 
 def test_what_was_rolled_back_is_not_in_the_commit(table: DeltaTable) -> None:
@@ -94,8 +94,8 @@ class Staged(DeltaTable):
 
 
 def rows(table: DeltaTable) -> list[tuple[int, int]]:
-    found = table.to_arrow(columns=["day", "n"])
-    return sorted(zip(found["day"].to_pylist(), found["n"].to_pylist(), strict=True))
+    data = table.to_arrow(columns=["day", "n"])
+    return sorted(zip(data["day"].to_pylist(), data["n"].to_pylist(), strict=True))
 
 
 def committed(staged: Staged) -> int:
@@ -106,12 +106,12 @@ def committed(staged: Staged) -> int:
 def test_statements_are_taken_back_with_their_files(table: DeltaTable) -> None:
     staged, files = Staged(table), data_files(Path(table.path))
     staged.update({"n": "n + 10"}, where="day = 1")
-    kept = data_files(Path(table.path))
+    expected = data_files(Path(table.path))
     staged.append({"day": [5], "n": [5]})
     staged.add_columns("more int")
     staged.delete("n = 2")
     staged.staged.rollback_to(1)
-    assert data_files(Path(table.path)) == kept > files
+    assert data_files(Path(table.path)) == expected > files
     assert rows(staged) == [(1, 11), (2, 2)] and staged.schema.names == ["day", "n"]
     staged.append({"day": [6], "n": [6]})
     assert rows(staged) == [(1, 11), (2, 2), (6, 6)]
@@ -125,7 +125,7 @@ def test_a_rollback_that_is_interrupted_has_taken_back_all_the_same(
     """As the log is looked at once more, when the statements are gone and their files are still there."""
     staged = Staged(table)
     staged.update({"n": "n + 10"}, where="day = 1")
-    kept = data_files(Path(table.path))
+    expected = data_files(Path(table.path))
     staged.append({"day": [5], "n": [5]})
     times = iter([KeyboardInterrupt])
     install = StagedLog._install
@@ -138,7 +138,7 @@ def test_a_rollback_that_is_interrupted_has_taken_back_all_the_same(
     monkeypatch.setattr(StagedLog, "_install", interrupted)
     with pytest.raises(KeyboardInterrupt):
         staged.staged.rollback_to(1)
-    assert data_files(Path(table.path)) == kept
+    assert data_files(Path(table.path)) == expected
     assert rows(staged) == [(1, 11), (2, 2)]
     assert committed(staged) == 1
 

@@ -529,8 +529,8 @@ def test_each_winner_is_logged_with_its_version(caplog: pytest.LogCaptureFixture
     times = iter(range(0, 900_000_000, 10_000_000))
     with caplog.at_level(logging.INFO, "deltanb.transaction"), set_options(timer=lambda: next(times)):
         assert txn.commit([file("c")], "WRITE") == 5
-    said = [r.getMessage() for r in caplog.records]
-    assert said[:4] == [
+    messages = [r.getMessage() for r in caplog.records]
+    assert messages[:4] == [
         "Completed checking for conflicts Version: 2 Attempt: 1 Time: 10 ms",
         "Completed checking for conflicts Version: 3 Attempt: 1 Time: 20 ms",
         "Completed checking for conflicts Version: 4 Attempt: 1 Time: 30 ms",
@@ -572,15 +572,15 @@ def test_hooks_need_a_commit() -> None:
 def test_a_failing_hook_is_logged_and_the_commit_stands(caplog: pytest.LogCaptureFixture) -> None:
     log = new_log()
     txn = log.start_transaction()
-    told: list[Any] = []
+    failures: list[Any] = []
 
     def fail(*_: Any) -> None:
         raise RuntimeError("no")
 
-    txn.register_post_commit_hook(FunctionHook("mail", fail, lambda e, v: told.append((str(e), v))))
+    txn.register_post_commit_hook(FunctionHook("mail", fail, lambda e, v: failures.append((str(e), v))))
     with caplog.at_level(logging.ERROR, "deltanb.transaction"):
         assert txn.commit([file("c")], "WRITE") == 2
-    assert told == [("no", 2)]
+    assert failures == [("no", 2)]
     assert "Error when executing post-commit hook mail for commit 2" in caplog.text
     assert log.update().version == 2
 
@@ -662,9 +662,9 @@ def test_row_ids_follow_the_mark_and_the_rebase() -> None:
     plain = AddFile(path="q", partition_values={}, stats='{"numRecords":3}')
     quick.commit([plain], "WRITE")
     assert slow.commit([plain.replace(path="s")], "WRITE") == 2
-    found = {r["path"]: (r["base_row_id"], r["default_row_commit_version"])
+    row_ids = {r["path"]: (r["base_row_id"], r["default_row_commit_version"])
              for r in log.snapshot.files.to_pylist()}
-    assert found == {"q": (0, 1), "s": (3, 2)}
+    assert row_ids == {"q": (0, 1), "s": (3, 2)}
     domain = log.snapshot.domain_metadata["delta.rowTracking"]
     assert json.loads(domain.configuration) == {"rowIdHighWaterMark": 5}
     DeltaLog.clear_cache()

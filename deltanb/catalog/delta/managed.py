@@ -142,7 +142,7 @@ class ManagedCommitter(FolderCommitter):
             # A put whose answer was lost is sent again, and meets what the first one wrote.
             if not store.put_if_absent(name, body) and (store.is_final or store.read(name) != body):
                 raise StorageError(
-                    f"{store.root}/{name} is there already; a staged commit has a name of its own", path=name)
+                    f"{store.root}/{name} already exists; a staged commit has a name of its own", path=name)
         except BaseException as error:
             self._delete(file_name)  # an error may come after the file is there
             if isinstance(error, StorageError) or not isinstance(error, OSError):
@@ -186,8 +186,8 @@ class ManagedCommitter(FolderCommitter):
         if isinstance(latest, int) and latest < version - 1:
             return VersionNotFound(
                 f"the catalog has versions of {self.name} up to {latest}, and this commit follows version "
-                f"{version - 1}: the catalog was set back. Nothing was committed; look at it with "
-                "'deltanb catalog check'", version=version - 1, earliest=None, latest=latest)
+                f"{version - 1}: the catalog was restored to an earlier state. Nothing was committed; look "
+                "at it with 'deltanb catalog check'", version=version - 1, earliest=None, latest=latest)
         return None
 
     def publish(self, version: int) -> None:

@@ -189,7 +189,7 @@ class DeltaTables:
             if tables.drop(name, who, published=True) is not None:
                 return
         raise MaxCommitRetriesExceeded(
-            f"table {name} was committed to whenever it was about to be dropped; nothing was done. Stop its "
+            f"table {name} was changed each time it was about to be dropped; nothing was done. Stop its "
             "writers, and drop it again", attempts=MAX_DROPS)
 
     def _purge(self, row: TableRow) -> None:
@@ -231,7 +231,7 @@ class DeltaTables:
         except BaseException as error:
             with suppress(Exception):
                 if supports(log.update().protocol, CATALOG_MANAGED):
-                    add_note(error, f"the table at {place} is opened through a catalog alone from now on; "
+                    add_note(error, f"the table at {place} can only be opened through a catalog from now on; "
                                     f"register it again, if the catalog has no table {name}")
             raise
 

@@ -318,12 +318,12 @@ class Committer:
         claims = self.store.tables.claims_on(
             location, [None if row is None else row.table_id, staged_id(self.store.name, name)])
         if claims.other is not None:
-            refuse(field, f"is the folder of another table, lies in one's or around it: {shown(location)}")
+            refuse(field, f"is the folder of another table, or lies inside or around one: {shown(location)}")
         is_left = name.namespace in claims.left_in
         if claims.noted is not None or is_left:
             log = first_file(warehouse.store, f"{warehouse.name_of(location, field)}/{LOG_FOLDER}")
             if log is not None:
-                refuse(field, f"is the folder of a Delta table by now: {shown(location)} has {log}")
+                refuse(field, f"has become the folder of a Delta table: {shown(location)} has {log}")
         if claims.noted is not None:  # looked at when it was staged; its files are there by now
             return location
         files = {warehouse.name_of(file, field) for file in written}

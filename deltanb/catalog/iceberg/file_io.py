@@ -48,8 +48,8 @@ def file_io_properties(store: LogStore) -> dict[str, str]:
         return {}
     if place.kind == "az" and not store.root.startswith("abfs"):
         raise InvalidArgument(
-            f"Iceberg tables cannot be in {store.root}: PyIceberg knows no az://. Give the warehouse as "
-            f"abfss://{place.bucket}@ACCOUNT.dfs.core.windows.net/...", path=store.root)
+            f"Iceberg tables cannot be in {store.root}: PyIceberg does not support az://. Give the warehouse "
+            f"as abfss://{place.bucket}@ACCOUNT.dfs.core.windows.net/...", path=store.root)
     options = {**dict(access.public), **access.secrets}
     if place.kind == "s3" and "endpoint" not in options and access.get("endpoint"):
         options["endpoint"] = access.get("endpoint")
@@ -59,5 +59,5 @@ def file_io_properties(store: LogStore) -> dict[str, str]:
         raise InvalidArgument(
             f"Iceberg tables in {store.root} are read and written by PyIceberg, which has no property for "
             f"the storage option {unknown[0]!r}. Leave it out, or set what it says in the environment; Delta "
-            "tables of the catalog are not concerned", path=store.root)
+            "tables of the catalog are not affected", path=store.root)
     return {names[name]: value for name, value in options.items() if name in names}

@@ -61,8 +61,8 @@ class IcebergMember:
                     "nothing was committed. Run it again: a new transaction reads the table as it is",
                     failed_requirements=[])
         raise MaxCommitRetriesExceeded(
-            f"Transaction failed: others changed {self.name} whenever it was about to be committed; nothing "
-            "was, try again", attempts=most)
+            f"Transaction failed: others changed {self.name} each time it was about to be committed; nothing "
+            "was committed, try again", attempts=most)
 
     # -- what its steps ask for --------------------------------------------------------------------
 
@@ -110,7 +110,8 @@ class IcebergMember:
                 f"the catalog has no table {self.name} any more: it was dropped or renamed; nothing was "
                 "committed. Load it by its present name and run the operation again", path=str(self.name))
         return None if isinstance(latest, str) else StorageError(
-            f"the catalog has a version of {self.name} where its metadata's place should be", path=latest)
+            f"the catalog has a version of {self.name} where the location of its metadata should "
+            "be", path=latest)
 
     def publish(self, version: int) -> None:
         """Do nothing: all readers follow the catalog's pointer."""

@@ -82,7 +82,7 @@ class MetadataFiles:
             raise StorageError.of(error, "written", file.location) from error
         # A store that repeats requests can meet its own file.
         if not written and (store.is_final or store.read(name) != file.data):
-            raise StorageError(f"{file.location} cannot be written: it is there already", path=file.location)
+            raise StorageError(f"{file.location} cannot be written: it already exists", path=file.location)
         self._keep(file.location, file.metadata, len(file.data))
 
     def read(self, location: str, *, must_exist: bool = False) -> Json:
@@ -111,7 +111,7 @@ class MetadataFiles:
         except StorageError as error:
             if self.exists(location):
                 raise
-            raise InvalidTable(f"{location} is no metadata file, but a folder", file=location) from error
+            raise InvalidTable(f"{location} is a folder, not a metadata file", file=location) from error
         metadata = _parsed(location, data)
         self._keep(location, metadata, len(data))
         return metadata
@@ -150,7 +150,7 @@ def _parsed(location: str, data: bytes) -> Json:
     with reading("the metadata file", location):
         metadata = msgspec.json.decode(_unpacked(location, data))
         if not isinstance(metadata, dict) or not isinstance(metadata.get("location"), str):
-            raise InvalidTable(f"{location} is no metadata of an Iceberg table", file=location)
+            raise InvalidTable(f"{location} is not metadata of an Iceberg table", file=location)
         completed(metadata)
     return metadata
 

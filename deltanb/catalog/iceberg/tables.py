@@ -158,7 +158,7 @@ class IcebergTables:
         place = self._registered_place(metadata_location, metadata)
         if not isinstance(metadata.get("table-uuid"), str | None):
             raise InvalidTable(
-                f"{metadata_location} has a table-uuid that is no text", file=metadata_location)
+                f"{metadata_location} has a table-uuid that is not a string", file=metadata_location)
         with self.committer.limits.began() as deadline:
             while True:
                 row = self.store.tables.find_many([name]).get(name) if overwrite else None
@@ -169,7 +169,7 @@ class IcebergTables:
                 table_id = new_table_id() if row is None else str(row.table_id)
                 claims = self.store.tables.claims_on(place, [table_id])
                 if claims.other is not None:
-                    refuse(_ITS_LOCATION, f"is the folder of another table, lies in one's or around it: "
+                    refuse(_ITS_LOCATION, f"is the folder of another table, or lies inside or around one: "
                                           f"{shown(place)}")
                 for namespace in claims.left_in:
                     allow(namespace)

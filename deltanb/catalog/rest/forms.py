@@ -127,7 +127,7 @@ def short(value: Any, path: str) -> str:
 def table_id_field(value: Any, path: str) -> str:
     """The id of a table that is being made: none by which a folder is staged for a name (``staged_id``)."""
     if not _TABLE_ID.fullmatch(text(value, path)):
-        refuse(path, f"is no id of a table, 1 to 36 letters, digits, dots and dashes: {shown(value)}")
+        refuse(path, f"is not the id of a table, 1 to 36 letters, digits, dots and dashes: {shown(value)}")
     return str(value)
 
 
@@ -152,14 +152,14 @@ def NAME(value: Any, path: str) -> TableName:
 
     >>> NAME({"namespace": ["shop"], "name": "a.b"}, "table")
     Traceback (most recent call last):
-    deltanb.errors.BadRequest: table is no name of a table: the part 'a.b' of a name has a dot, which joins \
-parts; leave it out
+    deltanb.errors.BadRequest: table is not the name of a table: the part 'a.b' of a name has a dot, which \
+joins parts; leave it out
     """
     parts = _NAME(value, path)
     try:
         return TableName.of((parts_of(parts["namespace"]), parts["name"]))
     except InvalidArgument as error:
-        refuse(path, f"is no name of a table: {error}")
+        refuse(path, f"is not the name of a table: {error}")
 
 
 NAMES = shaped(array(NAME), write=lambda names: [
@@ -188,7 +188,7 @@ def namespace_field(value: Any, path: str) -> tuple[str, ...]:
     try:
         return namespace_of(parts)
     except InvalidArgument as error:
-        refuse(path, f"is no namespace: {error}")
+        refuse(path, f"is not a namespace: {error}")
 
 
 @shaped(text)
@@ -202,7 +202,7 @@ def name_field(value: Any, path: str) -> str:
     try:
         check_part(name, name)
     except InvalidArgument as error:
-        refuse(path, f"is no name of a table: {error}")
+        refuse(path, f"is not the name of a table: {error}")
     return name
 
 
@@ -326,10 +326,11 @@ _COMMIT = form(
 def _commit_of(value: Any, path: str) -> DeltaCommit:
     commit: DeltaCommit = _COMMIT(value, path)
     if (commit.file_name is None) == (commit.inline is None):
-        refuse(f"{path}.file-name", "is missing, or inline is: a version is a staged file or its content")
+        refuse(f"{path}.file-name", "is missing, or inline is missing: a version is a staged file or its "
+                                    "content")
     if commit.file_name is not None and not is_staged_name(commit.file_name, commit.version):
         refuse(f"{path}.file-name",
-               f"is no name of a staged file of version {commit.version}: {commit.file_name!r:.80}")
+               f"is not the name of a staged file of version {commit.version}: {commit.file_name!r:.80}")
     return commit
 
 

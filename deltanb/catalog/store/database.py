@@ -155,7 +155,7 @@ class Database:
                 continue
             return self._asked(lost, landed, txn_id)
         raise MaxCommitRetriesExceeded(
-            f"the catalog at {self.place} ended a transaction {MAX_ATTEMPTS} times because of others; "
+            f"the catalog at {self.place} ended a transaction {MAX_ATTEMPTS} times because of other clients; "
             "nothing was written, try again", txn_id=txn_id)
 
     def _asked(
@@ -165,8 +165,8 @@ class Database:
         """The outcome of a transaction whose COMMIT has no answer."""
         if landed is None:
             raise CommitOutcomeUnknown(
-                f"the catalog at {self.place} did not answer a COMMIT ({lost.orig}); look whether it did "
-                "what was asked before asking again", txn_id=txn_id) from lost
+                f"the catalog at {self.place} did not answer a COMMIT ({lost.orig}); check whether it took "
+                "effect before asking again", txn_id=txn_id) from lost
         try:
             result = self.ask(landed)
         except DeltaError as error:

@@ -46,7 +46,7 @@ def engine_of(text: str, sync: bool) -> sa.Engine:
     if url.host:
         raise InvalidArgument("a file of SQLite is given with three slashes: sqlite:///FILE")
     if url.database in (None, "", ":memory:") or "mode=memory" in str(url.database):
-        raise InvalidArgument("a catalog in memory would be another one for each connection; name a file")
+        raise InvalidArgument("each connection would have a catalog of its own in memory; name a file")
     return _sqlite(url, sync)
 
 

@@ -197,7 +197,7 @@ def take_back(connection: sa.Connection, paths: Iterable[str]) -> None:
         if gone.rowcount != len(some):
             raise DataFileNotFound(
                 f"{len(some) - gone.rowcount} of the files of this commit, {some[0]} or others, were not "
-                "recorded, or are being deleted because the commit took too long; write them anew",
+                "recorded, or are being deleted because the commit took too long; write them again",
                 path=some[0])
 
 
@@ -210,7 +210,8 @@ def take_back_folder(connection: sa.Connection, path: str) -> None:
     connection.execute(garbage.delete().where(garbage.c.path == path, sa.not_(garbage.c.swept)))
     if connection.execute(sa.select(garbage.c.path).where(garbage.c.path == path)).first() is not None:
         raise DataFileNotFound(
-            f"the files below {path} are being deleted: they were nobody's for too long. Write them anew",
+            f"the files below {path} are being deleted: they belonged to no table for too long. Write them "
+            "again",
             path=path)
 
 

@@ -51,7 +51,7 @@ class Namespaces:
         def work(connection: sa.Connection) -> None:
             made = _insert_exists(connection, self._catalog, name)
             if not made or _has_more(connection, self._catalog, name):
-                raise NamespaceAlreadyExists(f"the namespace {name} is there already", namespace=name)
+                raise NamespaceAlreadyExists(f"the namespace {name} already exists", namespace=name)
             _put(connection, self._catalog, name, rows)
 
         self._database.write(work)

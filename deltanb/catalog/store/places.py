@@ -89,7 +89,8 @@ class Warehouse:
             refuse(field, f"{'is outside of' if name is None else 'is'} the warehouse: {shown(location)}")
         begin = _BEGIN.match(location)
         if begin is None or set(location[begin.end():].split("/")) & {"", ".", ".."}:
-            refuse(field, f"is no plain path, it is relative or has empty parts or dots: {shown(location)}")
+            refuse(field, "is not a plain path: it is relative, or has empty parts or dots: "
+                          f"{shown(location)}")
         return name
 
     def store_at(self, location: str) -> LogStore:
@@ -113,7 +114,8 @@ class Warehouse:
         if without_credentials(location) != location:  # a file's name would be lost behind a question mark
             refuse(field, f"has credentials, or what comes after a path in a URI: {shown(location)}")
         if any(part in (".", "..") or "/" in part for part in map(unquote, name.split("/"))):
-            refuse(field, f"has dots or slashes as percent signs, which others decode: {shown(location)}")
+            refuse(field, "has percent-encoded dots or slashes, which other clients decode: "
+                          f"{shown(location)}")
         self._refuse_links(name, location, field)
         return location
 
@@ -122,7 +124,7 @@ class Warehouse:
         root, place = self.store.local_path(""), self.store.local_path(name)
         if root is not None and place is not None and (
                 os.path.realpath(place) != os.path.join(os.path.realpath(root), name)):
-            refuse(field, f"goes by a link, give the place that it leads to: {shown(location)}")
+            refuse(field, f"goes through a link; give the place that it leads to: {shown(location)}")
 
     def vacant_location(
         self, location: str, field: str, spared: Iterable[str] = (), but: Collection[str] = ()
@@ -142,7 +144,7 @@ class Warehouse:
         paths = accumulate(name.split("/"), "{}/{}".format) if self.store.has_folders else [name]
         file = next((one for one in paths if self.store.status(one) is not None), None)
         if file is not None:
-            refuse(field, f"is no folder, {file} is a file: {shown(location)}")
+            refuse(field, f"is not a folder, {file} is a file: {shown(location)}")
         names = [place_of(self.store, place, is_encoded=False).name for place in spared]
         file = first_file(self.store, name, filter(None, names), but)
         if file is not None:

@@ -92,7 +92,8 @@ def ordered(proposals: Sequence[Member], assertions: Sequence[Asserted]) -> list
         raise InvalidArgument("a transaction of no tables cannot be ratified; propose or assert something")
     for one, other in pairwise(members):
         if one.table_id == other.table_id:
-            raise InvalidArgument(f"the table {one.name} is in the transaction twice; one step a table")
+            raise InvalidArgument(f"the table {one.name} is in the transaction twice; a transaction names "
+                                  "each table once")
     for member in members:
         if isinstance(member, DeltaCommit) and (member.file_name is None) == (member.inline is None):
             raise InvalidArgument(
@@ -148,8 +149,8 @@ def _advanced(connection: sa.Connection, txn_id: str, commit: DeltaCommit) -> bo
         execution_options={"preserve_rowcount": True})
     if added.rowcount != 1:
         raise DataFileNotFound(
-            f"version {commit.version} of {commit.name}: its staged file was swept, since it took "
-            "too long until it was to be ratified; nothing was committed. Run the operation again",
+            f"version {commit.version} of {commit.name}: its staged file was swept, because it was ratified "
+            "too late; nothing was committed. Run the operation again",
             path=str(commit.file_name))
     return True
 

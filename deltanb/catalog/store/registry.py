@@ -266,7 +266,7 @@ class Registry:
             if not without:
                 return {name: rows[name] for name in unique if name in rows}
             self._database.write(partial(self._add_ids, names=without))
-        raise TableNotFound(f"the table {without[0]} is being replaced again and again; load it once more",
+        raise TableNotFound(f"the table {without[0]} keeps being replaced; load it again",
                             path=str(without[0]))
 
     def _rows(self, keys: list[tuple[str, str]]) -> dict[TableName, TableRow]:

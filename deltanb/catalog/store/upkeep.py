@@ -122,7 +122,8 @@ def _iceberg(row: TableRow) -> Iterator[Finding]:
     try:
         parsed = json.loads(opened(folder).read(name))
         if not isinstance(parsed, dict) or ("table-uuid" not in parsed and parsed.get("format-version") != 1):
-            yield Finding("missing", str(row.name), f"{row.metadata_location} is no table's metadata", True)
+            yield Finding("missing", str(row.name), f"{row.metadata_location} is not the metadata of a "
+                                                    "table", True)
     except (OSError, ValueError) as error:
         yield Finding("missing", str(row.name), f"{row.metadata_location}: {error}", True)
 
@@ -146,7 +147,7 @@ def _delta(store: CatalogStore, row: TableRow) -> Iterator[Finding]:
     yield from _of_log(store, row, tail, commits, finding)
     for status, version in _stray(folder, tail):
         yield finding(kind="staged", is_fault=False, message=(
-            f"{status.name} of version {version} is no commit's"))
+            f"{status.name} of version {version} does not belong to a commit"))
 
 
 def _in_folder(

@@ -177,7 +177,7 @@ def _refuse_name_taken(
     taken = struct.get(name) if isinstance(struct, StructType) else None
     if taken is not None:
         raise InvalidSchema(
-            f"table {table}: column {quoted([*parent, taken.name])} is there already; names are compared "
+            f"table {table}: column {quoted([*parent, taken.name])} already exists; names are compared "
             "without case", column=quoted([*parent, name]))
 
 

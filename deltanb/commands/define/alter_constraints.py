@@ -60,7 +60,7 @@ def add_constraint(
             ``sum(id) > 1`` or ``rand() > 0`` is not; without ``engine="spark"`` a function that Spark lacks.
     """
     if engine is not None and engine not in ENGINES:
-        raise InvalidArgument(f"engine={engine!r} is none of {', '.join(ENGINES)}")
+        raise InvalidArgument(f"engine={engine!r} is not one of {', '.join(ENGINES)}")
     if not isinstance(name, str) or not name.strip() or name.lower() == RESERVED:
         raise InvalidArgument(f"{name!r} cannot be the name of a constraint")
     if not isinstance(expression, str) or not expression.strip():
@@ -71,7 +71,7 @@ def add_constraint(
     taken = _key_of(txn.metadata, name)
     if taken is not None:
         raise InvalidArgument(
-            f"table {txn.table}: constraint {taken[len(CHECK_PREFIX):]} is there already "
+            f"table {txn.table}: constraint {taken[len(CHECK_PREFIX):]} already exists "
             f"({txn.metadata.configuration[taken]}); drop_constraint({name!r}) first, or take another name",
             constraint=name)
     metadata = txn.metadata.replace(configuration={

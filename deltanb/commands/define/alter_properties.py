@@ -115,7 +115,7 @@ def _with_mapping(before: Metadata, after: Metadata, table: str) -> Metadata:
         raise InvalidArgument(
             f"table {table}: {column_mapping.MODE_KEY} cannot go from {old} to {new}: the files there "
             "are written for the mode they have. Only none to name is possible; for another mode create a "
-            "table anew from this one's rows", property=column_mapping.MODE_KEY)
+            "new table from this one's rows", property=column_mapping.MODE_KEY)
     schema = before.schema
     mapped = [path for path, field in walk(schema) if column_mapping.ID_KEY in field.metadata
               or column_mapping.NAME_KEY in field.metadata]
@@ -141,7 +141,7 @@ def _refuse_special(texts: Mapping[str, str], table: str) -> None:
                 f"table {table}: {key} is not set as a property: {_ELSEWHERE[lower]}", property=key)
         if key in _KEPT_BY_THE_TABLE:
             raise InvalidArgument(
-                f"table {table}: {key} is kept by the table itself and not set by hand", property=key)
+                f"table {table}: {key} is maintained by the table and cannot be set by hand", property=key)
 
 
 def _check_row_tracking(configuration: Mapping[str, str], table: str) -> None:

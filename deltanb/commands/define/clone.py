@@ -69,7 +69,7 @@ def clone(
         snapshot: the version to clone.
         path: the clone's place; within the source's bucket it is accessed like the source.
         mode: if a table exists, ``"error"`` raises, ``"overwrite"`` replaces it and keeps its history.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
         allow_files: as in :func:`deltanb.create`.
 
     Raises:
@@ -86,7 +86,7 @@ def clone(
     (2, 1)
     """
     if mode not in MODES:
-        raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+        raise InvalidArgument(f"mode={mode!r} is not one of {', '.join(MODES)}")
     snapshot.check_readable()
     log = DeltaLog.for_table(beside(snapshot.log.store, path))
     if is_same_table(log.store, snapshot.log.store):

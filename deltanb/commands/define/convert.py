@@ -197,7 +197,7 @@ def _values(name: str, columns: list[StructField], root: str) -> dict[str, str |
             values[column.name] = partitions.format_value(value, column.type)
         except ValueError as error:
             raise InvalidArgument(
-                f"the file {name} in {root} has the partition {column.name}={text}, which is no "
+                f"the file {name} in {root} has the partition {column.name}={text}, which is not of type "
                 f"{column.type} ({error}); give the column another type", path=name,
                 column=column.name) from None
     return values
@@ -265,7 +265,7 @@ def _schema(files: list[_File], columns: list[StructField]) -> StructType:
                 column = ".".join(path)
                 raise SchemaMismatch(
                     f"column {column!r} is {f.type} in {file.status.name}, {known} in files before it; "
-                    "write the files anew with one type, or move some of them away",
+                    "rewrite the files with one type, or move some of them away",
                     differences=[f"~ {column}: {f.type} in {file.status.name}, {known} before"],
                     column=column)
     return StructType([*merged.fields, *columns])

@@ -98,7 +98,7 @@ def create(
     is the micro-batch whose commit creates the table.
     """
     if mode not in MODES:
-        raise InvalidArgument(f"mode={mode!r} is none of {', '.join(MODES)}")
+        raise InvalidArgument(f"mode={mode!r} is not one of {', '.join(MODES)}")
     log = path if isinstance(path, DeltaLog) else DeltaLog.for_table(path)
     application = through_session("arrow", data_or_schema, ("txn",) if application is None else ()).get(
         "txn", application)

@@ -106,7 +106,7 @@ def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> Co
             "truncate_history", feature=feature)
     if feature == PROTECTION and not truncate_history:
         raise InvalidArgument(
-            f"table {txn.table}: {feature} protects older versions and goes with them only: "
+            f"table {txn.table}: {feature} protects older versions and is dropped only with them: "
             f'drop_feature("{feature}", truncate_history=True)', feature=feature)
     if protects or truncate_history:
         log.must_be_published(txn.read_version, "checkpointed")
@@ -182,7 +182,7 @@ def _truncate(log: DeltaLog, feature: str, removable: _Removable, cleaned: bool)
     _checkpointed_commit(log)
     if cleaned and removable.uses is not None:
         raise IllegalStateError(
-            f"the newest version of {log.path} does not use {feature} any more, older ones do: give the same "
+            f"the newest version of {log.path} does not use {feature} any more, older ones do: run the same "
             f"command again after {hours}; it then cuts off what is older and drops the feature",
             feature=feature)
     cleanup.clean_up(log, retention)
@@ -193,7 +193,7 @@ def _truncate(log: DeltaLog, feature: str, removable: _Removable, cleaned: bool)
         uses = _history_uses(log, removable)
     if uses:
         raise IllegalStateError(
-            f"older versions of {log.path} that are still in its log need {feature}: give the same command "
+            f"older versions of {log.path} that are still in its log need {feature}: run the same command "
             f"again when they are older than {hours}", feature=feature)
 
 
@@ -288,7 +288,7 @@ def _refuse_vectors(snapshot: Snapshot, table: str) -> None:
     if count:
         raise _refusal(table, "deletionVectors",
                        f"{count} file{' has' if count == 1 else 's have'} a deletion vector",
-                       f'Work them into the files first: set_properties({{"{_DVS}": False}}), then purge()')
+                       f'Apply them to the files first: set_properties({{"{_DVS}": False}}), then purge()')
 
 
 def _uses_vectors(action: Action) -> bool:
@@ -314,7 +314,7 @@ def _refuse_widened(snapshot: Snapshot, table: str) -> None:
     if file is not None:
         columns = ", ".join(has_changes(snapshot.schema))
         raise _refusal(table, "typeWidening", f"the type of {columns} was widened, and the file {file} "
-                       "does not hold it as it is now", "Write such files anew first, e.g. "
+                       "does not hold it as it is now", "Rewrite such files first, e.g. "
                        "table.overwrite(table.to_arrow())")
 
 

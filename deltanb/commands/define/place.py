@@ -44,8 +44,8 @@ def check_place(store: LogStore, partition_by: Collection[str] = ()) -> None:
     some = ", ".join(names[:MAX_NAMED]) + ", …" * (len(names) > MAX_NAMED)
     hint = hint_of_files(store)
     raise InvalidArgument(
-        f"{store.root} is no Delta table and not empty ({some}); a VACUUM of a table here could delete these "
-        f"files. {hint}{'. Else g' if hint else 'G'}ive another path, or pass allow_files=True",
+        f"{store.root} is not a Delta table and not empty ({some}); a VACUUM of a table here could delete "
+        f"these files. {hint}{'. Else g' if hint else 'G'}ive another path, or pass allow_files=True",
         path=store.root)
 
 

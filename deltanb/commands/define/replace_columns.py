@@ -74,9 +74,9 @@ def replace_columns(log: DeltaLog, columns: Any) -> CommandResult:
     for field in schema.fields:
         if Identity.of(field) is not None:
             raise InvalidArgument(
-                f"table {txn.table}: column {quoted((field.name,))} is an identity, and the columns of "
-                "such a table are not replaced as a whole; change them one by one: add_columns, "
-                "drop_columns, change_column", column=field.name)
+                f"table {txn.table}: column {quoted((field.name,))} is an identity, and the columns of such "
+                "a table cannot be replaced as a whole; change them one by one: add_columns, drop_columns, "
+                "change_column", column=field.name)
     change = _Replacement(txn.table)
     replacement = change.struct(schema, new, ())
     metadata = txn.metadata
@@ -129,7 +129,7 @@ class _Replacement:
         if dropped and added:
             raise InvalidSchema(
                 f"table {self.table}: {_names(path, dropped)} would go and {_names(path, added)} would come, "
-                "which may be meant as a rename. Say it one by one: rename_column(name, new_name), or "
+                "which may be meant as a rename. Do it one by one: rename_column(name, new_name), or "
                 "drop_columns(…) and add_columns(…)", column=quoted((*path, dropped[0])))
         self.dropped += [(*path, name) for name in dropped]
         return StructType(fields)

@@ -54,7 +54,7 @@ def backfill(
     _require_counts(txn)
     if row_ids_suspended(txn.metadata):
         raise InvalidArgument(
-            f"table {txn.table}: rows are given no ids while delta.rowTrackingSuspended is true; "
+            f"table {txn.table}: rows get no ids while delta.rowTrackingSuspended is true; "
             'set_properties({"delta.rowTrackingSuspended": False}) first, by itself',
             property="delta.rowTrackingSuspended")
     if before is not None:
@@ -125,7 +125,7 @@ def _require_counts(txn: OptimisticTransaction) -> None:
         if row["base_row_id"] is None and file.num_records is None:
             raise RowIdAssignmentWithoutStats(
                 f"table {txn.table}: file {file.path} has no numRecords in its statistics, so its rows "
-                "cannot be given ids. Write its rows anew, with statistics; nothing was changed",
+                "cannot be given ids. Rewrite its rows, with statistics; nothing was changed",
                 path=file.path)
 
 

@@ -60,7 +60,7 @@ def apply_changes(
             :meth:`~deltanb.engines.arrow.keyed_rows.KeyedRows.partition_of`: others are not read, and commits
             there are no conflict. All by default.
         rows: a version's rows by the same key, whose knowledge of keys in files is reused.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
 
     Returns:
         The version (None if nothing changed), and the metrics of a MERGE.
@@ -150,7 +150,7 @@ def _within(snapshot: Snapshot, partitions: Sequence[Sequence[str | None]]) -> l
     names = snapshot.partition_columns
     for values in partitions:
         if isinstance(values, str) or len(values) != len(names):
-            raise InvalidArgument(f"a partition has one text or None for each of {list(names)}, "
+            raise InvalidArgument(f"a partition has one string or None for each of {list(names)}, "
                                   f"found {shown(values)}")
     conditions = []
     for place, name in enumerate(names):
@@ -246,8 +246,8 @@ class _Source:
             new = self._columns.value(name, row[name]) if name in row else value
             if rank((new,)) != rank((value,)):
                 raise InvalidArgument(
-                    f"the row of key {shown(key)} has {name}={shown(new)}; a row that gets another key is "
-                    "one that is deleted and one that is stored", column=name)
+                    f"the row of key {shown(key)} has {name}={shown(new)}; to change a key, delete the row "
+                    "and store a new one", column=name)
             row[name] = value
         return self._completed(key, row)
 
@@ -296,7 +296,7 @@ class _Source:
             if any(value != row[name] for value in values) or (always and not values):
                 raise InvalidArgument(
                     f"the row of key {shown(key)} has {name}={shown(row[name])}, and {name!r} is an identity "
-                    "column, whose values the table gives; leave it out of the row", column=name)
+                    "column, whose values the table generates; leave it out of the row", column=name)
         return names if rows else ()
 
 

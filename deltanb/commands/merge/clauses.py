@@ -230,8 +230,8 @@ def settled(sql: str, now: int, *, is_condition: bool) -> str:
         opened = [t.token_type for t in tokens[i + 1:i + 3]]
         if is_condition and name in _CHANGING and opened[:1] == [TokenType.L_PAREN]:
             raise InvalidPredicate(
-                f"{name}() in the condition {sql!r} gives another value at every call, so which rows a merge "
-                "means would be left to chance; put such values into a column of the source first",
+                f"{name}() in the condition {sql!r} gives another value at every call, so which rows match "
+                "would be left to chance; put such values into a column of the source first",
                 predicate=sql)
         called = opened == [TokenType.L_PAREN, TokenType.R_PAREN]
         if name in _TIMES and (called or name.startswith("current_")):
@@ -347,7 +347,7 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
             if identity is not None and not (identity.explicit and clause.action == INSERT):
                 raise SchemaMismatch(
                     f"{clause.words} *: column {field.name!r} is an identity column, whose values the table "
-                    f"gives. Leave it out: except_cols=[{field.name!r}]", column=field.name,
+                    f"generates. Leave it out: except_cols=[{field.name!r}]", column=field.name,
                     differences=[f"~ {field.name}: an identity column, in the source"])
             tree[field.name] = _taken(names, field, source, (source.name,), clause.action)
         elif not evolves and not _has_table_value(field, clause.action):
@@ -359,7 +359,7 @@ def _star(names: Names, clause: Clause, schema: StructType, evolves: bool) -> Tr
             "or merge_schema=True of an upsert",
             differences=[f"- {name}: missing from the source" for name in missing])
     if not tree:
-        raise SchemaMismatch(f"{clause.words} *: the source has none of the table's columns",
+        raise SchemaMismatch(f"{clause.words} *: the source has no column of the table",
                              differences=["- all columns: missing from the source"])
     return tree
 

@@ -195,7 +195,7 @@ class MergeBuilder(Displayable, SpeltClass, place="merge"):
                 for other conditions, for SQL that the process cannot evaluate, for a Spark DataFrame as the
                 source, and for data beyond notebook size; ``"arrow"`` and ``"spark"`` force one. Both give
                 the same rows.
-            user_metadata: a text to record in the commit.
+            user_metadata: text to record in the commit.
             txn: (application id, version): the merge is skipped if the table has that version of the
                 application, or a later one. With it, a merge that changes no row is committed, too.
 
@@ -297,7 +297,7 @@ def _mapping(values: Any, name: str) -> dict[str, Any]:
 
 def _names(names: Any) -> tuple[str, ...]:
     if isinstance(names, str):
-        raise InvalidArgument(f"except_cols={names!r} is one text; write except_cols=[{names!r}]")
+        raise InvalidArgument(f"except_cols={names!r} is a string; write except_cols=[{names!r}]")
     return tuple(names)
 
 

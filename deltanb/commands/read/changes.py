@@ -170,7 +170,7 @@ def _range(log: DeltaLog, start: Moment | None, end: Moment | None, newest: Snap
     for moment in (start, end):
         if isinstance(moment, bool) or not isinstance(moment, int | str | dt.datetime | None):
             raise InvalidArgument(
-                "changes() takes versions, ISO 8601 texts or datetimes as start and end, found "
+                "changes() takes versions, ISO 8601 strings or datetimes as start and end, found "
                 f"{moment!r}")
         if isinstance(moment, int):
             as_version(moment, "changes")
@@ -188,8 +188,8 @@ def _range(log: DeltaLog, start: Moment | None, end: Moment | None, newest: Snap
         raise _outside(log, first, earliest, latest)
     if first > final and (isinstance(start, int) or isinstance(end, int | None)):
         raise InvalidArgument(
-            f"the changes of {log.path} from version {first} to {final} are asked for: the end lies "
-            "before the start. Exchange them")
+            f"the changes of {log.path} from version {first} to {final} are asked for: the end is before the "
+            "start. Swap them")
     return first, final
 
 

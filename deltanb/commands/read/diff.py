@@ -123,7 +123,7 @@ def _snapshot(log: DeltaLog, moment: int | str | dt.datetime | Snapshot | Any) -
         return log.snapshot_as_of(moment)
     if isinstance(moment, bool) or not hasattr(moment, "__index__"):
         raise InvalidArgument(
-            "diff takes versions, ISO 8601 texts, datetimes or tables that stand at a version, found "
+            "diff takes versions, ISO 8601 strings, datetimes or tables pinned to a version, found "
             f"{moment!r:.80}")
     return log.snapshot_at(index(moment))  # type: ignore[arg-type]
 

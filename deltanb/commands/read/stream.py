@@ -93,8 +93,8 @@ class Offset:
                            Position(int(value["version"]), not value["snapshot"], int(value["index"])))
         except (KeyError, TypeError, ValueError):
             raise InvalidArgument(
-                f"the checkpoint has the offset {dict(value)!r:.200}, which is none of a deltanb stream: it "
-                "belongs to another source. Start the stream with a new checkpoint") from None
+                f"the checkpoint has the offset {dict(value)!r:.200}, which is not an offset of a deltanb "
+                "stream: it belongs to another source. Start the stream with a new checkpoint") from None
         raise InvalidArgument(
             f"the checkpoint has an offset of format {number!r}, and this release of deltanb reads format "
             f"{FORMAT}: a newer one has written it. Update deltanb, or start with a new checkpoint")
@@ -139,7 +139,7 @@ class StreamOptions:
                 re.compile(self.exclude)
             except re.error as error:
                 raise InvalidArgument(
-                    f"excludeRegex={self.exclude!r} is no regular expression: {error}") from None
+                    f"excludeRegex={self.exclude!r} is not a regular expression: {error}") from None
         for name, value in (("maxFilesPerTrigger", self.max_files), ("maxBytesPerTrigger", self.max_bytes)):
             if value is not None and value < 1:
                 raise InvalidArgument(f"{name}={value} must be at least 1")
@@ -309,7 +309,7 @@ class TableStreamSource:
         if offset.table != self._table:
             raise StreamSourceChanged(
                 f"the checkpoint is that of a stream which reads another table (id {offset.table}) than the "
-                f"one at {self.log.path} (id {self._table}): the table was made anew, or the stream has "
+                f"one at {self.log.path} (id {self._table}): the table was recreated, or the stream has "
                 "another path now. Start it with a new checkpoint", path=self.log.path)
 
     def _check_available(self, version: int) -> None:
@@ -318,7 +318,7 @@ class TableStreamSource:
             raise VersionNotFound(
                 f"the stream reads version {version} of {self.log.path} next, and the log begins at version "
                 f"{earliest}: it was cleaned up (delta.logRetentionDuration), and what the versions between "
-                "brought cannot be told any more. Start with a new checkpoint: with the whole table, or with "
+                "brought is no longer known. Start with a new checkpoint: with the whole table, or with "
                 f"startingVersion={earliest}", version=version, earliest=earliest)
 
     def _earliest(self) -> int:
@@ -416,13 +416,13 @@ class TableStreamSource:
         info = next((a for a in actions if isinstance(a, CommitInfo)), None)
         did = info.operation if info is not None and info.operation else "a commit"
         what = "rewrites" if rewrites else "deletes"
-        also = "" if rewrites else "ignoreDeletes=true goes on behind deletions of whole files; "
+        also = "" if rewrites else "ignoreDeletes=true continues after deletions of whole files; "
         raise StreamSourceChanged(
             f"version {version} of {self.log.path} ({did}) {what} rows that the stream may have read, and a "
             f"stream shows only rows that come. {also}skipChangeCommits=true leaves out such commits, with "
             "the rows they add; ignoreChanges=true reads all rows of the files they add, also those that were"
             " only written again; readChangeFeed=true shows them as changes, where the table records its "
-            "change feed; a new checkpoint reads the table anew", version=version, path=self.log.path)
+            "change feed; a new checkpoint reads the whole table again", version=version, path=self.log.path)
 
     # -- columns ---------------------------------------------------------------------------------
 
@@ -441,7 +441,7 @@ class TableStreamSource:
         lines = _differences(metadata.schema, self._columns, strict=is_later)
         if not lines:
             return
-        way = ("Start the stream again with the same checkpoint and a frame made anew: it goes on from here "
+        way = ("Start the stream again with the same checkpoint and a new frame: it goes on from here "
                "with the new columns" if is_later else
                "Rows from before cannot be shown in the present columns. Start with a new checkpoint, and "
                f"with startingVersion={self.shown.version} or later")

@@ -47,7 +47,7 @@ def delete(
             understands all of its own SQL.
         engine: ``"auto"`` takes Spark for what the process cannot evaluate and for data beyond notebook
             size; ``"arrow"`` and ``"spark"`` force one. Both delete the same rows.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
 
     Returns:
         The version, engine, and metrics (rows, files, bytes, milliseconds).
@@ -102,7 +102,7 @@ def truncate(log: DeltaLog, *, user_metadata: str | None = None) -> CommandResul
     Unlike :func:`delete` it does not count the rows. Nothing is committed if there are no files.
 
     Args:
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
 
     Returns:
         The version, and the number of files that were removed.

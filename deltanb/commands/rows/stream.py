@@ -75,7 +75,7 @@ def write_stream(
         query_name: the stream's name in Spark, and its lane in the table's timeline.
         merge_schema: add new columns to the table's schema.
         overwrite_schema: with ``mode="complete"``, give the table the schema of the stream.
-        user_metadata: a text to record in each commit.
+        user_metadata: text to record in each commit.
         target_file_size, max_records_per_file, compression: of the data files, as in
             :func:`~deltanb.commands.rows.write.append`.
 
@@ -151,15 +151,15 @@ class _Options:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             hint, _ = did_you_mean(str(self.mode), MODES)
-            raise InvalidArgument(f"mode={self.mode!r} is no output mode of a stream; {hint}")
+            raise InvalidArgument(f"mode={self.mode!r} is not an output mode of a stream; {hint}")
         if self.mode == "update" and not self.keys:
             raise InvalidArgument(
                 "mode='update' needs keys=[…], the columns that the stream groups by: its rows replace those "
                 "of the table with these values. Give them, or use mode='append' or 'complete'")
         if self.keys and self.mode != "update":
-            raise InvalidArgument(f"keys go with mode='update'; mode={self.mode!r} looks for no rows")
+            raise InvalidArgument(f"keys needs mode='update'; mode={self.mode!r} looks for no rows")
         if self.overwrite_schema and self.mode != "complete":
-            raise InvalidArgument("overwrite_schema goes with mode='complete', which replaces all rows")
+            raise InvalidArgument("overwrite_schema needs mode='complete', which replaces all rows")
         if self.mode == "update" and self.file_options != FileOptions():
             raise InvalidArgument(
                 "target_file_size, max_records_per_file and compression are for files of new rows; "
@@ -199,7 +199,7 @@ def _check_stream(frame: Any) -> None:
             "write other rows with append(rows)")
     if not getattr(frame, "isStreaming", False):
         raise InvalidArgument(
-            "the frame is no stream: it has an end; write it with append(frame), or read it with "
+            "the frame is not a stream: it has an end; write it with append(frame), or read it with "
             "spark.readStream")
 
 
@@ -211,8 +211,9 @@ def _trigger(trigger: Any) -> dict[str, Any] | None:
         return {trigger: True} if trigger in ("availableNow", "once") else {"processingTime": trigger}
     if not isinstance(trigger, Mapping) or len(trigger) != 1 or next(iter(trigger)) not in TRIGGERS:
         raise InvalidArgument(
-            f"trigger={trigger!r:.80} is none of a table's streams; give 'availableNow', an interval such as "
-            "'10 seconds', or one of Spark's keywords with its value: {'processingTime': '10 seconds'}")
+            f"trigger={trigger!r:.80} is not a trigger of a table's streams; give 'availableNow', an "
+            "interval such as '10 seconds', or one of Spark's keywords with its value: {'processingTime': "
+            "'10 seconds'}")
     return dict(trigger)
 
 

@@ -159,8 +159,8 @@ def _try(log: DeltaLog, schema: pa.Schema, target: Target) -> None:
     if identities:
         raise UnsupportedProtocol(
             f"column {identities[0]!r} of {log.path} is an identity column: its values go on from one row to "
-            "the next, so several processes cannot give them at a time. Write with table.append(df) or "
-            "table.overwrite(df)", features=["identityColumns"], path=log.path)
+            "the next, so several processes cannot assign them at the same time. Write with table.append(df) "
+            "or table.overwrite(df)", features=["identityColumns"], path=log.path)
 
 
 def commit_planned(log: DeltaLog, plan: PlannedWrite, files: Sequence[AddFile]) -> CommandResult:
@@ -229,7 +229,7 @@ def _check_unchanged(log: DeltaLog, target: Target, newest: Snapshot) -> None:
     if (newest.metadata, newest.protocol) not in known:
         raise MetadataChangedException(
             f"the columns or properties of {log.path} have changed since the stream began (version "
-            f"{target.version}), and its files are written for those of before. Nothing was committed; "
+            f"{target.version}), and its files were written for the former ones. Nothing was committed; "
             "start the stream again with the same checkpoint")
 
 

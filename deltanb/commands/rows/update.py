@@ -57,7 +57,7 @@ def update(
         where: a condition in SQL.
         engine: ``"auto"`` takes Spark for what the process cannot evaluate and for data beyond notebook
             size; ``"arrow"`` and ``"spark"`` force one. Both give the same rows.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
 
     Returns:
         The version, engine, and metrics (rows, files, bytes, milliseconds).

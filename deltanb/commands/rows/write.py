@@ -69,7 +69,7 @@ def append(
         merge_schema: add new columns (and new fields of structs) to the table's schema.
         txn: (application id, version): the write is skipped if the table has that version of the application,
             or a later one, so that it can be retried safely.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
         target_file_size: the size of a data file in bytes.
         max_records_per_file: the most rows of a data file.
         compression: the codec of the data files, instead of ``delta.parquet.compression.codec``.

@@ -74,7 +74,7 @@ def optimize(
         full: cluster files again that were clustered before.
         engine: ``"arrow"`` in the process, ``"spark"``, or ``"auto"``: Spark for large data if it is
             installed.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
 
     Returns:
         A result whose ``version`` is None if there was nothing to do.
@@ -148,7 +148,7 @@ def _refuse_contradictions(
             f"{which} has no meaning. Leave it out, or change the clustering columns")
     if full and not clustered:
         raise InvalidArgument(
-            f"full=True clusters a table anew, but table {txn.table} has no clustering columns; leave "
+            f"full=True reclusters a table, but table {txn.table} has no clustering columns; leave "
             "it out, or give the table clustering columns first")
 
 

@@ -58,7 +58,7 @@ def restore(
     Args:
         moment: a version (an integer), or a time (ISO 8601 text or a datetime; without a zone UTC).
         ignore_missing_files: leave out files that are gone, with their rows.
-        user_metadata: a text to record in the commit.
+        user_metadata: text to record in the commit.
 
     Returns:
         A result whose ``version`` is None if the table has that state already.
@@ -119,7 +119,7 @@ def restore(
 def _snapshot_of(log: DeltaLog, moment: int | str | dt.datetime) -> Snapshot:
     if isinstance(moment, bool) or not isinstance(moment, int | str | dt.datetime):
         raise InvalidArgument(
-            f"restore takes a version, an ISO 8601 text or a datetime, found {moment!r}")
+            f"restore takes a version, an ISO 8601 string or a datetime, found {moment!r}")
     return log.snapshot_at(moment) if isinstance(moment, int) else log.snapshot_as_of(moment)
 
 

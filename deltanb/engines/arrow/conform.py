@@ -74,7 +74,7 @@ def find_field(
         if stored and all(number is None for number in ids):
             raise InvalidTable(
                 f"the data file {place.file!r} has no field ids, by which its table finds columns: "
-                "it was written without regard to column mapping; write it anew from its source",
+                "it was written without regard to column mapping; rewrite it from its source",
                 file=place.file)
         number = field_id(sought)
         if number is not None:
@@ -249,8 +249,8 @@ def _shredded(stored: pa.StructType, target: pa.StructType, place: Place) -> Con
 
 def _no_variant(error: MalformedVariant, place: Place) -> InvalidTable:
     return InvalidTable(
-        f"column {place.column!r} of the data file {place.file!r} is stored in pieces that make no variant: "
-        f"{error}. Read the other columns with columns=[...].", file=place.file, column=place.column)
+        f"column {place.column!r} of the data file {place.file!r} is stored in pieces that do not form a "
+        f"variant: {error}. Read the other columns with columns=[...].", file=place.file, column=place.column)
 
 
 # ---------------------------------------------------------------------------- primitive types
@@ -318,7 +318,7 @@ def _checked(cast: Callable[[pa.Array, Any], pa.Array], array: pa.Array, target:
         return cast(array, target)
     except pa.ArrowInvalid as error:
         raise InvalidTable(
-            f"column {place.column!r} of the data file {place.file!r} has a value that is no "
+            f"column {place.column!r} of the data file {place.file!r} has a value that is not of type "
             f"{target}: {error}. Read the other columns with columns=[...].",
             file=place.file, column=place.column) from error
 

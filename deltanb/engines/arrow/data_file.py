@@ -307,7 +307,7 @@ def _partition_scalar(
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise InvalidTable(
             f"the data file {path!r} has the partition value {text!r} for column {field.name!r}, "
-            f"which is no {field.type}: {error}", file=path, column=field.name) from None
+            f"which is not of type {field.type}: {error}", file=path, column=field.name) from None
 
 
 def _divided(scan: Scan, parquet: SafeFile, columns: _Columns) -> tuple[_Columns, _Columns | None]:
@@ -423,12 +423,12 @@ def _chosen(schema: StructType, columns: Sequence[str] | None) -> tuple[StructFi
     if columns is None:
         return schema.fields
     if isinstance(columns, str):
-        raise InvalidArgument(f"columns={columns!r} is one text; write columns=[{columns!r}]")
+        raise InvalidArgument(f"columns={columns!r} is a string; write columns=[{columns!r}]")
     if not isinstance(columns, Iterable):
         raise InvalidArgument(f"columns={shown(columns)} is not a list of names; write columns=[\"name\"]")
     chosen: dict[str, StructField] = {}
     for name in columns:
-        require(name, str, "columns", "names of columns (texts)")
+        require(name, str, "columns", "names of columns (strings)")
         field = schema.get(name)
         if field is None:
             hint, _ = did_you_mean(name, schema.names)

@@ -114,7 +114,7 @@ def check(snapshot: Snapshot, files: pa.Table) -> None:
     if len(vectors) > vectors.null_count:
         _refuse(snapshot, "deletionVectors",
                 f"{len(vectors) - vectors.null_count} of its files have deletion vectors, whose rows would "
-                f"come back; {_WAY_OUT}, or write these files anew with purge()")
+                f"come back; {_WAY_OUT}, or rewrite these files with purge()")
     mode = mode_of(snapshot.metadata, snapshot.protocol)
     schema = snapshot.schema
     if mode == "id" or (mode == "name" and physical_schema(schema, mode).to_arrow() != schema.to_arrow()):
@@ -131,7 +131,7 @@ def check(snapshot: Snapshot, files: pa.Table) -> None:
 
 def _refuse(snapshot: Snapshot, feature: str, why: str) -> NoReturn:
     raise UnsupportedProtocol(
-        f"version {snapshot.version} of {snapshot.log.path} is no dataset that Arrow can read: {why}",
+        f"version {snapshot.version} of {snapshot.log.path} cannot be read as an Arrow dataset: {why}",
         features=[feature], path=snapshot.log.path)
 
 

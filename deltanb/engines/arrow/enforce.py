@@ -125,7 +125,7 @@ def _hint(lines: Sequence[str]) -> str:
     if others:
         more = ", partition_by=[...]" if any(PARTITION_MISSING in line for line in others) else ""
         says.append(f"overwrite(..., {OVERWRITE_SCHEMA}{more}) replaces the table's schema")
-    return "What can be done: " + "; ".join(says) + "."
+    return "What you can do: " + "; ".join(says) + "."
 
 
 class _Struct:

@@ -116,7 +116,7 @@ def refuse_explicit(names: Sequence[str], metadata: Metadata, protocol: Protocol
              if column.name.lower() in present and (identity := Identity.of(column)) is not None
              and not identity.explicit]
     if lines:
-        raise mismatch(lines, "What can be done: leave the column out, the table gives its values.")
+        raise mismatch(lines, "What you can do: leave the column out, the table generates its values.")
 
 
 def _verified(name: str, sql: str) -> Generated:

@@ -301,7 +301,7 @@ def _named(labels: Iterable[Any], whose: str) -> dict[Any, str]:
     for label in labels:
         if isinstance(label, bool) or not (isinstance(label, str) or hasattr(label, "__index__")):
             raise InvalidArgument(
-                f"a column of {whose} is named {label!r}, a {type(label).__name__}, and names are texts; "
+                f"a column of {whose} is named {label!r}, a {type(label).__name__}, and names are strings; "
                 f"rename it{_RENAMED if whose == _PANDAS else ''}", column=str(label))
         name = names[label] = str(label)
         if name in taken:

@@ -66,10 +66,10 @@ class KeyColumns:
 
     def __init__(self, snapshot: Snapshot, names: Sequence[str]) -> None:
         if isinstance(names, str):
-            raise InvalidArgument(f"key={names!r} is one text; write key=[{names!r}]")
+            raise InvalidArgument(f"key={names!r} is a string; write key=[{names!r}]")
         schema, fields = snapshot.schema, dict[str, StructField]()
         for name in names:
-            require(name, str, "key", "names of columns (texts)")
+            require(name, str, "key", "names of columns (strings)")
             field = schema.get(name)
             if field is None:
                 hint, _ = did_you_mean(name, schema.names)

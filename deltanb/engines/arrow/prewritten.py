@@ -60,7 +60,7 @@ class PrewrittenFiles(Source):
         if (metadata, protocol, tuple(checks)) != (target.metadata, target.protocol, target.checks):
             raise MetadataChangedException(
                 f"the files were written for {table} as it was to be after version {target.version}, which "
-                "has other columns, properties or features than what is committed now. Write them anew")
+                "has other columns, properties or features than what is committed now. Write them again")
         self.taken.append(True)
         return [file if file.data_change == data_change else file.replace(data_change=data_change)
                 for file in self.files]

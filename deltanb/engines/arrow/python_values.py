@@ -261,7 +261,7 @@ _WAYS = {
     "frozenset": "give list(value)", "range": "give list(value)", "generator": "give list(value)",
     "str": "write whole characters", "ndarray": "give lists of lists, value.tolist()",
     **dict.fromkeys(("list", "tuple", "set"), "give elements of one type"),
-    "dict": "give it keys that are texts, and in all rows values of one type to each",
+    "dict": "give it keys that are strings, and in all rows values of one type to each",
 }
 """Types of values by their name, or a base's -> what to give instead."""
 

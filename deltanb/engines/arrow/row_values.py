@@ -126,4 +126,4 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _refused(value: Any, type_: DataType, path: str) -> InvalidArgument:
-    return InvalidArgument(f"{shown(value)} is no value of column {path!r}, which is {type_}", column=path)
+    return InvalidArgument(f"{shown(value)} is not a value of column {path!r}, which is {type_}", column=path)

@@ -207,7 +207,7 @@ _REASONS = (
      "session when it begins (config={'spark.hadoop.fs.s3a.access.key': ...}), to the environment of its "
      "executors, or to the machines as a role"),
     (r"UnknownStoreException|NoSuchBucket",
-     "it finds no such bucket; see that its endpoint and region are right"),
+     "it finds no such bucket; check its endpoint and region"),
     (r"AccessDenied|Status Code: 40[13]", "its credentials are refused, or do not allow it"),
     (r"NoClassDefFoundError|NoSuchMethodError|ClassNotFoundException",
      "its jars do not fit this Spark; take the connector in the version of Spark's own Hadoop, and all that "

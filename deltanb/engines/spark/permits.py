@@ -80,5 +80,5 @@ def check(store: LogStore, write: str) -> None:
         raise IllegalStateError(
             f"the write {write} to {store.root} has ended, and a task of it was still at work: Spark had "
             "given the task up, or the write had failed elsewhere, or VACUUM ran with a retention shorter "
-            "than the write. The files of the task are gone. If the whole write has failed by this, write "
-            "again, and keep VACUUM's retention longer than any write takes", path=store.root)
+            "than the write. The files of the task are gone. If the whole write has failed because of this, "
+            "write again, and keep VACUUM's retention longer than any write takes", path=store.root)

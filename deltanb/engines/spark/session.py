@@ -231,17 +231,17 @@ def _started(builder: Any, asked: SessionRequest) -> SparkSession:
             if not lacking:
                 reason = _reason(error)
                 raised = error if reason is None else IllegalStateError(
-                    f"Spark does not start on {asked.master or 'this machine'}: {safe(reason)}; look at "
-                    "master=, config= and Spark's own variables of the environment")
+                    f"Spark does not start on {asked.master or 'this machine'}: {safe(reason)}; check "
+                    "master=, config= and Spark's environment variables")
                 if java_output:  # the console has not had it
                     add_note(raised, "Java said: " + safe(java_output[-MAX_REASON:]))
                 if raised is error:
                     raise
                 raise raised from None
             raise MissingDependency(
-                f"packages: no registry has {', '.join(lacking)}, or none can be reached. Look at its "
-                "spelling (group:artifact:version), name another registry by "
-                "config={'spark.jars.repositories': ...}, or an Ivy file by 'spark.jars.ivySettings'",
+                f"packages: no registry has {', '.join(lacking)}, or none can be reached. Check its spelling "
+                "(group:artifact:version), name another registry by config={'spark.jars.repositories': ...}, "
+                "or an Ivy file by 'spark.jars.ivySettings'",
                 packages=lacking) from None
         return session
 

@@ -128,7 +128,7 @@ def request_session(
         raise InvalidArgument(f"{origin} is a server, which has a web UI of its own or none; leave ui out")
     if master is not None and _MASTERS.fullmatch(master) is None:
         hint = "; a Connect server is given as remote=" if master.startswith("sc://") else ""
-        raise InvalidArgument(f"master={master!r} is none of Spark's: write 'local[2]', 'local[*]', "
+        raise InvalidArgument(f"master={master!r} is not a Spark master: write 'local[2]', 'local[*]', "
                               f"'spark://host:7077', 'yarn' or 'k8s://...'{hint}")
     return SessionRequest(remote, master, named, in_settings, ui)
 
@@ -150,7 +150,7 @@ def _config(config: Mapping[str, Any] | None) -> dict[str, str]:
     settings = {}
     for key, value in (config or {}).items():
         if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
-            raise InvalidArgument(f"config has texts, numbers and booleans by name, found {key!r} with "
+            raise InvalidArgument(f"config takes strings, numbers and booleans by name, found {key!r} with "
                                   f"{type(value).__name__}")
         settings[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return settings
@@ -159,7 +159,7 @@ def _config(config: Mapping[str, Any] | None) -> dict[str, str]:
 def _once(name: str, argument: str | None, in_config: str | None) -> str | None:
     """An argument that ``config`` may also have."""
     if argument is not None and (not isinstance(argument, str) or not argument.strip()):
-        raise InvalidArgument(f"{name} is a text, found {argument!r}; leave it out where any will do")
+        raise InvalidArgument(f"{name} is a string, found {argument!r}; leave it out where any will do")
     if argument is not None and in_config not in (None, argument):
         raise InvalidArgument(f"{name}={argument!r} and config={{'spark.{name}': {in_config!r}}} contradict "
                               "each other; give one of the two")
@@ -185,7 +185,7 @@ def _packages(argument: Sequence[str] | str | None) -> tuple[str, ...]:
     for one in names:
         if not isinstance(one, str) or _COORDINATES.fullmatch(one) is None:
             raise InvalidArgument(
-                f"packages has {one!r}, which is no Maven coordinate; write group:artifact:version, as "
+                f"packages has {one!r}, which is not a Maven coordinate; write group:artifact:version, as "
                 "'org.apache.hadoop:hadoop-aws:3.5.0'")
         artifact, _, version = one.rpartition(":")
         if versions.setdefault(artifact, version) != version:

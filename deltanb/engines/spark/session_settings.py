@@ -159,7 +159,7 @@ def through(session: SparkSession, takes: Collection[str] = ()) -> dict[str, Any
 def _warn(name: str, way: str) -> None:
     if name not in _warned:
         _warned.add(name)
-        warn(f"the session's {PREFIX}{name} changes nothing here: {way}", SessionSettingWarning)
+        warn(f"the session's {PREFIX}{name} has no effect here: {way}", SessionSettingWarning)
 
 
 @contextmanager

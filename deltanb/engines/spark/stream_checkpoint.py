@@ -37,7 +37,7 @@ class Checkpoint:
     def __init__(self, location: str | os.PathLike[str]) -> None:
         if not isinstance(location, str | os.PathLike) or not os.fspath(location):
             raise InvalidArgument(
-                f"checkpoint={location!r} is no folder; give one that only this stream uses")
+                f"checkpoint={location!r} is not a folder; give one that only this stream uses")
         text = os.fspath(location)
         self.folder: str | None = None
         """Where it is on this machine; None where it is elsewhere."""

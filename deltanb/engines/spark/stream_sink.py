@@ -175,7 +175,7 @@ def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None
         raise CheckpointMismatch(
             f"this stream is to write batch {number} to table {log.path} under txnAppId {app_id!r}, and the "
             f"table lacks those before: its checkpoint belongs to another table, or the table forgot the id "
-            "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream "
+            "(delta.setTransactionRetentionDuration), or was recreated. Nothing was written. Give the stream "
             "a new checkpoint, or write to the table it belongs to", query_id=app_id, batch=done)
 
 
@@ -204,7 +204,7 @@ def _lacks(
     return CheckpointMismatch(
         f"the checkpoint {checkpoint.location} says that query {query} has finished batch {done}, but table "
         f"{log.path} has {has}: the checkpoint belongs to another table, or the table forgot the query "
-        "(delta.setTransactionRetentionDuration), or was made anew. Nothing was written. Give the stream a "
+        "(delta.setTransactionRetentionDuration), or was recreated. Nothing was written. Give the stream a "
         "new checkpoint, or write to the table it belongs to", query_id=query, batch=committed,
         path=checkpoint.location)
 

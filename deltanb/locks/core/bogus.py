@@ -27,8 +27,8 @@ class _Bogus(Transaction):
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise IllegalStateError(
-            "Transaction.BOGUS is no transaction: it has no locks, scopes, settings or attachments; take one "
-            "from manager.new_transaction()")
+            "Transaction.BOGUS is not a transaction: it has no locks, scopes, settings or attachments; take "
+            "one from manager.new_transaction()")
 
     def _nothing(self, *_: Any) -> Any:
         """There is nothing to end, and nobody waits."""

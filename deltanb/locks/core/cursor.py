@@ -83,7 +83,7 @@ class RowCursor:
 
     def _placed(self, verb: str) -> Any:
         if self._key is None:
-            raise IllegalStateError(f"{verb}: the cursor stands on no row; move it by first() or find(key)")
+            raise IllegalStateError(f"{verb}: the cursor is not on a row; move it with first() or find(key)")
         return self._key
 
     @abstractmethod

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_NODES: Final = 30  # transactions and locks of a picture: of more, nobody sees who waits for whom
 MAX_WAITS: Final = 100  # waits that are listed; there may be thousands
-WHOLE, WANTED, CYCLE = "all", "waited for", "cycle"
+WHOLE, AWAITED, CYCLE = "all", "waited for", "cycle"
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _chosen(table: LockTable, waiting: list[Waiter],
     """The locks and the transactions of the picture, and which part of all that is."""
     parts: list[tuple[str, Iterable[AnyLock], int]] = [
         (WHOLE, table.locks.values(), len(table.locks)),
-        (WANTED, dict.fromkeys(waiter.lock for waiter in waiting), len(waiting)),
+        (AWAITED, dict.fromkeys(waiter.lock for waiter in waiting), len(waiting)),
     ]
     for part, some, least in parts:
         chosen = _small(some, waiting) if least <= MAX_NODES else None

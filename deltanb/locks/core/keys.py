@@ -117,7 +117,7 @@ def partition_key(values: Sequence[str | None]) -> bytes:
     """
     for value in values:
         if value is not None and type(value) is not str:
-            raise InvalidArgument("partition values are texts or None, as they stand in the log; found "
+            raise InvalidArgument("partition values are strings or None, as in the log; found "
                                   f"{type(value).__name__}: {shown(value)}")
     return encode((tuple(values),))
 

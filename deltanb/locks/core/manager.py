@@ -473,7 +473,7 @@ class LockManager(Displayable):
         """
         with self._mutex:
             self.check_in(locker)
-            assert height >= locker.floor, "what a scope around this one has locked is not given back"
+            assert height >= locker.floor, "what a scope around this one has locked cannot be released here"
             self._table.give_back(locker, height)
 
     def name_index(self, index_id: int, name: str, columns: Sequence[str] = ()) -> IndexId:
@@ -497,7 +497,8 @@ class LockManager(Displayable):
         """
         index_id, _ = named(index_id, b"")
         if not isinstance(name, str) or not name:
-            raise InvalidArgument(f"an index is called by a text, found {type(name).__name__}: {shown(name)}")
+            raise InvalidArgument(f"the name of an index is a string, found {type(name).__name__}: "
+                                  f"{shown(name)}")
         index = IndexId.named(index_id, escaped(name), columns)
         if index_id < 0:
             with self._mutex:
@@ -575,7 +576,7 @@ class LockManager(Displayable):
         """
         with self._mutex:
             lock, top = locker.entries[-1], len(locker.entries) - 1
-            assert lock.name == name, "only the last lock can be given back"
+            assert lock.name == name, "only the last lock can be released"
             self._table.weaken(locker, [(lock, to)], top if to == NONE or top in locker.upgrades else top + 1)
 
     def release(self, locker: Locker, height: int) -> None:

@@ -279,7 +279,7 @@ class LockedRows:
             row[field.name] = self._value(field.name, arrow_type(field.type, field.name), value)
         if self.key({name: row[name] for name in self.columns}) != key:
             raise InvalidArgument(
-                f"the cursor stands on {self._named(key)} of table {self.name}, and the row has another key: "
+                f"the cursor is on {self._named(key)} of table {self.name}, and the row has another key: "
                 f"{shown({name: row[name] for name in self.columns})}; delete this row, find() the other key "
                 "and store it there")
         return row

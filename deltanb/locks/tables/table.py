@@ -78,7 +78,7 @@ class LockedTable(StagedTable):
     1
     """
 
-    restart_hint = "the same transaction: it begins anew"
+    restart_hint = "the same transaction: it starts over"
 
     def __init__(self, tables: LockedTables, below: DeltaLog) -> None:
         self._tables, self._below = tables, below
@@ -199,7 +199,7 @@ class Part(StagedChanges):
         if self.is_over:
             raise IllegalStateError(
                 f"statement: what the transaction did to table {self.name} has ended, and this was begun "
-                f"before; begin it anew: txn.table(table)")
+                f"before; start over: txn.table(table)")
         if self.rows is None or not self.rows.writes or not flushes:
             return
         with self._flushing():

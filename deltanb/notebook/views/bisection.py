@@ -71,7 +71,7 @@ def _sentence(bisection: Any) -> Inline:
                     f"{units.number(len(bisection.candidates))} broke it")
         case "stopped":
             return f"holds last at {_short(good)} and is broken at {_short(bad)}"
-    return f"was asked from {start} to {end} and told nothing"
+    return f"was asked from {start} to {end} and gave no answer"
 
 
 def _short(place: Any) -> str:

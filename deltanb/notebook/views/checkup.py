@@ -61,7 +61,7 @@ def _findings(checkup: Any) -> Section | None:
     shown = findings[: options.max_rows]
     table = Table(COLUMNS, tuple(map(_finding, shown)), len(findings), "finding",
                   ("kind", "saves", "command"), ("kind", "saves"), unfolded=tuple(map(_figures, shown)))
-    return Section("Findings", muted("each with the command that mends it"), table, is_open=True,
+    return Section("Findings", muted("each with the command that fixes it"), table, is_open=True,
                    text_rows=True)
 
 

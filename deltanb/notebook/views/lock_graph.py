@@ -211,7 +211,7 @@ def cycle(deadlock: Any) -> NetView:
         lines = [f"only thread {deadlock.thread} works on {units.clean(called(deadlock.idle))}, "
                  "and it would wait for ever"]
     elif not deadlock.is_on_it:
-        lines.append(f"{units.clean(called(deadlock.victim))} is none of them: it was blocked behind them")
+        lines.append(f"{units.clean(called(deadlock.victim))} is not one of them: it was blocked behind them")
     sections = (
         Section("Circle", _ring(_steps(deadlock))),
         Section("Waits", units.count(len(rows), "transaction"), table, is_open=True, text_rows=True),

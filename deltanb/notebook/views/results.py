@@ -16,7 +16,7 @@ ENGINES = {"arrow": "in this process", "spark": "on Spark", "log": "log only",
 TIME = "TimeMs"  # how a metric of milliseconds ends
 NOTHING = {
     "RESTORE": "the table is like that already",
-    "WRITE": "no row came, or the table has this write already",
+    "WRITE": "no rows arrived, or the table already has this write",
 }
 SIZES = ("Bytes", "Size", "sizeOf", "files-size")  # what the name of a metric of bytes holds
 

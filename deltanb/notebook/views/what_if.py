@@ -50,7 +50,7 @@ def replay(replay: Any) -> View:
     if replay.outcomes[0].assumed:
         lines.append(muted("* what it read is not recorded whole: more may fail here than would have"))
     if any(outcome.doubtful for outcome in replay.outcomes):
-        lines.append(muted("✕ … ?: it may have passed all the same, as more is not known of the files"))
+        lines.append(muted("✕ … ?: it may have passed after all: not enough is known about the files"))
     if replay.cut_off:
         lines.append(muted(f"{units.count(len(replay.cut_off), 'commit')} met so many others that only the "
                            "nearest ones were checked"))

@@ -90,7 +90,7 @@ def bisect(
     'holds'
     """
     if method not in METHODS:
-        raise InvalidArgument(f"method={method!r} is none of {', '.join(METHODS)}")
+        raise InvalidArgument(f"method={method!r} is not one of {', '.join(METHODS)}")
     places = places_of(tables, start, end, storage_options)
     statement = invariant_of(invariant, isinstance(places, Versions))
     return _Bisect(places, statement, method).run()

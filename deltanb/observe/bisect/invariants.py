@@ -73,7 +73,8 @@ def truth(answer: Any) -> bool:
     """
     value = answer.as_py() if hasattr(answer, "as_py") else answer
     if value is None:
-        raise InvalidArgument("the invariant gave None, which is neither true nor false; return one of them")
+        raise InvalidArgument("the invariant returned None, which is neither true nor false; return one of "
+                              "them")
     return bool(value)
 
 
@@ -105,7 +106,8 @@ def _query(sql: str) -> Invariant:
         if rows.num_rows != 1 or rows.num_columns != 1:
             size = f"{units.count(rows.num_rows, 'row')} of {units.count(rows.num_columns, 'column')}"
             raise InvalidQuery(
-                f"the query gave {size}; its truth is one value: SELECT count(*) = 0 FROM …", query=sql)
+                f"the query returned {size}; it must return a single truth value: SELECT count(*) = 0 FROM "
+                "…", query=sql)
         return rows.column(0)[0]
 
     return Invariant(units.fit(units.clean(sql), MAX_TEXT), ask)

@@ -182,7 +182,7 @@ def _check_moment(moment: Any, what: str, of: str) -> None:
 
 def _check_order(first: Any, last: Any) -> None:
     if first > last:
-        raise InvalidArgument(f"start ({first}) is after end ({last}); exchange them")
+        raise InvalidArgument(f"start ({first}) is after end ({last}); swap them")
 
 
 # -- one table ---------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def checkup(
     path: str | os.PathLike[str] | LogStore, *, list_files: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Checkup:
-    """What upkeep the table at a path needs, with the command that mends each; nothing is written.
+    """What maintenance the table at a path needs, with the command for each finding; nothing is written.
 
     Unlike ``dn.open(path).checkup()`` it takes a table that is too damaged to be opened.
 

@@ -53,7 +53,7 @@ def check_sizes(state: TableState) -> Iterator[Finding]:
         return
     yield kinds.SMALL_FILES(
         f"OPTIMIZE makes {units.count(plan.written, 'file')} of {units.number(plan.rewritten)}, which have "
-        f"{units.size(plan.bytes // plan.rewritten)} on average and are to have {units.size(target)}",
+        f"{units.size(plan.bytes // plan.rewritten)} on average, with a target of {units.size(target)}",
         {"files": len(files), "files_to_rewrite": plan.rewritten, "files_after": plan.written,
          "bytes": plan.bytes, "target_bytes": target},
         {"files": plan.saved, "requests": plan.saved}, reads=plan.bytes, writes=plan.bytes,
@@ -126,7 +126,7 @@ def _large_files(state: TableState) -> Iterator[Finding]:
     largest = int(files.sizes.max())
     yield kinds.FILE_SKEW(
         f"up to {units.size(largest)} in {units.number(int(large.sum()))} of "
-        f"{units.count(len(files), 'file')}, which are to have {units.size(target)}",
+        f"{units.count(len(files), 'file')}, whose target size is {units.size(target)}",
         {"files_above": int(large.sum()), "files_to_rewrite": plan.rewritten, "largest_bytes": largest,
          "target_bytes": target, "bytes": int(files.sizes[large].sum())},
         {"bytes": largest - target}, reads=plan.bytes, writes=plan.bytes,

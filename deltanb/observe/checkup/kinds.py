@@ -79,26 +79,26 @@ FIGURES: dict[str, tuple[str, str]] = {
     "files_to_rewrite": ("integer", "files that the command rewrites"),
     "files_after": ("integer", "files that it writes in their place"),
     "files_above": ("integer", "files that are too large"),
-    "files_due": ("integer", "files of whose rows so many are deleted that a purge is due"),
+    "files_due": ("integer", "files with so many deleted rows that a purge is due"),
     "files_without": ("integer", "files without statistics of a column"),
     "files_unneeded": ("integer", "files that VACUUM deletes"),
-    "target_bytes": ("integer", "the size that files are to have"),
+    "target_bytes": ("integer", "the target size of a file"),
     "largest_bytes": ("integer", "of the largest file or partition"),
     "median_bytes": ("integer", "of the partition in the middle"),
     "bytes": ("integer", "of the files that this is about"),
     "partitions": ("integer", "partitions with files"),
     "largest_partition": ("string", "its values"),
     "columns": ("array", "columns, by their names in the schema"),
-    "commits": ("integer", "commits of the history that were looked at for this"),
+    "commits": ("integer", "commits of the history that were examined"),
     "rows_deleted": ("integer", "rows that deletion vectors hide"),
     "rows_changed": ("integer", "rows updated or deleted"),
     "rows_copied": ("integer", "rows written again without a change"),
-    "rows_copied_per_row": ("number", "of these for each row changed"),
-    "bytes_rewritten": ("integer", "bytes of files written in place of others"),
+    "rows_copied_per_row": ("number", "of these, per changed row"),
+    "bytes_rewritten": ("integer", "bytes of rewritten files"),
     "depth_files": ("number", "files whose range holds a value, on average"),
     "depth_then_files": ("number", "the same to be expected from the last OPTIMIZE"),
     "optimized_version": ("integer", "the version of the last OPTIMIZE, -1 where none is known"),
-    "commits_since": ("integer", "commits behind the newest checkpoint"),
+    "commits_since": ("integer", "commits after the newest checkpoint"),
     "interval_commits": ("integer", "commits between two checkpoints of this table"),
     "log_files": ("integer", "files of the log that no retained version needs"),
     "retention_hours": ("number", "how long files are retained"),
@@ -130,23 +130,23 @@ _OPTIMIZE = {
 
 SMALL_FILES = _kind(
     "small-files", "files",
-    "the table has many files below the size that files are to have: each costs a request and a footer",
-    f"OPTIMIZE would save {LEAST_FILES} files and {LEAST_SHARE} % of all; the size is delta.targetFileSize, "
-    f"else {REWRITE_TARGET // 1024**2} MiB with delta.tuneFileSizesForRewrites, else "
+    "the table has many files below the target size: each costs a request and a footer",
+    f"OPTIMIZE would save {LEAST_FILES} files and {LEAST_SHARE} % of all; the target size is "
+    f"delta.targetFileSize, else {REWRITE_TARGET // 1024**2} MiB with delta.tuneFileSizesForRewrites, else "
     "options.target_file_size",
     _OPTIMIZE, "files files_to_rewrite files_after bytes target_bytes", "files requests")
 FILE_SKEW = _kind(
     "file-skew", "files",
-    "some files are far larger than the others are to be: whoever reads them waits for one task",
-    f"a file has {TIMES_TARGET} times the size that files are to have",
+    "some files are far larger than the target size: a scan waits for the one task that reads them",
+    f"a file has {TIMES_TARGET} times the target size",
     {case: command for case, command in _OPTIMIZE.items() if "ordered" in case or "full" in case},
     "files_above files_to_rewrite largest_bytes target_bytes bytes", "bytes")
 PARTITION_SKEW = _kind(
     "partition-skew", "files",
-    "one partition is far larger than the others: conditions on the partition columns spare little of it, "
+    "one partition is far larger than the others: conditions on the partition columns skip little of it, "
     "and jobs by partition wait for it; clustering has no such limits",
     f"the largest partition has {TIMES_MEDIAN} times the bytes of the median, and {TIMES_TARGET} times the "
-    "size that files are to have",
+    "target size",
     "table.overwrite(table, overwrite_schema=True, partition_by=[]); table.cluster_by({columns}); "
     "table.optimize(target_size={size})",
     "partitions largest_partition largest_bytes median_bytes target_bytes", "bytes")
@@ -160,7 +160,7 @@ CLUSTERING = _kind(
     "files written since the last OPTIMIZE overlap in the columns that the table is clustered or Z-ordered "
     "by: a condition on them opens more files",
     f"on average a value is in the ranges of {DEPTH} files and more, and of {TIMES_DEPTH} times as many as "
-    "behind the last OPTIMIZE, as far as the table has grown since",
+    "after the last OPTIMIZE, even allowing for the table's growth",
     _OPTIMIZE, "columns files depth_files depth_then_files optimized_version bytes", "files bytes")
 
 # -- what reads and writes cost -------------------------------------------------------------------------
@@ -188,13 +188,13 @@ REWRITES = _kind(
 
 CHECKPOINT = _kind(
     "checkpoint-age", "log",
-    "the newest checkpoint is old: whoever opens the table reads each commit since",
+    "the newest checkpoint is old: opening the table reads each commit since",
     f"{TIMES_INTERVAL} intervals of commits since; the interval is delta.checkpointInterval, else what the "
     "table's size makes of it (snapshot.checkpoint_interval)",
     "table.log.checkpoint()", "commits_since interval_commits", "requests")
 LOG = _kind(
     "log-age", "log",
-    "the log has files that no retained version needs: listings are longer by them",
+    "the log has files that no retained version needs: they make listings longer",
     f"{LEAST_LOG_FILES} files beyond delta.logRetentionDuration, unless delta.enableExpiredLogCleanup is off",
     "table.log.clean_up()", "log_files bytes retention_hours", "files bytes")
 
@@ -202,7 +202,7 @@ LOG = _kind(
 
 TOMBSTONES = _kind(
     "tombstones", "storage",
-    "removed files are still there, and older than the retention: no retained version needs them",
+    "removed files still exist although they are older than the retention: no retained version needs them",
     "one file beyond delta.deletedFileRetentionDuration", "table.vacuum()",
     "files_unneeded bytes retention_hours", "files bytes")
 ORPHANS = _kind(
@@ -217,23 +217,24 @@ FAIL_ON = (*KINDS, ANY)
 BLIND_SPOTS = {
     "newest-version": "this version cannot be read; an earlier one was looked at",
     "no-version": "no version of the table can be read: its files were not looked at",
-    "version-missing": "the log has no commit of these versions: they count for nothing here",
-    "commit-unreadable": "these commits are damaged: they count for nothing here",
-    "commit-info-missing": "the commits do not say what they did: they count for nothing here",
-    "operation-unknown": "no known client writes these operations: they count for nothing here",
+    "version-missing": "the log has no commit of these versions: they are not counted",
+    "commit-unreadable": "these commits are damaged: they are not counted",
+    "commit-info-missing": "the commits do not say what they did: they are not counted",
+    "operation-unknown": "no known client writes these operations: they are not counted",
     "action-unknown": "no known protocol has these actions: they were passed over",
     "metrics-missing": "these changes do not say how many rows they copied",
     "history": "earlier commits were not looked at",
-    "condition": "these conditions are not understood, or only with their sources: their columns were taken "
-                 "by name",
-    "columns": "conditions are on more columns than are looked at: those of the fewest commits were left out",
-    "optimized-version": "the version of the last OPTIMIZE cannot be read any more: its depth is estimated",
-    "listing": "the store was not listed, or not to its end: of what is there, the rest was not looked at",
-    "property": "a table property is no value of its kind: the default was taken",
+    "condition": "these conditions are not understood, or only with their sources: their columns were "
+                 "matched by name",
+    "columns": "conditions are on more columns than are examined: those of the fewest commits were left out",
+    "optimized-version": "the version of the last OPTIMIZE can no longer be read: its depth is estimated",
+    "listing": "the store was not listed, or only in part: the rest of it was not looked at",
+    "property": "a table property has a value that is not valid: the default was used",
     "schema": "the schema cannot be read: no column was looked at",
-    "partition-value": "a partition value is none of its column's type: partitions were told apart by texts",
+    "partition-value": "a partition value does not fit its column's type: partitions were distinguished by "
+                       "their text",
     "protocol": "this library does not support these features: the commands are refused until it does",
-    "check": "a check failed: what it looks for was not looked at",
+    "check": "a check failed: what it looks for was not examined",
 }
 """What a checkup could not look at or understand, by the stable code of the blind spot."""
 
@@ -284,12 +285,12 @@ def as_markdown() -> str:
     >>> print("\\n".join(as_markdown().splitlines()[:4]))
     ### Files
     <BLANKLINE>
-    | kind | meaning | found where | command | saves |
+    | kind | meaning | reported when | command | saves |
     |---|---|---|---|---|
     """
     lines: list[str] = []
     for topic, heading in TOPICS.items():
-        lines += [f"### {heading}", "", "| kind | meaning | found where | command | saves |",
+        lines += [f"### {heading}", "", "| kind | meaning | reported when | command | saves |",
                   "|---|---|---|---|---|"]
         lines += [f"| `{kind.code}` | {kind.meaning} | {kind.threshold} | {_commands(kind)} | "
                   f"{', '.join(kind.saves)} |" for kind in KINDS.values() if kind.topic == topic]

@@ -1,4 +1,4 @@
-"""The age of the log: commits behind the newest checkpoint, files that no retained version needs.
+"""The age of the log: commits after the newest checkpoint, files that no retained version needs.
 
 What lives here: both checks.
 What it does not know: what a checkpoint holds, how the log is cleaned up.
@@ -35,8 +35,8 @@ def check_checkpoint(state: TableState) -> Iterator[Finding]:
         written = sum(state.log_files[name].size for name in last.names if name in state.log_files)
     what = f"is of v{newest}" if newest >= 0 else "is none at all"
     yield kinds.CHECKPOINT(
-        f"the newest checkpoint {what}: {units.count(since, 'commit')} came since, and are to be "
-        f"{units.number(interval)} at most",
+        f"the newest checkpoint {what}: {units.count(since, 'commit')} came since; the interval is "
+        f"{units.number(interval)}",
         {"commits_since": since, "interval_commits": interval}, {"requests": since},
         reads=written, writes=written)
 

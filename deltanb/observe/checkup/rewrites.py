@@ -68,7 +68,7 @@ def _command(state: TableState) -> tuple[str, tuple[str, ...], int]:
 
 
 def _rows_of_a_file(state: TableState) -> int:
-    """The rows of a file of the size that files are to have, at most: a change of neighbours copies one."""
+    """The rows of a file of the target size of a file, at most: a change of neighbours copies one."""
     files = state.files
     rows = files.rows[files.rows > 0]
     return int(rows.sum() * state.target[0] / max(1, files.total)) if len(rows) else 0

@@ -1,7 +1,7 @@
 """What the checks look at: a version, its files as arrays, its commits, its properties.
 
-What lives here: :class:`TableState`, made once for a checkup, with what several checks ask: the size that
-files are to have, the columns that rows are ordered by, the columns worth ordering by.
+What lives here: :class:`TableState`, made once for a checkup, with what several checks ask: the target size
+of a file, the columns that rows are ordered by, the columns worth ordering by.
 What it does not know: what is found.
 """
 

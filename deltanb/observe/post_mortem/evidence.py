@@ -190,7 +190,7 @@ def _arguments(
         if value is not None:
             require(value, kind, f"post_mortem({name}=…)", what)
     if isinstance(read_version, int) and read_version < 0:
-        raise InvalidArgument(f"read_version={read_version} is no version; versions begin at 0")
+        raise InvalidArgument(f"read_version={read_version} is not a version; versions begin at 0")
     if error is None and read_version is None and started is None:
         raise InvalidArgument(
             "nothing is known of the failed job: give its error (the exception, or its text), the version "
@@ -242,7 +242,7 @@ def _of_text(job: Job, text: str) -> None:
     facts = parsed.facts
     if parsed.text is None and job.conflict is None and parsed.facts:
         known = {name.replace("_", " "): value for name, value in parsed.facts.items()}
-        job.remarks.append("the text is none of the known texts of failed commits; understood of it: "
+        job.remarks.append("the text is not one of the known texts of failed commits; understood of it: "
                            + json.dumps(known, default=str, ensure_ascii=False))
     job.add("operation", facts.get("operation"), "text")
     frame = facts.get("frame_operation")

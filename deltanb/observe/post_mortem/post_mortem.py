@@ -120,7 +120,7 @@ def _verdict(job: Job, judged: Judgement) -> tuple[str, str]:
     if judged.rule == "version taken":
         rule = "the commit is not checked against winners, so that it failed"
     elif judged.rule is None:
-        rule = "which rule it failed by is not known"
+        rule = "which rule it broke is not known"
     else:
         rule = f"the rule {judged.rule!r} {'ended' if judged.is_certain else 'would have ended'} it"
     return PROVED if judged.is_certain else POSSIBLE, f"{did[:1].upper()}{did[1:]}: {rule}."
@@ -137,10 +137,10 @@ def _without_winner(job: Job, judged: Judgement) -> tuple[str, str]:
     if job.has_text and job.parsed.text is None and job.conflict is None:
         head = f": {job.parsed.head.rstrip('.')}" if job.parsed.head else ""
         more = " No commit since the version read conflicts with the job." if judged.num_winners else ""
-        return UNEXPLAINED, f"The text is none of the known texts of failed commits{head}.{more}"
+        return UNEXPLAINED, f"The text is not one of the known texts of failed commits{head}.{more}"
     if job.rules:
-        return UNEXPLAINED, (f"The rule {' or '.join(job.rules)!r} ended it; which commit won cannot be told "
-                             "from this log.")
+        return UNEXPLAINED, (f"The rule {' or '.join(job.rules)!r} ended it; which commit won cannot be "
+                             "determined from this log.")
     if judged.num_winners:
         first, last = judged.first, judged.first + judged.num_winners - 1
         span = f"version {first}" if first == last else f"versions {first} to {last}"

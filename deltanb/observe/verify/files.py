@@ -106,7 +106,7 @@ def _not_live(state: LogState, commit: Commit, file: Any, key: str) -> Finding:
             "file stays part of the table", commit.version, file.path)
     certainty = POSSIBLE if gone is not None else ""
     return kinds.REMOVED_UNKNOWN(
-        f"version {commit.version} removes {file.path}, which is no part of the table", commit.version,
+        f"version {commit.version} removes {file.path}, which is not part of the table", commit.version,
         file.path, certainty)
 
 
@@ -233,7 +233,7 @@ class _FileCheck:
             elif not self._is_value(column, text):
                 yield kinds.PARTITION_VALUE(
                     f"version {version} adds {file.path} with {column.name} = {text[:MAX_TEXT]!r}, which is "
-                    f"no {column.type}", version, file.path)
+                    f"not of type {column.type}", version, file.path)
 
     def _is_value(self, column: StructField, text: str) -> bool:
         key = (column.name, text)
@@ -278,8 +278,8 @@ class _FileCheck:
         try:
             stats = _decode(text)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            yield kinds.STATS_INVALID(f"version {version} adds {file.path} with statistics that are no JSON "
-                                      f"of statistics: {text[:MAX_TEXT]!r}", version, file.path)
+            yield kinds.STATS_INVALID(f"version {version} adds {file.path} with statistics that are not "
+                                      f"valid JSON: {text[:MAX_TEXT]!r}", version, file.path)
             return
         rows, nulls = stats.numRecords, stats.nullCount or {}
         is_exact = stats.tightBounds is not False

@@ -19,7 +19,7 @@ RESTORE_BEFORE = "RESTORE the version before, if no reader has used this one, an
 LOOK = "Look at the commit with table.commit(version), and ask who wrote it"
 REBUILD = "Delete the file: it is derived from the log, and the next commit or checkpoint() writes it again"
 UPGRADE = "Set the feature with set_properties or upgrade_protocol, so that every client knows it"
-STATISTICS = "Run table.analyze(), which writes the statistics anew from the files"
+STATISTICS = "Run table.analyze(), which rewrites the statistics from the files"
 
 
 @dataclass(frozen=True)
@@ -90,22 +90,22 @@ BLIND_CLAIM = _kind(
 METRICS_DIFFER = _kind(
     "metrics-differ", _T, "a commit's operation metrics are not what its actions say", LOOK, POSSIBLE)
 OPERATION_UNKNOWN = _kind(
-    "operation-unknown", _T, "a commit's operation is none that a known client writes",
+    "operation-unknown", _T, "no known client writes the commit's operation",
     "Find out which client wrote it", POSSIBLE)
 
 # -- files ----------------------------------------------------------------------------------------------
 
 _T = "files"
 ADDED_WHILE_LIVE = _kind(
-    "added-while-live", _T, "a commit adds with a change of data a file that is part of the table already",
+    "added-while-live", _T, "a commit adds a file as changed data that is already part of the table",
     "Compare the rows before and after: they may have been counted twice by the writer")
 ADDED_TWICE = _kind("added-twice", _T, "a commit adds the same file twice", LOOK)
 REMOVED_TWICE = _kind(
     "removed-twice", _T,
     "two commits removed the same file: both rewrote its rows, so they may be there twice",
-    "Compare the rows of both commits with diff(), and DELETE what is doubled")
+    "Compare the rows of both commits with diff(), and DELETE the duplicates")
 REMOVED_UNKNOWN = _kind(
-    "removed-unknown", _T, "a commit removes a file that is no part of the table", LOOK)
+    "removed-unknown", _T, "a commit removes a file that is not part of the table", LOOK)
 ADDED_AND_REMOVED = _kind(
     "added-and-removed", _T, "a commit adds and removes the same file: readers may see it or not", LOOK)
 BROUGHT_BACK = _kind(
@@ -123,7 +123,7 @@ VECTOR_BEYOND = _kind(
 VECTOR_INVALID = _kind(
     "vector-invalid", _T, "a deletion vector's descriptor cannot be understood", LOOK)
 VECTOR_CARDINALITY = _kind(
-    "vector-cardinality", _T, "a deletion vector deletes another number of rows than its descriptor says",
+    "vector-cardinality", _T, "a deletion vector deletes a different number of rows than its descriptor says",
     "Rewrite the file with OPTIMIZE; counts from the log are wrong until then")
 VECTOR_MISSING = _kind(
     "vector-missing", _T, "a deletion vector's file is gone or damaged: the file cannot be read",
@@ -131,12 +131,12 @@ VECTOR_MISSING = _kind(
 PARTITION_COLUMNS = _kind(
     "partition-columns-differ", _T, "a file's partition values are of other columns than the table's", LOOK)
 PARTITION_VALUE = _kind(
-    "partition-value-invalid", _T, "a file's partition value is no value of its column's type", LOOK)
-SIZE_INVALID = _kind("size-invalid", _T, "a file's size in the log cannot be", LOOK)
+    "partition-value-invalid", _T, "a file's partition value does not fit its column's type", LOOK)
+SIZE_INVALID = _kind("size-invalid", _T, "a file's size in the log is impossible", LOOK)
 APPEND_ONLY = _kind(
-    "append-only-broken", _T, "a commit removes rows of a table that allows appends alone", RESTORE_BEFORE)
+    "append-only-broken", _T, "a commit removes rows of a table that only allows appends", RESTORE_BEFORE)
 ROWS_REARRANGED = _kind(
-    "rearranged-rows-differ", _T, "a commit that says it changes no data has another number of rows after it",
+    "rearranged-rows-differ", _T, "the number of rows differs after a commit that says it changes no data",
     "Compare the versions with diff()")
 CHANGES_DIFFER = _kind(
     "change-files-differ", _T, "a commit's change files do not fit what it did to the table",
@@ -148,7 +148,7 @@ _T = "definition"
 SCHEMA_INVALID = _kind("schema-invalid", _T, "the table's schema cannot be read",
                        "Restore the metadata of an earlier version")
 SCHEMA_DUPLICATES = _kind(
-    "column-twice", _T, "two columns have the same name, but for upper and lower case", "Rename one of them")
+    "column-twice", _T, "the names of two columns differ only in case", "Rename one of them")
 PARTITION_UNKNOWN = _kind(
     "partition-column-unknown", _T, "the table is partitioned by a column that it does not have",
     "Restore the metadata of an earlier version")
@@ -160,10 +160,12 @@ MAPPING_MAX = _kind(
     "mapping-id-too-large", _T, "a column's id is beyond delta.columnMapping.maxColumnId: a new column may "
     "get the same one", "Set delta.columnMapping.maxColumnId to the largest id")
 MAPPING_MOVED = _kind(
-    "mapping-moved", _T, "a column is mapped to another id or name in files than before: old rows are lost",
+    "mapping-moved", _T, "a column is mapped to a different id or name in files than before: old rows are "
+                         "lost",
     "Restore the schema of an earlier version")
 TABLE_ID = _kind(
-    "table-id-changed", _T, "the table has another id than before, and no command that replaces it did it",
+    "table-id-changed", _T, "the table has a different id than before, and no command that replaces it did "
+                            "it",
     "Find out whether two tables' logs were mixed", POSSIBLE)
 METADATA_BACK = _kind(
     "metadata-went-back", _T, "the metadata is an earlier version's again: a change was lost on the way",
@@ -183,7 +185,7 @@ TXN_FELL = _kind(
 DOMAIN_UNKNOWN = _kind(
     "domain-unknown", _T, "a metadata domain is removed that the table does not have", LOOK, POSSIBLE)
 PROPERTY_INVALID = _kind(
-    "property-invalid", _T, "a table property has a value that it cannot have", "Set it anew", POSSIBLE)
+    "property-invalid", _T, "a table property has a value that it cannot have", "Set it again", POSSIBLE)
 
 # -- ids and values -------------------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ STATS_RANGE = _kind(
 STATS_COUNT = _kind(
     "statistics-count", _T, "a file's statistics count more NULLs than rows", STATISTICS)
 STATS_ROWS = _kind(
-    "statistics-rows", _T, "a file has another number of rows than its statistics say", STATISTICS)
+    "statistics-rows", _T, "a file has a different number of rows than its statistics say", STATISTICS)
 STATS_VALUES = _kind(
     "statistics-values", _T,
     "a file has values outside the bounds of its statistics: rows are skipped that match", STATISTICS)
@@ -233,7 +235,8 @@ CHECKSUM_DIFFERS = _kind(
     "Restore the log from a copy, or delete the .crc file if the log is right")
 CHECKSUM_UNREADABLE = _kind("checksum-unreadable", _T, "a .crc file is damaged", REBUILD, POSSIBLE)
 CHECKPOINT_DIFFERS = _kind(
-    "checkpoint-differs", _T, "a checkpoint is not what the commits give: readers see another table by it",
+    "checkpoint-differs", _T, "a checkpoint is not what the commits give: readers that use it see a "
+                              "different table",
     "Rewrite it with checkpoint() if the commits are right, and restore the commits if they are not")
 CHECKPOINT_UNREADABLE = _kind(
     "checkpoint-unreadable", _T, "a checkpoint or one of its sidecars is damaged or gone", REBUILD)
@@ -245,7 +248,7 @@ COMPACTION_DIFFERS = _kind(
 COMPACTION_UNREADABLE = _kind("compaction-unreadable", _T, "a compacted log is damaged", REBUILD)
 HINT_WRONG = _kind(
     "hint-wrong", _T,
-    "_last_checkpoint names a checkpoint that is not there: readers that trust it fail or are slow",
+    "_last_checkpoint names a checkpoint that does not exist: readers that trust it fail or are slow",
     REBUILD, POSSIBLE)
 
 # -- data files -----------------------------------------------------------------------------------------
@@ -255,12 +258,12 @@ FILE_MISSING = _kind(
     "file-missing", _T,
     "a file of the table is gone", "Restore it from a copy, or RESTORE an earlier version")
 FILE_SIZE = _kind(
-    "file-size-differs", _T, "a file has another size than the log says: it was cut off or replaced",
+    "file-size-differs", _T, "a file has a different size than the log says: it was cut off or replaced",
     "Restore it from a copy")
 FILE_UNREADABLE = _kind("file-unreadable", _T, "a data file is damaged", "Restore it from a copy")
 CHANGE_FILE_MISSING = _kind(
     "change-file-missing", _T, "a change file of a commit is gone: the feed cannot be read there",
-    "Begin the feed behind the commit", POSSIBLE)
+    "Start the feed after this commit", POSSIBLE)
 ORPHAN = _kind(
     "orphan", _T,
     "a file in the folder is named by no version in the log: a write that failed or is under way",
@@ -278,7 +281,7 @@ SHOULD_HAVE_FAILED = _kind(
     "Compare both commits with diff(), and run the later one again on the version before",
     POSSIBLE)
 BLIND_SPOTS = {
-    "read-version": "the version it read is not recorded, so nobody can tell whom it passed",
+    "read-version": "the version it read is not recorded, so it is not known which commits it passed",
     "reads": "what it read is not recorded, so more may count as read than was",
     "windows": "too many commits landed after the one it read; only the nearest ones were checked",
     "commits-gone": "earlier commits were cleaned up: what they did is known from a checkpoint alone",

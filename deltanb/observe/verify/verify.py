@@ -79,7 +79,7 @@ def verify_log(
         start, end, files: as there.
     """
     if files not in FILES:
-        raise InvalidArgument(f"files={files!r} is none of {', '.join(FILES)}")
+        raise InvalidArgument(f"files={files!r} is not one of {', '.join(FILES)}")
     return _Verification(log, start, end, files).run()
 
 
@@ -95,7 +95,7 @@ class _Verification:
         self.first = min(listed) if start is None else start
         self.last = max(listed) if end is None else min(end, max(listed))
         if self.first > self.last or self.first < 0:
-            raise InvalidArgument(f"start={start!r} and end={end!r} are no range of versions; the log has "
+            raise InvalidArgument(f"start={start!r} and end={end!r} are not a range of versions; the log has "
                                   f"{min(listed)} to {max(listed)}")
         self.findings: list[Finding] = []
         self.counts: Counter[str] = Counter()

@@ -148,7 +148,7 @@ def convert(cursor: Cursor) -> Command:
     is_parquet = len(name.parts) == 2 and name.parts[0].lower() == "parquet"
     path = name.parts[1] if is_parquet else name.path
     if path is None:
-        raise cursor.refused(f"{name.text} is no path; write CONVERT TO DELTA parquet.`path`")
+        raise cursor.refused(f"{name.text} is not a path; write CONVERT TO DELTA parquet.`path`")
     arguments: dict[str, Any] = {"path": path}
     if cursor.take("NO", "STATISTICS"):
         arguments["collect_stats"] = False

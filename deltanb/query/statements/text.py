@@ -161,7 +161,7 @@ class Cursor:
             tokens = spark_tokens(sql, _dialect().tokenize(sql))
         except (SqlglotError, DeltaError) as error:
             raise InvalidQuery(
-                f"this is not SQL, perhaps a quote or a comment is left open: {_first_line(error)}",
+                f"this is not valid SQL, perhaps a quote or a comment is not closed: {_first_line(error)}",
                 query=sql) from None
         return cls(sql, list(words_of(sql, tokens)))
 

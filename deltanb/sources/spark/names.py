@@ -65,11 +65,11 @@ def add_views(session: SparkSession, tables: Mapping[str, Any]) -> None:
 def _place(name: Any, table: Any) -> str:
     """A table as SQL of the session names it."""
     if not isinstance(name, str) or not name.strip() or "." in name:
-        raise InvalidArgument(f"{shown(name)} is no name of a view: give a text without dots")
+        raise InvalidArgument(f"{shown(name)} is not the name of a view: give a name without dots")
     if not isinstance(table, DeltaTable) and isinstance(table, str | os.PathLike):
         table = DeltaTable.for_path(table)
     if not isinstance(table, DeltaTable):
-        raise InvalidArgument(f"{name}={shown(table)} is no table; give a table, or its path")
+        raise InvalidArgument(f"{name}={shown(table)} is not a table; give a table or its path")
     check_reachable(table.log, "a name in Spark's SQL is read by processes of Spark", {
         "committer": "Name a version by table.to_df(session).createOrReplaceTempView(name), or run "
                      "deltanb.spark.sql(session, …), which reads the newest",

@@ -196,7 +196,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise StreamSourceChanged(
                 f"the frame of the stream was made with other columns than {read.log.path} has now:\n"
                 + "\n".join(f"  {line}" for line in lines)
-                + "\nMake it anew (spark.readStream…load), without columns of your own, and start the stream "
+                + "\nMake it again (spark.readStream…load), without columns of your own, and start the "
+                  "stream "
                 "again with the same checkpoint", differences=lines, path=read.log.path)
         self._read, self._form = read, to_arrow_schema(schema, timezone="UTC")
         self._is_bounded = False

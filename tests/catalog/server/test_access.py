@@ -75,10 +75,10 @@ def test_each_may_do_what_the_file_says(
 ) -> None:
     for name in SPACES:
         table, headers = f"{space(name)}/tables/t", as_(token)
-        found = {
+        statuses = {
             client.get(path, headers=headers).status_code
             for path in (space(name), f"{space(name)}/tables", table)}
-        assert found == {200 if name in reads else 403}, name
+        assert statuses == {200 if name in reads else 403}, name
         assert client.head(table, headers=headers).status_code == (204 if name in reads else 403)
         body = {"requirements": [], "updates": [set_properties(a=token)]}
         rename = {"source": {"namespace": name.split("."), "name": "x"},
@@ -117,8 +117,8 @@ def test_a_commit_needs_all_its_tables_and_reading_those_it_only_requires_of(cli
 
 def test_a_table_is_not_registered_by_another_name(client: Client) -> None:
     def place(name: str) -> str:
-        found = client.get(f"{space(name)}/tables/t", headers=as_("r"))
-        return str(found.json()["metadata-location"])
+        response = client.get(f"{space(name)}/tables/t", headers=as_("r"))
+        return str(response.json()["metadata-location"])
 
     def register(token: str, name: str, at: str) -> Any:
         return client.post(f"{space('ns.team')}/register", headers=as_(token), json={
@@ -147,7 +147,7 @@ def test_history_says_who_it_was(client: Client, service: Service) -> None:
     assert service.tables.store.history()[-1].principal == "team"
 
 
-@pytest.mark.parametrize(("content", "said"), [
+@pytest.mark.parametrize(("content", "pattern"), [
     ("", "cannot be read"), ("[]", "must be an object"), ('{"tokens": []}', "empty"),
     ('{"tokens": [{"name": "a"}]}', "permissions is missing"),
     ('{"tokens": [{"name": "a", "permissions": {}}]}', "token or sha256"),
@@ -162,11 +162,11 @@ def test_history_says_who_it_was(client: Client, service: Service) -> None:
      ' {"name": "b", "token": "x", "permissions": {}}]}', "another entry"),
 ])
 def test_a_malformed_file_of_tokens_is_refused_and_no_token_is_told(
-    tmp_path: Path, content: str, said: str
+    tmp_path: Path, content: str, pattern: str
 ) -> None:
     file = tmp_path / "tokens.json"
     file.write_text(content)
-    with pytest.raises(InvalidArgument, match=said) as caught:
+    with pytest.raises(InvalidArgument, match=pattern) as caught:
         Tokens.read(file)
     assert str(file) in str(caught.value)
 

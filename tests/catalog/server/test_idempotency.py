@@ -131,9 +131,9 @@ def test_an_answer_that_is_lost_after_commit_is_given_to_who_asks_again(
 
     def breaks(work: Any, *more: Any, **settings: Any) -> Any:
         result = write(work, *more, **settings)
-        kept = service.tables.store.database.read(lambda connection: connection.exec_driver_sql(
+        answers = service.tables.store.database.read(lambda connection: connection.exec_driver_sql(
             "SELECT count(*) FROM dn_idempotency").scalar())
-        if kept and not failed:
+        if answers and not failed:
             failed.append(True)
             raise RuntimeError("the process ends here")
         return result

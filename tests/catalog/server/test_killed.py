@@ -52,9 +52,9 @@ def until(steps: int, url: str, lake: Path, ask: Callable[[Service], Reply]) -> 
         each_statement(service.tables.store, step)
         put = service.tables.warehouse.store.put_if_absent
 
-        def between(*given: Any, **more: Any) -> bool:
+        def between(*args: Any, **more: Any) -> bool:
             step()
-            done = put(*given, **more)
+            done = put(*args, **more)
             step()
             return done
 
@@ -71,8 +71,8 @@ def check(service: Service, lake: Path) -> list[Json]:
     mine = {str(service.tables.row(name).metadata_location) for name in names}
     mine |= {entry["metadata-file"] for table in tables for entry in table["metadata-log"]}
     noted = {path for path, _ in service.tables.store.garbage.due(2**62)}
-    found = {f"{service.tables.warehouse.uri}/{name}" for name in tree(lake) if not name.endswith(".tmp")}
-    assert mine <= found <= mine | noted and not mine & noted
+    on_disk = {f"{service.tables.warehouse.uri}/{name}" for name in tree(lake) if not name.endswith(".tmp")}
+    assert mine <= on_disk <= mine | noted and not mine & noted
     return tables
 
 

@@ -85,6 +85,6 @@ def assert_metadata_files_are_known(service: Service, lake: Path) -> None:
     mine = {str(service.tables.row("ns.c").metadata_location)}
     mine |= {entry["metadata-file"] for entry in metadata["metadata-log"]}
     noted = {path for path, _ in service.tables.store.garbage.due(2**62)}
-    found = {f"{service.tables.warehouse.uri}/{path.relative_to(lake)}"
+    on_disk = {f"{service.tables.warehouse.uri}/{path.relative_to(lake)}"
              for path in lake.rglob("*.metadata.json")}
-    assert mine <= found <= mine | noted and not mine & noted
+    assert mine <= on_disk <= mine | noted and not mine & noted

@@ -211,7 +211,7 @@ def test_limits_that_are_none_are_refused(wrong: Json) -> None:
 
 
 def test_something_else_than_limits_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(errors.InvalidArgument, match=r"limits=30 are no limits; give deltanb\.Limits"):
+    with pytest.raises(errors.InvalidArgument, match=r"limits=30 are not limits; give deltanb\.Limits"):
         dn.Catalog(f"sqlite:///{tmp_path}/c.db", tmp_path / "lake", limits=30)  # type: ignore[arg-type]
     assert not (tmp_path / "c.db").exists()
 
@@ -219,8 +219,9 @@ def test_something_else_than_limits_is_refused(tmp_path: Path) -> None:
 def test_the_command_takes_each_limit(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["serve", "--help"])
-    said = capsys.readouterr().out
-    assert all(f"--max-{each.name}" in said and f"default {each.default}" in said for each in fields(Limits))
+    output = capsys.readouterr().out
+    assert all(f"--max-{each.name}" in output and "default "
+                                                  f"{each.default}" in output for each in fields(Limits))
 
 
 # -- a table that the Iceberg REST API does not serve --------------------------------------------------

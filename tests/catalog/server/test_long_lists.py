@@ -70,5 +70,5 @@ def test_all_of_them_are_sent_without_being_held(service: Service) -> None:
     assert last == b'],"next-page-token":null}' and size > 35 * COUNT
     again = service.respond(LIST, asked(service)).parts
     assert again is not None
-    found = msgspec.json.decode(b"".join(again))["identifiers"]
-    assert len(found) == COUNT and found[-1] == {"namespace": ["ns"], "name": f"t{COUNT - 1:06}"}
+    listed = msgspec.json.decode(b"".join(again))["identifiers"]
+    assert len(listed) == COUNT and listed[-1] == {"namespace": ["ns"], "name": f"t{COUNT - 1:06}"}

@@ -47,10 +47,10 @@ def test_no_request_is_answered_by_an_error_of_the_server(case: Any, server: Ser
         tables.store.namespaces.create("0")
     with suppress(DeltaError):
         dn.Catalog.over(tables.store, tables.warehouse, tables).create_table("0.0", {"id": [1]})
-    found = {"catalog": "default", "schema": "0", "table": "0"}
+    known_names = {"catalog": "default", "schema": "0", "table": "0"}
     for name, value in (case.path_parameters or {}).items():
-        if name in found and len(str(value)) % 3:  # else hardly any request would find anything
-            case.path_parameters[name] = found[name]
+        if name in known_names and len(str(value)) % 3:  # else hardly any request would find anything
+            case.path_parameters[name] = known_names[name]
     body = case.body
     if isinstance(body, dict) and len(str(body)) % 2:
         table_id = tables.store.tables.load("0.0").table_id if tables.store.tables.find_many(["0.0"]) else ""

@@ -86,14 +86,14 @@ class World:
         return place
 
     def staged_delta(self) -> str:
-        found = self.ask(f"{UNITY}/theirs/staging-tables", {"name": "new"}, OTHER)
-        self.staged_id = found["table-id"]
-        return self.filled(found["location"])
+        staged = self.ask(f"{UNITY}/theirs/staging-tables", {"name": "new"}, OTHER)
+        self.staged_id = staged["table-id"]
+        return self.filled(staged["location"])
 
     def staged_iceberg(self) -> str:
         body = {"name": "staged", "schema": SCHEMA, "stage-create": True}
-        found = self.ask("/v1/namespaces/theirs/tables", body, OTHER)
-        return self.filled(found["metadata"]["location"])
+        staged = self.ask("/v1/namespaces/theirs/tables", body, OTHER)
+        return self.filled(staged["metadata"]["location"])
 
     def filled(self, location: str) -> str:
         """A place where its owner has begun to write."""
@@ -338,14 +338,14 @@ def test_what_was_left_is_a_delta_tables_where_one_was_made_there(world: World) 
 
 
 def test_a_staged_table_is_committed_where_its_client_wrote(world: World) -> None:
-    found = stage(world, f"file://{world.lake}/mine/late").json()["metadata"]
-    world.filled(found["location"])
-    updates = [{**UPDATES[0], "uuid": found["table-uuid"]}, *UPDATES[1:],
-               {"action": "set-location", "location": found["location"]}]
+    metadata = stage(world, f"file://{world.lake}/mine/late").json()["metadata"]
+    world.filled(metadata["location"])
+    updates = [{**UPDATES[0], "uuid": metadata["table-uuid"]}, *UPDATES[1:],
+               {"action": "set-location", "location": metadata["location"]}]
     answer = world.client.post("/v1/namespaces/mine/tables/t", headers=ME, json={
         "requirements": [{"type": "assert-create"}], "updates": updates})
     assert answer.status_code == 200, answer.text
-    assert found["location"].removeprefix("file://") not in dict(world.catalog.store.garbage.due(2**62))
+    assert metadata["location"].removeprefix("file://") not in dict(world.catalog.store.garbage.due(2**62))
 
 
 def test_a_new_table_without_a_location_gets_the_warehouses(world: World) -> None:
@@ -444,10 +444,10 @@ def test_a_purge_follows_no_link_in_the_place_of_a_folder(world: World, target: 
 
 def test_a_note_is_of_who_made_it(world: World) -> None:
     """Also where somebody else knows the id of the table that it is of."""
-    found = world.ask(f"{UNITY}/theirs/staging-tables", {"name": "next"}, OTHER)
+    staged = world.ask(f"{UNITY}/theirs/staging-tables", {"name": "next"}, OTHER)
     noted = world.catalog.store.garbage.due(2**62)
     assert world.client.post("/deltanb/v1/places/record", headers=ME, json={
-        "locations": [found["location"]], "table-id": found["table-id"]}).status_code == 409
+        "locations": [staged["location"]], "table-id": staged["table-id"]}).status_code == 409
     assert world.catalog.store.garbage.due(2**62) == noted
 
 

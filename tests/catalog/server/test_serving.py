@@ -51,7 +51,7 @@ def test_a_catalog_serves_itself_and_stays_usable(url: str, tmp_path: Path) -> N
         with catalog.serve() as server, dn.connect(server.url) as theirs:
             theirs.create_table("ns.t", {"id": [1]})
             assert catalog.list_tables("ns") == ["ns.t"]
-            with pytest.raises(InvalidArgument, match="behind a server already"):
+            with pytest.raises(InvalidArgument, match="already served"):
                 theirs.serve()
             with pytest.raises(InvalidArgument, match="loopback only"):
                 catalog.serve(host="0.0.0.0")
@@ -104,9 +104,9 @@ def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             assert run.stdout is not None
             line = run.stdout.readline()
             overdue.cancel()
-            found = re.search(r"http://\S+", line)
-            assert found, (line, run.stderr.read() if run.stderr else "")
-            yield run, found[0]
+            match = re.search(r"http://\S+", line)
+            assert match, (line, run.stderr.read() if run.stderr else "")
+            yield run, match[0]
         finally:
             overdue.cancel()
             run.kill()
@@ -118,32 +118,32 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path, number: sig
     tokens = tmp_path / "tokens.json"
     tokens.write_text(json.dumps({"tokens": [{"name": "a", "token": "s", "permissions": {"*": "write"}}]}))
     tokens.chmod(0o600)
-    given = ["--catalog", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path / "lake")]
-    with process(*given, "--token-file", str(tokens), "--max-tables", "1") as (run, url):
+    options = ["--catalog", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path / "lake")]
+    with process(*options, "--token-file", str(tokens), "--max-tables", "1") as (run, url):
         assert httpx.get(f"{url}/v1/config").status_code == 401
         two = httpx.post(f"{url}{COMMIT}", json={"table-changes": [change("a"), change("b")]},
                          headers={"Authorization": "Bearer s"})
         assert two.json()["error"]["message"] == "table-changes has 2 tables, and a commit may have 1"
         run.send_signal(number)
-        _, said = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 0, said
-    lines = [json.loads(line) for line in said.splitlines()]
+        _, log = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 0, log
+    lines = [json.loads(line) for line in log.splitlines()]
     assert [(line["status"], line["principal"]) for line in lines] == [(401, None), (400, "a")]
 
 
-@pytest.mark.parametrize(("more", "said"), [
+@pytest.mark.parametrize(("more", "message"), [
     (["--no-auth", "--host", "0.0.0.0"], "loopback only"),
     (["--token-file", "no/such/file"], "no/such/file"),
     (["--no-auth", "--catalog", "mysql://x"], "sqlite:///FILE"),
     (["--no-auth", "--warehouse", "hdfs://lake/x"], "no store serves"),
 ])
 def test_what_cannot_be_served_is_told_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
 ) -> None:
-    given = ["serve", "--catalog", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path / "lake")]
-    assert cli.main([*given, "--port", "0", *more]) == 2
+    options = ["serve", "--catalog", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path / "lake")]
+    assert cli.main([*options, "--port", "0", *more]) == 2
     output = capsys.readouterr()
-    assert said in output.err and len(output.err.splitlines()) == 1 and output.out == ""
+    assert message in output.err and len(output.err.splitlines()) == 1 and output.out == ""
 
 
 def test_whether_there_are_tokens_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,11 +162,11 @@ def test_killed_under_load_it_is_whole_when_it_comes_back(url: str, tmp_path: Pa
     """Two tables move together by writers that ask again, with their keys, until they are answered."""
     with CatalogStore(url, durability="none") as store:
         store.namespaces.create("ns")
-    given = ["--catalog", url, "--warehouse", str(tmp_path / "lake"), "--no-auth"]
+    options = ["--catalog", url, "--warehouse", str(tmp_path / "lake"), "--no-auth"]
     acknowledged: list[tuple[str, str]] = []
     unanswered: list[Callable[[httpx.Client], None]] = []
     for round_ in range(ROUNDS):
-        with process(*given) as (run, at):
+        with process(*options) as (run, at):
             with httpx.Client(base_url=at, timeout=PATIENCE) as client:
                 if round_ == 0:
                     made(client, "a", "b")
@@ -184,7 +184,7 @@ def test_killed_under_load_it_is_whole_when_it_comes_back(url: str, tmp_path: Pa
             run.wait()
             for writer in writers:
                 writer.join(PATIENCE)
-    with process(*given) as (run, at), httpx.Client(base_url=at, timeout=PATIENCE) as client:
+    with process(*options) as (run, at), httpx.Client(base_url=at, timeout=PATIENCE) as client:
         for ask in unanswered:
             ask(client)
         whole(client, acknowledged)
@@ -214,9 +214,9 @@ def write(at: str, name: str, acknowledged: Any, unanswered: Any, enough: thread
 
 def whole(client: httpx.Client, acknowledged: list[tuple[str, str]]) -> None:
     """Both tables say the same, and all that was acknowledged; the newest value of each name counts."""
-    found = [client.get(f"{TABLES}/{name}").json()["metadata"]["properties"] for name in "ab"]
-    assert found[0] == found[1]
+    properties = [client.get(f"{TABLES}/{name}").json()["metadata"]["properties"] for name in "ab"]
+    assert properties[0] == properties[1]
     newest: dict[str, int] = {}
     for name, value in acknowledged:
         newest[name] = max(newest.get(name, -1), int(value))
-    assert {name: int(found[0].get(name, -1)) for name in newest} == newest
+    assert {name: int(properties[0].get(name, -1)) for name in newest} == newest

@@ -40,7 +40,7 @@ def test_a_request_whose_headers_stay_out_is_answered_and_ended(server: Server, 
         head, _, body = rest(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in head
     assert json.loads(body)["error"] == {
-        "message": "the headers did not come in time", "type": "RequestTimeoutException", "code": 408}
+        "message": "the headers did not arrive in time", "type": "RequestTimeoutException", "code": 408}
 
 
 def test_a_connection_on_which_nothing_is_sent_is_closed(

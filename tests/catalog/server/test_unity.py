@@ -83,16 +83,16 @@ def published(version: int) -> Json:
     return {"action": "set-latest-backfilled-version", "latest-published-version": version}
 
 
-def told(answer: Any) -> Json:
+def json_of(answer: Any) -> Json:
     assert answer.status_code == 200, answer.text
     return answer.json()  # type: ignore[no-any-return]
 
 
 def test_what_there_is_is_said_to_who_knows_the_version(client: Client) -> None:
     for root in (ROOT, f"/api/2.1/unity-catalog{ROOT}"):
-        found = told(client.get(f"{root}/config?catalog=default&protocol-versions=1.3,2.0"))
-        assert found["protocol-version"] == "1.0" and len(found["endpoints"]) == 10
-        assert "POST /v1/catalogs/{catalog}/schemas/{schema}/tables/{table}" in found["endpoints"]
+        config = json_of(client.get(f"{root}/config?catalog=default&protocol-versions=1.3,2.0"))
+        assert config["protocol-version"] == "1.0" and len(config["endpoints"]) == 10
+        assert "POST /v1/catalogs/{catalog}/schemas/{schema}/tables/{table}" in config["endpoints"]
     invalid = (400, "InvalidParameterValueException")
     for query, expected in (("catalog=default&protocol-versions=2.0", invalid), ("catalog=default", invalid),
                             ("protocol-versions=1.0", (404, "NoSuchCatalogException"))):
@@ -100,20 +100,20 @@ def test_what_there_is_is_said_to_who_knows_the_version(client: Client) -> None:
 
 
 def test_a_table_is_loaded_with_what_is_not_published_newest_first(client: Client, orders: Table) -> None:
-    found = told(client.get(ORDERS))
-    metadata = found["metadata"]
+    loaded = json_of(client.get(ORDERS))
+    metadata = loaded["metadata"]
     assert metadata["table-uuid"] == orders.id and metadata["table-type"] == "MANAGED"
     assert metadata["location"] == f"file://{orders.folder}"
     assert metadata["columns"]["fields"] == [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
     assert metadata["properties"]["delta.feature.catalogManaged"] == "supported"
     assert metadata["properties"]["delta.minReaderVersion"] == "3"
-    assert (metadata["last-commit-version"], found["latest-table-version"], found["commits"]) == (0, 0, [])
+    assert (metadata["last-commit-version"], loaded["latest-table-version"], loaded["commits"]) == (0, 0, [])
     adds = [orders.stage(1)]
-    told(client.post(ORDERS, json=orders.ask(adds[0])))
+    json_of(client.post(ORDERS, json=orders.ask(adds[0])))
     adds.append(orders.stage(2))
-    after = told(client.post(ORDERS, json=orders.ask(adds[1])))
+    after = json_of(client.post(ORDERS, json=orders.ask(adds[1])))
     assert after["commits"] == [add["commit"] for add in reversed(adds)]
-    assert after["latest-table-version"] == 2 and after == told(client.get(ORDERS))
+    assert after["latest-table-version"] == 2 and after == json_of(client.get(ORDERS))
     assert after["metadata"]["etag"] == metadata["etag"]  # no commit changed the metadata
     table = orders.catalog.table("ns.orders")
     assert table.version == 2 and table.append({"id": [2]}) == 3
@@ -121,7 +121,7 @@ def test_a_table_is_loaded_with_what_is_not_published_newest_first(client: Clien
 
 def test_nested_types_are_written_with_hyphens(client: Client, catalog: dn.Catalog) -> None:
     catalog.create_table("ns.nested", "a array<struct<b: map<string, decimal(10,2)>>>")
-    (field,) = told(client.get(f"{TABLES}/nested"))["metadata"]["columns"]["fields"]
+    (field,) = json_of(client.get(f"{TABLES}/nested"))["metadata"]["columns"]["fields"]
     inner = field["type"]["element-type"]["fields"][0]["type"]
     assert field["type"]["contains-null"] is True
     assert (inner["key-type"], inner["value-type"], inner["value-contains-null"]) == (
@@ -131,12 +131,12 @@ def test_nested_types_are_written_with_hyphens(client: Client, catalog: dn.Catal
 def test_a_replayed_commit_changes_nothing(client: Client, orders: Table) -> None:
     add = orders.stage(1)
     body = orders.ask(add)
-    first = told(client.post(ORDERS, json=body))
+    first = json_of(client.post(ORDERS, json=body))
     seq = orders.catalog.store.instant()
-    assert told(client.post(ORDERS, json=body)) == first
+    assert json_of(client.post(ORDERS, json=body)) == first
     orders.publish(1, add["commit"]["file-name"])
-    told(client.post(ORDERS, json=orders.ask(published(1))))
-    assert told(client.post(ORDERS, json=body))["latest-table-version"] == 1
+    json_of(client.post(ORDERS, json=orders.ask(published(1))))
+    assert json_of(client.post(ORDERS, json=body))["latest-table-version"] == 1
     assert orders.catalog.store.instant() == seq
     other = orders.stage(1)
     assert error(client.post(ORDERS, json=orders.ask(other))) == (409, "CommitVersionConflictException")
@@ -147,20 +147,20 @@ def test_versions_follow_each_other(client: Client, orders: Table) -> None:
         answer = client.post(ORDERS, json=orders.ask(orders.stage(version)))
         assert error(answer) == (409, "CommitVersionConflictException")
     one, two = orders.stage(1), orders.stage(1)
-    told(client.post(ORDERS, json=orders.ask(one)))
+    json_of(client.post(ORDERS, json=orders.ask(one)))
     assert error(client.post(ORDERS, json=orders.ask(two))) == (409, "CommitVersionConflictException")
-    assert told(client.get(ORDERS))["commits"] == [one["commit"]]
+    assert json_of(client.get(ORDERS))["commits"] == [one["commit"]]
 
 
 def test_requirements(client: Client, orders: Table) -> None:
-    etag = told(client.get(ORDERS))["metadata"]["etag"]
+    etag = json_of(client.get(ORDERS))["metadata"]["etag"]
     conflict = (409, "UpdateRequirementConflictException")
     add = orders.stage(1)
     assert error(client.post(ORDERS, json=orders.ask(add, uuid=str(uuid.uuid4())))) == conflict
     assert error(client.post(ORDERS, json=orders.ask(add, etag="other"))) == conflict
-    told(client.post(ORDERS, json=orders.ask(add, etag=etag)))
+    json_of(client.post(ORDERS, json=orders.ask(add, etag=etag)))
     comment = {"action": "set-table-comment", "comment": "all of them"}
-    after = told(client.post(ORDERS, json=orders.ask(comment, etag=etag)))
+    after = json_of(client.post(ORDERS, json=orders.ask(comment, etag=etag)))
     assert after["metadata"]["etag"] != etag
     assert error(client.post(ORDERS, json=orders.ask(comment, etag=etag))) == conflict
 
@@ -170,7 +170,7 @@ def test_no_more_than_ten_commits_stay_unpublished(client: Client, orders: Table
     for version in range(1, 11):
         add = orders.stage(version)
         names.append(add["commit"]["file-name"])
-        told(client.post(ORDERS, json=orders.ask(add)))
+        json_of(client.post(ORDERS, json=orders.ask(add)))
     eleventh = orders.stage(11)
     refused = client.post(ORDERS, json=orders.ask(eleventh))
     assert error(refused) == (429, "ResourceExhaustedException")
@@ -178,9 +178,9 @@ def test_no_more_than_ten_commits_stay_unpublished(client: Client, orders: Table
     assert error(client.post(ORDERS, json=orders.ask(published(2)))) == invalid
     for version, name in enumerate(names[:4], 1):
         orders.publish(version, name)
-    after = told(client.post(ORDERS, json=orders.ask(published(4), eleventh)))
+    after = json_of(client.post(ORDERS, json=orders.ask(published(4), eleventh)))
     assert [each["version"] for each in after["commits"]] == [11, 10, 9, 8, 7, 6, 5]
-    told(client.post(ORDERS, json=orders.ask(published(3))))  # what is said already
+    json_of(client.post(ORDERS, json=orders.ask(published(3))))  # what is said already
     assert error(client.post(ORDERS, json=orders.ask(published(12)))) == invalid
 
 
@@ -223,16 +223,16 @@ def test_what_a_commit_says_is_what_counts(client: Client, orders: Table) -> Non
         assert error(answer) == (400, "InvalidParameterValueException")
         assert update["action"] in answer.json()["error"]["message"]
     assert orders.catalog.table("ns.orders").version == 0
-    found = told(client.post(ORDERS, json=orders.ask(add, *agreeing)))["metadata"]
-    assert found["columns"] == columns and found["properties"]["owner"] == "ada"
-    assert found["properties"]["delta.feature.clustering"] == "supported"
-    assert found["last-commit-version"] == 1
-    assert found["last-commit-timestamp-ms"] == add["commit"]["timestamp"]
+    metadata = json_of(client.post(ORDERS, json=orders.ask(add, *agreeing)))["metadata"]
+    assert metadata["columns"] == columns and metadata["properties"]["owner"] == "ada"
+    assert metadata["properties"]["delta.feature.clustering"] == "supported"
+    assert metadata["last-commit-version"] == 1
+    assert metadata["last-commit-timestamp-ms"] == add["commit"]["timestamp"]
     assert orders.catalog.table("ns.orders").snapshot.schema.names == ["id", "tags"]
 
 
 def test_what_has_a_place_in_the_log_comes_with_a_commit(client: Client, orders: Table) -> None:
-    columns = told(client.get(ORDERS))["metadata"]["columns"]
+    columns = json_of(client.get(ORDERS))["metadata"]["columns"]
     for update in (
         {"action": "set-columns", "columns": columns},
         {"action": "set-properties", "updates": {"delta.appendOnly": "true"}},
@@ -245,12 +245,12 @@ def test_what_has_a_place_in_the_log_comes_with_a_commit(client: Client, orders:
          "last-commit-timestamp-ms": 1},
     ):
         assert error(client.post(ORDERS, json=orders.ask(update))) == (400, "InvalidParameterValueException")
-    found = told(client.post(ORDERS, json=orders.ask(
+    properties = json_of(client.post(ORDERS, json=orders.ask(
         {"action": "set-properties", "updates": {"team": "sales", "x": "1"}})))["metadata"]["properties"]
-    assert (found["team"], found["x"]) == ("sales", "1")
-    found = told(client.post(ORDERS, json=orders.ask(
+    assert (properties["team"], properties["x"]) == ("sales", "1")
+    properties = json_of(client.post(ORDERS, json=orders.ask(
         {"action": "remove-properties", "removals": ["x"]})))["metadata"]["properties"]
-    assert found["team"] == "sales" and "x" not in found
+    assert properties["team"] == "sales" and "x" not in properties
 
 
 def test_staged_files_are_looked_at(client: Client, orders: Table) -> None:
@@ -261,10 +261,10 @@ def test_staged_files_are_looked_at(client: Client, orders: Table) -> None:
 
     add = orders.stage(1)
     commit = add["commit"]
-    for change, said in ((("file-size", 1), "file-size"), (("timestamp", 1), "timestamp"),
+    for change, message in ((("file-size", 1), "file-size"), (("timestamp", 1), "timestamp"),
                          (("file-name", f"{1:020}.{uuid.uuid4()}.json"), "no staged file"),
                          (("file-name", "../../x.json"), "file-name")):
-        assert said in refused({**add, "commit": {**commit, change[0]: change[1]}})
+        assert message in refused({**add, "commit": {**commit, change[0]: change[1]}})
     staged = orders.folder / STAGED_FOLDER / commit["file-name"]
     staged.write_text("x" * commit["file-size"])
     assert "cannot be read" in refused(add)
@@ -318,7 +318,7 @@ def test_a_malformed_request_names_the_field_and_changes_nothing(
 
 
 def staging(client: Client, name: str = "new") -> Json:
-    return told(client.post(TABLES.replace("tables", "staging-tables"), json={"name": name}))
+    return json_of(client.post(TABLES.replace("tables", "staging-tables"), json={"name": name}))
 
 
 def written(staged: Json, **changes: Any) -> Json:
@@ -346,7 +346,7 @@ def test_a_table_of_a_warehouse_behind_a_link_is_where_it_was_staged(
     (tmp_path / "lake").rename(tmp_path / "there")
     (tmp_path / "lake").symlink_to(tmp_path / "there")
     staged = staging(client)
-    assert told(client.post(TABLES, json=written(staged)))["metadata"]["location"] == staged["location"]
+    assert json_of(client.post(TABLES, json=written(staged)))["metadata"]["location"] == staged["location"]
     assert catalog.table("ns.new").append({"id": [1]}) == 1
     catalog.drop_table("ns.new", purge=True)
     assert not Path(staged["location"].removeprefix("file://"), commit_name(0)).exists()
@@ -357,11 +357,11 @@ def test_a_staging_table_becomes_a_table(client: Client, catalog: dn.Catalog) ->
     staged = staging(client)
     place = staged["location"].removeprefix("file://")
     assert [path for path, _ in catalog.store.garbage.due(10**15)] == [place]
-    own = told(client.get(f"{ROOT}/staging-tables/{staged['table-id']}/credentials"))
+    own = json_of(client.get(f"{ROOT}/staging-tables/{staged['table-id']}/credentials"))
     assert own["storage-credentials"][0]["prefix"] == staged["location"]
     body = written(staged)
-    found = told(client.post(TABLES, json=body))
-    assert found["metadata"]["table-uuid"] == staged["table-id"] and found["latest-table-version"] == 0
+    created = json_of(client.post(TABLES, json=body))
+    assert created["metadata"]["table-uuid"] == staged["table-id"] and created["latest-table-version"] == 0
     assert not catalog.store.garbage.due(10**15)
     assert catalog.table("ns.new").append({"id": [1]}) == 1
     for again in (body, {**body, "name": "other"}):
@@ -389,7 +389,7 @@ def test_a_table_that_is_not_as_it_has_to_be_is_none(client: Client, catalog: dn
     nowhere = TABLES.replace("/ns/", "/attic/")
     assert error(client.post(nowhere, json=body)) == (404, "NoSuchSchemaException")
     assert catalog.list_tables("ns") == ["ns.orders"]
-    told(client.post(TABLES, json=body))
+    json_of(client.post(TABLES, json=body))
 
 
 @pytest.mark.parametrize("name", ["a.b", "../x", "a/b", "..", "", "x" * 256, "a\0"])
@@ -429,8 +429,8 @@ def test_what_is_no_managed_delta_table_is_said_to_be_none(client: Client, servi
 
 
 def test_metrics_and_credentials(client: Client, orders: Table) -> None:
-    found = told(client.get(f"{ORDERS}/credentials?operation=READ"))["storage-credentials"]
-    assert [(each["prefix"], each["operation"], each["config"]) for each in found] == [
+    credentials = json_of(client.get(f"{ORDERS}/credentials?operation=READ"))["storage-credentials"]
+    assert [(each["prefix"], each["operation"], each["config"]) for each in credentials] == [
         (f"file://{orders.folder}", "READ", {})]
     assert error(client.get(f"{ORDERS}/credentials")) == (400, "BadRequestException")
     report = {"table-id": orders.id, "report": {"commit-report": {"num-files-added": 1}}}
@@ -457,7 +457,7 @@ def test_a_token_does_what_it_may(guarded: Client, orders: Table, store: Catalog
         return guarded.request(method, path, headers={"Authorization": f"Bearer {token}"}, **more)
 
     assert error(guarded.get(ORDERS)) == (401, "NotAuthorizedException")
-    told(ask("e", "GET", ORDERS))
+    json_of(ask("e", "GET", ORDERS))
     assert ask("e", "GET", f"{ORDERS}/credentials?operation=READ").status_code == 200
     denied = (403, "PermissionDeniedException")
     body = orders.ask(orders.stage(1))
@@ -469,10 +469,10 @@ def test_a_token_does_what_it_may(guarded: Client, orders: Table, store: Catalog
         ):
             assert error(ask(token, method, path, **({} if value is None else {"json": value}))) == denied
     assert error(ask("n", "GET", ORDERS)) == denied
-    told(ask("r", "POST", ORDERS, json=body))
+    json_of(ask("r", "POST", ORDERS, json=body))
     (entry,) = store.history(after=store.instant() - 1)
     assert entry.principal == "root"
-    staged = told(ask("r", "POST", TABLES.replace("tables", "staging-tables"), json={"name": "x"}))
+    staged = json_of(ask("r", "POST", TABLES.replace("tables", "staging-tables"), json={"name": "x"}))
     mine = f"{ROOT}/staging-tables/{staged['table-id']}/credentials"
     assert ask("r", "GET", mine).status_code == 200
     assert error(ask("e", "GET", mine)) == (404, "NoSuchTableException")

@@ -315,8 +315,8 @@ def test_a_commit_whose_answer_is_lost_landed(lake: IcebergTables, files: Files)
     made(lake, "a")
     garbage = lake.store.garbage.record
 
-    def recorded(*given: Any) -> None:
-        garbage(*given)
+    def recorded(*args: Any) -> None:
+        garbage(*args)
         lost.__enter__()
 
     def gone(commit: Callable[[], None]) -> None:
@@ -350,8 +350,8 @@ def test_no_file_goes_while_it_is_open_whether_the_commit_landed(
     made(lake, "a")
     before = files()
 
-    def unknown(*given: Any) -> None:
-        raise CommitOutcomeUnknown("the catalog does not answer", txn_id=given[0])
+    def unknown(*args: Any) -> None:
+        raise CommitOutcomeUnknown("the catalog does not answer", txn_id=args[0])
 
     monkeypatch.setattr(lake.store, "ratify", unknown)
     with pytest.raises(CommitOutcomeUnknown):

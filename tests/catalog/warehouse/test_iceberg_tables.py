@@ -251,12 +251,12 @@ def test_delta_tables_are_no_iceberg_tables(lake: IcebergTables) -> None:
 
 
 def test_dropping_leaves_the_files_and_purging_does_not(lake: IcebergTables, files: Files) -> None:
-    kept, purged = made(lake, "ns.kept"), made(lake, "ns.purged")
+    dropped, purged = made(lake, "ns.kept"), made(lake, "ns.purged")
     (path_of(purged.metadata["location"]) / "data").mkdir()
     (path_of(purged.metadata["location"]) / "data" / "a.parquet").write_bytes(b"1")
     lake.drop("ns.kept")
     lake.drop("ns.purged", purge=True)
-    assert files() == {str(kept.metadata_location).removeprefix(f"{lake.warehouse.uri}/")}
+    assert files() == {str(dropped.metadata_location).removeprefix(f"{lake.warehouse.uri}/")}
     assert lake.store.tables.page("ns").items == ()
 
 

@@ -22,13 +22,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by the rows of each batch of a data file that is decoded."""
-    found: list[int] = []
+    counts: list[int] = []
     batches = pq.ParquetFile.iter_batches
 
     def noted(*args: Any, **options: Any) -> Iterator[pa.RecordBatch]:
         for batch in batches(*args, **options):
-            found.append(batch.num_rows)
+            counts.append(batch.num_rows)
             yield batch
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
-    return found
+    return counts

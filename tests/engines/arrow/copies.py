@@ -62,10 +62,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def foreign(table: DeltaTable, start: int, **options: Any) -> None:
     """Add a file that pyarrow writes, with our settings or others."""
-    given = {"store_schema": False, "compression": "zstd", "write_page_checksum": True,
+    write_options = {"store_schema": False, "compression": "zstd", "write_page_checksum": True,
              "write_statistics": ["id", "name"], **options}
     name, sink = f"foreign-{start}.parquet", io.BytesIO()
-    pq.write_table(rows(start).select(["id", "x", "name"]), sink, **given)
+    pq.write_table(rows(start).select(["id", "x", "name"]), sink, **write_options)
     with table.log.store.open_output(name) as file:
         file.write(sink.getvalue())
     stats = table.snapshot.files["stats"][0].as_py()

@@ -76,9 +76,9 @@ def _table(content: pa.Buffer, place: Any = None, kinds: dict[str, pa.DataType] 
 
 
 def test_a_file_says_of_which_kinds_it_is(files: list[pa.Buffer]) -> None:
-    said = pq.read_schema(pa.BufferReader(files[0]))
-    kept = [name for name, kind in STORED.items() if said.field(name).type.id == kind.id]
-    assert {"STRING_VIEW", "LIST_VIEW", "LARGE_STRING", "DICTIONARY"} <= set(kept)
+    schema = pq.read_schema(pa.BufferReader(files[0]))
+    same = [name for name, kind in STORED.items() if schema.field(name).type.id == kind.id]
+    assert {"STRING_VIEW", "LIST_VIEW", "LARGE_STRING", "DICTIONARY"} <= set(same)
 
 
 def _with_vectors(table: DeltaTable) -> None:
@@ -219,8 +219,8 @@ def test_a_checkpoint_may_say_that_its_texts_are_views(tmp_path: Path) -> None:
     table.append({"id": [4], "p": ["c"]})
     (path,) = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
     rows = pq.read_table(path)
-    said = pa.schema([pa.field(f.name, _views(f.type)) for f in rows.schema])
-    path.write_bytes(file_of(rows, said))
+    views = pa.schema([pa.field(f.name, _views(f.type)) for f in rows.schema])
+    path.write_bytes(file_of(rows, views))
     again = dn.open(tmp_path / "t")
     assert again.to_arrow(where="p = 'c'").num_rows == 2 and again.snapshot.files.num_rows == 4
     again.delete("id = 1")

@@ -102,12 +102,12 @@ FLOATS = {"NaN": math.nan, "infinite": math.inf, "below all": -math.inf, "signed
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
-@pytest.mark.parametrize("found", FLOATS.values(), ids=FLOATS)
+@pytest.mark.parametrize("special_value", FLOATS.values(), ids=FLOATS)
 @pytest.mark.parametrize("alone", [True, False])
 def test_bounds_of_floats_are_those_of_files_encoded_anew(
-    monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, found: float | None, alone: bool,
+    monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, special_value: float | None, alone: bool,
 ) -> None:
-    special = pa.table({"x": pa.array([found] if alone else [found, 1 / 3], kind)})
+    special = pa.table({"x": pa.array([special_value] if alone else [special_value, 1 / 3], kind)})
     other = pa.table({"x": pa.array([-1 / 3, 0.1, None], kind)})
     one, two = (table_of(MemoryStore(), special, other) for _ in range(2))
     one.optimize()

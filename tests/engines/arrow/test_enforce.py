@@ -20,8 +20,8 @@ def table_of(**types: str | StructField) -> StructType:
     )
 
 
-def enforce(array: pa.Array, wanted: object, first_row: int = 0) -> list[object]:
-    type_ = PrimitiveType(wanted) if isinstance(wanted, str) else wanted
+def enforce(array: pa.Array, target: object, first_row: int = 0) -> list[object]:
+    type_ = PrimitiveType(target) if isinstance(target, str) else target
     table = StructType([StructField("c", type_)])  # type: ignore[arg-type]
     batch = pa.record_batch({"c": array})
     return Enforcer(batch.schema, table).apply(batch, first_row).column(0).to_pylist()
@@ -31,7 +31,7 @@ NOON = datetime(2024, 5, 6, 12, 30, 15, 123456)
 
 
 @pytest.mark.parametrize(
-    ("array", "wanted", "rows"),
+    ("array", "target", "rows"),
     [
         (pa.array([1, None], pa.int32()), "long", [1, None]),
         (pa.array([127, -128]), "byte", [127, -128]),
@@ -59,13 +59,13 @@ NOON = datetime(2024, 5, 6, 12, 30, 15, 123456)
     ],
 )
 def test_values_are_assigned_as_ansi_sql_does(
-    array: pa.Array, wanted: str, rows: list[object]
+    array: pa.Array, target: str, rows: list[object]
 ) -> None:
-    assert enforce(array, wanted) == rows
+    assert enforce(array, target) == rows
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted", "bad", "row"),
+    ("values", "target", "bad", "row"),
     [
         (pa.array([1, 2, 300, 4]), "byte", 300, 3),
         (pa.array([1, 2**31]), "integer", 2**31, 2),
@@ -81,14 +81,14 @@ def test_values_are_assigned_as_ansi_sql_does(
     ],
 )
 def test_a_value_that_does_not_fit_is_named(
-    values: pa.Array, wanted: str, bad: object, row: int
+    values: pa.Array, target: str, bad: object, row: int
 ) -> None:
     with pytest.raises(SchemaMismatch) as caught:
-        enforce(values, wanted, first_row=10)
+        enforce(values, target, first_row=10)
     error = caught.value
     assert (error.column, error.row) == ("c", 10 + row)
     assert bad is None or error.value == bad
-    assert f"row {10 + row}" in error.message and wanted in error.message
+    assert f"row {10 + row}" in error.message and target in error.message
 
 
 def test_nanoseconds_are_not_dropped_silently() -> None:
@@ -97,7 +97,7 @@ def test_nanoseconds_are_not_dropped_silently() -> None:
 
 
 def test_nested_values_by_name_at_every_level() -> None:
-    wanted = parse_type({
+    target = parse_type({
         "type": "array", "containsNull": True, "elementType": {
             "type": "struct", "fields": [
                 {"name": "a", "type": "long", "nullable": True, "metadata": {}},
@@ -110,7 +110,7 @@ def test_nested_values_by_name_at_every_level() -> None:
         [[{"B": [("skipped", 0)], "A": 0}], [{"B": [("k", 1)], "A": 2}, None], None, [],
          [{"B": None, "A": None}]], pa.large_list(inner),
     ).slice(1)
-    assert enforce(array, wanted) == [
+    assert enforce(array, target) == [
         [{"a": 2, "new": None, "b": [("k", 1)]}, None], None, [],
         [{"a": None, "new": None, "b": None}],
     ]
@@ -133,8 +133,8 @@ def test_a_value_inside_an_array_is_named_without_a_row() -> None:
 
 def test_null_structs_stay_null() -> None:
     array = pa.array([{"x": 1}, None], pa.struct([("x", pa.int32())]))
-    wanted = StructType([StructField("x", PrimitiveType("long"))])
-    assert enforce(array, wanted) == [{"x": 1}, None]
+    target = StructType([StructField("x", PrimitiveType("long"))])
+    assert enforce(array, target) == [{"x": 1}, None]
 
 
 def test_columns_by_name_without_case_in_the_tables_order() -> None:
@@ -173,7 +173,7 @@ def test_differences_are_one_line_each() -> None:
 NEW = "merge_schema=True adds new columns; overwrite(..., overwrite_schema=True) replaces the table's schema."
 
 
-@pytest.mark.parametrize(("found", "lines", "hint"), [
+@pytest.mark.parametrize(("names", "lines", "hint"), [
     (["id", "carier"], ["+ carier: string, not in the table; did you mean carrier?"],
      "give the columns of the data the names that the table has."),
     (["id", "carier", "gate"], ["+ carier: string, not in the table; did you mean carrier?",
@@ -184,20 +184,20 @@ NEW = "merge_schema=True adds new columns; overwrite(..., overwrite_schema=True)
     (["id", "delay_minutes"], ["+ delay_minutes: string, not in the table"],  # like it, and no slip
      NEW),
 ])
-def test_a_misspelt_column_is_told_the_tables(found: list[str], lines: list[str], hint: str) -> None:
+def test_a_misspelt_column_is_told_the_tables(names: list[str], lines: list[str], hint: str) -> None:
     table = table_of(id="string", carrier="string", delay="string")
-    data = pa.schema([(name, pa.string()) for name in found])
+    data = pa.schema([(name, pa.string()) for name in names])
     with pytest.raises(SchemaMismatch) as caught:
         Enforcer(data, table)
     assert caught.value.differences == lines
-    assert caught.value.message.endswith(f"\nWhat can be done: {hint}")
+    assert caught.value.message.endswith(f"\nWhat you can do: {hint}")
 
 
 def test_a_misspelt_partition_column_or_field_is_told_too() -> None:
     table = StructType([StructField("carrier", PrimitiveType("string")),
                         StructField("at", StructType([StructField("city", PrimitiveType("string"))]))])
     data = pa.schema({"carier": pa.string(), "at": pa.struct([("citty", pa.string())])})
-    with pytest.raises(SchemaMismatch, match="What can be done: give the columns") as caught:
+    with pytest.raises(SchemaMismatch, match="What you can do: give the columns") as caught:
         Enforcer(data, table, ["carrier"])
     assert caught.value.differences == [
         "+ at.citty: string, not in the table; did you mean at.city?",
@@ -213,7 +213,7 @@ def test_names_that_differ_in_case_only_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted"),
+    ("source", "target"),
     [
         (pa.string(), "integer"), (pa.string(), "date"), (pa.string(), "binary"),
         (pa.bool_(), "integer"), (pa.int64(), "boolean"), (pa.int64(), "timestamp"),
@@ -222,6 +222,6 @@ def test_names_that_differ_in_case_only_are_refused() -> None:
         (pa.list_(pa.int64()), "long"), (pa.duration("us"), "long"),
     ],
 )
-def test_types_that_are_not_assignable(found: pa.DataType, wanted: str) -> None:
-    (line,) = differences(pa.schema({"c": found}), table_of(c=wanted))
-    assert line.startswith("~ c: ") and line.endswith(f"{wanted} in the table")
+def test_types_that_are_not_assignable(source: pa.DataType, target: str) -> None:
+    (line,) = differences(pa.schema({"c": source}), table_of(c=target))
+    assert line.startswith("~ c: ") and line.endswith(f"{target} in the table")

@@ -72,17 +72,17 @@ def test_values_come_back_from_files_through_every_change(name: str, tmp_path: P
     assert column(table).equals(rows["x"].combine_chunks()) and table.schema.field("x").type.name == name
     table.update({"id": "id + 10"}, where="id = 1")
     table.delete("id = 2")
-    found = column(table)
-    assert found.equals(array(name, None, VALUES[name][0]))
+    values = column(table)
+    assert values.equals(array(name, None, VALUES[name][0]))
     assert table.to_arrow(where="x IS NULL")["id"].to_pylist() == [3]
     assert table.to_arrow(where="x IS NOT NULL")["id"].to_pylist() == [11]
     table.optimize()
     table.log.checkpoint()
     again = dn.open(tmp_path / "t")
-    assert column(again).equals(found)
+    assert column(again).equals(values)
     changes = again.changes(2).to_arrow()
     assert changes["x"].type == rows["x"].type and changes.num_rows == 3
-    assert column(again.clone(tmp_path / "copy")).equals(found)
+    assert column(again.clone(tmp_path / "copy")).equals(values)
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
@@ -98,9 +98,9 @@ def test_values_come_back_from_within_others(name: str, mode: str) -> None:
     table = dn.create(MemoryStore(), f"id long, l array<{sql}>, s struct<a: {sql}>, m map<string, {sql}>",
                       properties={"delta.columnMapping.mode": mode})
     table.append(rows)
-    found = table.to_arrow()
+    data = table.to_arrow()
     for place in ("l", "s", "m"):
-        assert found[place].equals(rows[place].cast(found[place].type))
+        assert data[place].equals(rows[place].cast(data[place].type))
 
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN if name != "variant"])
@@ -163,7 +163,7 @@ def test_no_file_is_left_out_by_an_interval(name: str) -> None:
         table_of(name).cluster_by(["x"])
 
 
-@pytest.mark.parametrize(("given", "name"), [
+@pytest.mark.parametrize(("values", "name"), [
     (pa.array([MONTHS([1, 2, 0])]), "interval year to month"),
     (pa.array([None, MONTHS([0, 0, 5])]), "interval year to month"),
     (pa.array([MONTHS([1, 0, 0])]), "interval day to second"),
@@ -174,18 +174,18 @@ def test_no_file_is_left_out_by_an_interval(name: str) -> None:
     (pa.array([1]), "interval day to second"), (pa.array([1]), "interval year to month"),
     (pa.array([dt.timedelta(1)]), "interval year to month"), (pa.array([dt.timedelta(1)]), "long"),
 ])
-def test_what_does_not_fit_is_refused(given: pa.Array, name: str) -> None:
+def test_what_does_not_fit_is_refused(values: pa.Array, name: str) -> None:
     table = table_of(name)
     with pytest.raises(SchemaMismatch, match="x"):
-        table.append(pa.table({"x": given}))
+        table.append(pa.table({"x": values}))
     assert table.version == 0
 
 
 def test_intervals_of_others_fit_where_they_mean_the_same() -> None:
     table = table_of("interval day to second")
-    given = [pa.array([2], pa.duration("s")), pa.array([7000], pa.duration("ns")),
+    intervals = [pa.array([2], pa.duration("s")), pa.array([7000], pa.duration("ns")),
              pa.array([MONTHS([0, -1, 3000]), None])]
-    for values in given:
+    for values in intervals:
         table.append(pa.table({"x": values}))
     assert set(table.to_arrow()["x"].to_pylist()) == {
         dt.timedelta(seconds=2), dt.timedelta(microseconds=7), dt.timedelta(days=-1, microseconds=3), None}
@@ -219,8 +219,8 @@ def test_polars_pandas_and_duckdb_have_intervals() -> None:
     assert frame.row(0) == (values[0], 18)
     assert table.to_polars().select("x1").collect().to_series().to_list() == [18]
     assert table.to_pandas()["x0"][0] == values[0] and table.to_pandas()["x1"][0].months == 18
-    found = table.to_duckdb().project("CAST(x0 AS VARCHAR), CAST(x1 AS VARCHAR)").fetchall()
-    assert found[0] == ("24:00:00.000005", "1 year 6 months")
+    rows_fetched = table.to_duckdb().project("CAST(x0 AS VARCHAR), CAST(x1 AS VARCHAR)").fetchall()
+    assert rows_fetched[0] == ("24:00:00.000005", "1 year 6 months")
     with pytest.raises(UnsupportedProtocol, match="interval"):
         table.to_dataset()
 

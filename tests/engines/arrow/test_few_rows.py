@@ -32,15 +32,15 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def ranges(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The row groups that are decoded, and which columns of them."""
-    found: list[Any] = []
+    ranges_read: list[Any] = []
     groups = SafeFile.iter_batches
 
     def iter_batches(self: SafeFile, size: int, row_groups: Any, columns: Any) -> Any:
-        found.append((row_groups[0], columns))
+        ranges_read.append((row_groups[0], columns))
         return groups(self, size, row_groups=row_groups, columns=columns)
 
     monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
-    return found
+    return ranges_read
 
 
 def table(keys: list[int | None]) -> pa.Table:
@@ -51,9 +51,9 @@ def table(keys: list[int | None]) -> pa.Table:
         "inside": [{"a": n, "b": str(n)} if n % 3 else None for n in numbers]})
 
 
-def keys(*wanted: int) -> list[int | None]:
+def keys(*numbers: int) -> list[int | None]:
     """1 at these positions, else 0 or NULL, and 2 in each page: no bounds tell."""
-    return [1 if n in wanted else 2 if n % PAGE == 0 else None if n % 11 == 0 else 0 for n in range(ROWS)]
+    return [1 if n in numbers else 2 if n % PAGE == 0 else None if n % 11 == 0 else 0 for n in range(ROWS)]
 
 
 def builder_of(rows: pa.Table, **options: Any) -> TableBuilder:
@@ -73,9 +73,9 @@ def scanned(builder: TableBuilder, columns: list[str] | None = None, **options: 
         scan, row, positions=True, batch_rows=BATCH, **options) for one in batch.to_pylist()]
 
 
-def expected(rows: pa.Table, columns: list[str], wanted: Any) -> list[dict[str, Any]]:
-    found = rows.append_column("more", pa.nulls(len(rows), pa.float64())).select(columns).to_pylist()
-    return [{**found[n], data_file.ROW_POSITION: n} for n in wanted]
+def expected(rows: pa.Table, columns: list[str], numbers: Any) -> list[dict[str, Any]]:
+    dicts = rows.append_column("more", pa.nulls(len(rows), pa.float64())).select(columns).to_pylist()
+    return [{**dicts[n], data_file.ROW_POSITION: n} for n in numbers]
 
 
 PLACES = {
@@ -86,12 +86,12 @@ PLACES = {
     "a whole batch": list(range(300, 600)), "few, then many": [3, *range(1000, 1900)]}
 
 
-@pytest.mark.parametrize("wanted", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("numbers", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_rows_and_their_positions_are_those_that_match(wanted: list[int], version: str) -> None:
-    rows = table(keys(*wanted))
+def test_rows_and_their_positions_are_those_that_match(numbers: list[int], version: str) -> None:
+    rows = table(keys(*numbers))
     builder = builder_of(rows, data_page_version=version)
-    here = [n for n in wanted if rows["key"][n].as_py() == 1]
+    here = [n for n in numbers if rows["key"][n].as_py() == 1]
     for columns in (SCHEMA.names, ["name"], ["tags", "key"], ["inside", "more"]):
         assert scanned(builder, columns) == expected(rows, columns, here)
     only = BitMap64([n for n in here if n % 2])
@@ -101,9 +101,9 @@ def test_rows_and_their_positions_are_those_that_match(wanted: list[int], versio
 def test_rows_at_random_places_are_those_that_match() -> None:
     dice = random.Random(7)
     for _ in range(60):
-        wanted = sorted({dice.randrange(ROWS) for _ in range(dice.randrange(1, 14))})
-        rows = table(keys(*wanted))
-        assert scanned(builder_of(rows), FLAT) == expected(rows, FLAT, wanted)
+        numbers = sorted({dice.randrange(ROWS) for _ in range(dice.randrange(1, 14))})
+        rows = table(keys(*numbers))
+        assert scanned(builder_of(rows), FLAT) == expected(rows, FLAT, numbers)
 
 
 def test_who_wants_a_few_rows_has_them_before_the_row_group_ends(ranges: list[Any]) -> None:

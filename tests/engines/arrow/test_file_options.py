@@ -21,37 +21,37 @@ from deltanb.table.table import DeltaTable
 ROWS = {"id": list(range(10)), "p": ["a", "b"] * 5}
 
 
-def by_hand(table: DeltaTable, rows: Any, **said: Any) -> None:
+def by_hand(table: DeltaTable, rows: Any, **options: Any) -> None:
     txn = table.start_transaction()
-    txn.write_files(rows, FileOptions(**said))
+    txn.write_files(rows, FileOptions(**options))
     txn.commit(txn.written, "WRITE")
 
 
-def by_delta_s_names(table: DeltaTable, rows: Any, **said: Any) -> None:
+def by_delta_s_names(table: DeltaTable, rows: Any, **options: Any) -> None:
     names = {"max_records_per_file": "maxRecordsPerFile", "target_file_size": "targetFileSize"}
     txn = table.start_transaction()
-    txn.write_files(rows, {names.get(name, name): str(value) for name, value in said.items()})
+    txn.write_files(rows, {names.get(name, name): str(value) for name, value in options.items()})
     txn.commit(txn.written, "WRITE")
 
 
-def staged(table: DeltaTable, rows: Any, **said: Any) -> None:
+def staged(table: DeltaTable, rows: Any, **options: Any) -> None:
     with table.transaction() as txn:
-        txn.append(rows, **said)
+        txn.append(rows, **options)
 
 
-def locked(table: DeltaTable, rows: Any, **said: Any) -> None:
+def locked(table: DeltaTable, rows: Any, **options: Any) -> None:
     txn = LockManager().new_transaction()
-    txn.table(table).append(rows, **said)
+    txn.table(table).append(rows, **options)
     txn.commit()
 
 
 WAYS: dict[str, Callable[..., Any]] = {
-    "append": lambda t, rows, **said: t.append(rows, **said),
-    "overwrite": lambda t, rows, **said: t.overwrite(rows, **said),
-    "overwrite of a condition": lambda t, rows, **said: t.overwrite(rows, where="id < 100", **said),
-    "overwrite of partitions": lambda t, rows, **said: t.overwrite(
-        rows, partition_overwrite="dynamic", **said),
-    "create": lambda t, rows, **said: dn.create(t.path, rows, "p", mode="overwrite", **said),
+    "append": lambda t, rows, **options: t.append(rows, **options),
+    "overwrite": lambda t, rows, **options: t.overwrite(rows, **options),
+    "overwrite of a condition": lambda t, rows, **options: t.overwrite(rows, where="id < 100", **options),
+    "overwrite of partitions": lambda t, rows, **options: t.overwrite(
+        rows, partition_overwrite="dynamic", **options),
+    "create": lambda t, rows, **options: dn.create(t.path, rows, "p", mode="overwrite", **options),
     "write_files": by_hand, "write_options": by_delta_s_names, "statements": staged, "locks": locked,
 }
 
@@ -112,7 +112,7 @@ def test_each_codec_of_a_table_is_one_of_a_write(codec: str, table: DeltaTable) 
     assert table.count() == 10
 
 
-@pytest.mark.parametrize(("said", "match"), [
+@pytest.mark.parametrize(("options", "match"), [
     ({"max_records_per_file": -1}, "max_records_per_file=-1"), ({"max_records_per_file": "3"}, "takes rows"),
     ({"max_records_per_file": True}, "takes rows"), ({"target_file_size": 0}, "target_file_size=0"),
     ({"compression": "brotli"}, "compression='brotli': this library writes none, uncompressed, snappy"),
@@ -120,22 +120,22 @@ def test_each_codec_of_a_table_is_one_of_a_write(codec: str, table: DeltaTable) 
 ])
 @pytest.mark.parametrize("way", ["append", "overwrite", "create", "write_files", "statements"])
 def test_values_that_none_can_have_are_refused_and_nothing_is_written(
-    way: str, said: dict[str, Any], match: str, table: DeltaTable
+    way: str, options: dict[str, Any], match: str, table: DeltaTable
 ) -> None:
     with pytest.raises(InvalidArgument, match=match):
-        WAYS[way](table, ROWS, **said)
+        WAYS[way](table, ROWS, **options)
     assert table.version == 0 and not list(Path(table.path).rglob("*.parquet"))
 
 
-@pytest.mark.parametrize(("given", "match"), [
+@pytest.mark.parametrize(("options", "match"), [
     ({"maxRecordsPerFiles": 3}, "no 'maxRecordsPerFiles'.*did you mean maxRecordsPerFile"),
     ({"mergeSchema": "true"}, "an argument of table.append"), ([3], "a dict of options"),
     ({"maxRecordsPerFile": "many"}, "takes rows"), ({"compression": "lzo"}, "compression='lzo'"),
 ])
-def test_write_options_that_are_none_are_refused(given: Any, match: str, table: DeltaTable) -> None:
+def test_write_options_that_are_none_are_refused(options: Any, match: str, table: DeltaTable) -> None:
     txn = table.start_transaction()
     with pytest.raises(InvalidArgument, match=match):
-        txn.write_files(ROWS, given)
+        txn.write_files(ROWS, options)
     assert not txn.has_written and txn.status == "open"
 
 

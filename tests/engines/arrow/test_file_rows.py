@@ -34,16 +34,16 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """(column, row group) for each batch of it that is decoded."""
-    found: list[tuple[str, int]] = []
+    groups: list[tuple[str, int]] = []
     real = SafeFile.iter_batches
 
     def iter_batches(self: SafeFile, size: int, row_groups: Any, columns: Any) -> Iterator[pa.RecordBatch]:
         for batch in real(self, size, row_groups=row_groups, columns=columns):
-            found.extend((column, row_groups[0]) for column in columns)
+            groups.extend((column, row_groups[0]) for column in columns)
             yield batch
 
     monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
-    return found
+    return groups
 
 
 def table() -> pa.Table:
@@ -76,8 +76,8 @@ def count(decoded: list[tuple[str, int]], column: str) -> int:
 
 
 def test_other_columns_are_decoded_where_a_row_matches_and_no_further(decoded: Any) -> None:
-    found = scanned(one_file(), "key = 53")  # in the second batch of the second row group
-    assert found == [{"key": 53, "name": "name 53", "tags": [53, 54], "more": None}]
+    rows = scanned(one_file(), "key = 53")  # in the second batch of the second row group
+    assert rows == [{"key": 53, "name": "name 53", "tags": [53, 54], "more": None}]
     assert count(decoded, "key") == GROUPS * GROUP // BATCH
     assert [entry for entry in decoded if entry[0] == "name"] == [("name", 1)] * 2
     assert count(decoded, "tags") == 2
@@ -101,13 +101,13 @@ def test_the_rows_are_those_of_a_filter_afterwards(where: str, columns: list[str
     builder = one_file()
     snapshot = builder.log.update()
     whole = read.read_table(snapshot, snapshot.files)
-    wanted = predicates.filter_table(whole, predicates.parse(where, snapshot.schema))
-    assert scanned(builder, where, columns) == wanted.select(columns or whole.schema.names).to_pylist()
+    matching = predicates.filter_table(whole, predicates.parse(where, snapshot.schema))
+    assert scanned(builder, where, columns) == matching.select(columns or whole.schema.names).to_pylist()
 
 
 def test_positions_are_those_in_the_file_whatever_was_left_out() -> None:
-    found = scanned(one_file(), "key % 50 = 3", positions=True)
-    assert [(row["key"], row[read.ROW_POSITION]) for row in found] == [(n, n) for n in (3, 53, 103, 153)]
+    rows = scanned(one_file(), "key % 50 = 3", positions=True)
+    assert [(row["key"], row[read.ROW_POSITION]) for row in rows] == [(n, n) for n in (3, 53, 103, 153)]
 
 
 def test_deleted_rows_stay_away_and_rows_keep_their_ids() -> None:
@@ -118,9 +118,9 @@ def test_deleted_rows_stay_away_and_rows_keep_their_ids() -> None:
     assert ids(table, "key < 10", "key") == [1, 2, 4, 5, 7, 8]
     scan = read.plan(table.snapshot, ["name"], "key % 5 = 1", row_ids=True)
     (row,) = table.snapshot.files.to_pylist()
-    found = [one for batch in data_file.read_data_file(scan, row) for one in batch.to_pylist()]
-    assert [one["name"] for one in found] == [f"n{n}" for n in range(rows) if n % 3 and n % 5 == 1]
-    assert [list(one.values())[1] for one in found] == [n for n in range(rows) if n % 3 and n % 5 == 1]
+    rows_read = [one for batch in data_file.read_data_file(scan, row) for one in batch.to_pylist()]
+    assert [one["name"] for one in rows_read] == [f"n{n}" for n in range(rows) if n % 3 and n % 5 == 1]
+    assert [list(one.values())[1] for one in rows_read] == [n for n in range(rows) if n % 3 and n % 5 == 1]
 
 
 def test_batches_of_the_other_columns_may_be_cut_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +132,11 @@ def test_batches_of_the_other_columns_may_be_cut_elsewhere(monkeypatch: pytest.M
 
     monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
     builder = one_file()
-    for where, wanted in [("key % 4 = 2", range(2, GROUP * GROUPS, 4)), ("key >= -1", None)]:
-        found = scanned(builder, where, positions=True)
-        places = list(range(GROUP * GROUPS) if wanted is None else wanted)
-        assert [row["name"] for row in found] == [f"name {n}" for n in places]
-        assert [row[read.ROW_POSITION] for row in found] == places
+    for where, expected in [("key % 4 = 2", range(2, GROUP * GROUPS, 4)), ("key >= -1", None)]:
+        rows = scanned(builder, where, positions=True)
+        places = list(range(GROUP * GROUPS) if expected is None else expected)
+        assert [row["name"] for row in rows] == [f"name {n}" for n in places]
+        assert [row[read.ROW_POSITION] for row in rows] == places
 
 
 def test_columns_of_different_lengths_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,8 +172,8 @@ def test_the_row_groups_of_one_file_are_read_by_several_threads(
     monkeypatch.setattr(read, "SMALL_SCAN_BYTES", 0)
     monkeypatch.setattr(parallel, "threads", lambda *_: readers)
     snapshot = one_file().log.update()
-    found = read.read_table(snapshot, snapshot.files, ["name"])
-    assert found["name"].to_pylist() == table()["name"].to_pylist()
+    names = read.read_table(snapshot, snapshot.files, ["name"])
+    assert names["name"].to_pylist() == table()["name"].to_pylist()
     assert threads and all(name.startswith("deltanb-read") for name in threads)
     parts = [data_file.read_data_file(read.plan(snapshot), snapshot.files.to_pylist()[0], part=(n, readers))
              for n in range(readers)]

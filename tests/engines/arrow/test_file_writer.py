@@ -64,10 +64,10 @@ def test_columns_put_together_are_the_file_that_arrow_writes(
     monkeypatch: pytest.MonkeyPatch, encoders: Encoders, properties: dict[str, str], group: int,
 ) -> None:
     monkeypatch.setattr(file_writer, "ROW_GROUP_ROWS", group)
-    table, given = rows(), settings(rows(), properties)
+    table, layout = rows(), settings(rows(), properties)
     one, several = io.BytesIO(), io.BytesIO()
-    whole = file_writer._Whole(one, table.schema, given)
-    divided = file_writer._Divided(several, table, given, encoders, None)
+    whole = file_writer._Whole(one, table.schema, layout)
+    divided = file_writer._Divided(several, table, layout, encoders, None)
     for start in (0, 5, ROWS - 1):
         whole.write(table.slice(start), BIG)
         divided.write(table.slice(start), BIG)
@@ -145,9 +145,9 @@ def test_one_row_group_is_in_flight_whatever_number_of_files_is_open(
 
     def counted(self: Encoders, content: Any, works: Any) -> Any:
         divided.add(content)
-        found = submit(self, content, works)
+        future = submit(self, content, works)
         waiting.append(sum(len(one._waiting) for one in divided if one is not content))
-        return found
+        return future
 
     monkeypatch.setattr(Encoders, "submit", counted)
     parts = [n % 3 for n in range(ROWS)]

@@ -148,14 +148,14 @@ def test_each_extension_type_of_arrows_is_tried() -> None:
 def test_an_extension_type_is_stored_as_what_it_means_or_refused(name: str) -> None:
     array = SAMPLES[name]()
     nested = pa.StructArray.from_arrays([array], names=["f"])
-    for data, found in ((array, list), (nested, lambda values: [row["f"] for row in values])):
+    for data, part_of in ((array, list), (nested, lambda values: [row["f"] for row in values])):
         if name not in MEANT:
             with pytest.raises(InvalidSchema, match=name):
                 table_of(pa.table({"c": data}))
             continue
         table = table_of(pa.table({"c": data}))
         assert MEANT[name][0] in str(table.schema.field("c").type)
-        assert found(table.to_arrow()["c"].to_pylist()) == MEANT[name][1]
+        assert part_of(table.to_arrow()["c"].to_pylist()) == MEANT[name][1]
         table.append(pa.table({"c": data}))
         assert table.count() == 4
 

@@ -142,7 +142,7 @@ def test_a_table_of_another_writer_is_written_right() -> None:
     assert table.to_arrow()["year"].to_pylist() == [2024]
 
 
-@pytest.mark.parametrize("field, said", [
+@pytest.mark.parametrize("field, pattern", [
     (StructField("g", LONG, metadata=generated_as("nowhere + 1")), "generation expression of column 'g'"),
     (StructField("g", LONG, metadata=generated_as("g + 1")), "generated too"),
     (StructField("g", LONG, metadata=generated_as("h + 1")), "generated too"),
@@ -150,10 +150,10 @@ def test_a_table_of_another_writer_is_written_right() -> None:
     (StructField("g", LONG, metadata=generated_as("a +")), "not valid SQL"),
     (StructField("g", LONG, metadata={**generated_as("a"), **identity()}), "only one of"),
 ])
-def test_an_expression_that_makes_no_sense_is_refused_at_the_start(field: StructField, said: str) -> None:
+def test_an_expression_that_makes_no_sense_is_refused_at_the_start(field: StructField, pattern: str) -> None:
     schema = StructType([StructField("a", LONG), StructField("h", LONG, metadata=generated_as("a")), field])
     store = MemoryStore()
-    with pytest.raises(InvalidSchema, match=said) as caught:
+    with pytest.raises(InvalidSchema, match=pattern) as caught:
         dn.create(store, schema)
     assert caught.value.column == "g"
     assert not DeltaTable.is_delta_table(store)

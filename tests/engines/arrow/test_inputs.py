@@ -18,10 +18,10 @@ KINDS = [st.integers(-2**63, 2**63 - 1), st.floats(), st.text(max_size=5), st.bo
 
 @given(st.sampled_from(KINDS).flatmap(lambda kind: st.lists(st.none() | kind, max_size=20)))
 def test_a_plain_list_is_the_array_that_arrow_makes_of_it(values: list[Any]) -> None:
-    found = source({"x": values})
+    made = source({"x": values})
     expected = pa.array(values)
-    assert found.schema.field("x").type == expected.type
-    array = pa.Table.from_batches(found.batches(), found.schema)["x"].combine_chunks()
+    assert made.schema.field("x").type == expected.type
+    array = pa.Table.from_batches(made.batches(), made.schema)["x"].combine_chunks()
     array.validate(full=True)
     assert str(array.to_pylist()) == str(expected.to_pylist())  # as text: NaN, and the sign of a zero
     assert array.null_count == expected.null_count

@@ -69,11 +69,11 @@ WRITES: dict[str, Callable[[DeltaTable, Any], Any]] = {
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_bytes_that_are_no_text_are_not_written(column: str, write: str) -> None:
-    made, said = COLUMNS[column]
+    made, message = COLUMNS[column]
     table, data = table_of({"id": [0], "k": ["x"]}), pa.table({"id": [0, 1], "c": made(texts([b"x", BAD]))})
     by_text = write == "merge by the text"
     error = refused(table, InvalidArgument, lambda: WRITES[write](table, data),
-                    "'k' of the data has a text in row 2" if by_text else said)
+                    "'k' of the data has a text in row 2" if by_text else message)
     assert repr(BAD) in str(error) and "binary" in str(error)
 
 
@@ -159,12 +159,12 @@ def test_a_folder_of_such_files_becomes_a_table(tmp_path: Path) -> None:
 @pytest.fixture
 def odd(tmp_path: Path) -> str:
     """A folder whose name is not text."""
-    found = os.path.join(str(tmp_path), os.fsdecode(b"t\xff"))
+    path = os.path.join(str(tmp_path), os.fsdecode(b"t\xff"))
     try:
-        os.mkdir(found)
+        os.mkdir(path)
     except OSError:
         pytest.skip("this file system takes no such name")
-    return found
+    return path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names are text there")

@@ -32,10 +32,10 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 def model(table: DeltaTable, key: list[str]) -> dict[Any, list[dict[str, Any]]]:
     """The rows by what their keys are compared by, in the order of keys."""
-    found: dict[Any, list[dict[str, Any]]] = {}
+    by_key: dict[Any, list[dict[str, Any]]] = {}
     for row in table.to_arrow().to_pylist():
-        found.setdefault(rank(tuple(row[name] for name in key)), []).append(row)
-    return dict(sorted(found.items()))
+        by_key.setdefault(rank(tuple(row[name] for name in key)), []).append(row)
+    return dict(sorted(by_key.items()))
 
 
 def plain(rows: list[dict[str, Any]]) -> list[str]:
@@ -159,14 +159,14 @@ def test_partitions_are_texts_of_the_log_in_the_order_of_the_columns() -> None:
     assert KeyedRows(table_of({"id": [1]}).snapshot, ["id"]).partition_of((1,)) == ()
 
 
-@pytest.mark.parametrize(("key", "said"), [
+@pytest.mark.parametrize(("key", "pattern"), [
     (["idd"], "did you mean id"), (["id", "ID"], "column 'id' twice"), ([], "no column"),
     ("id", "write key=\\['id'\\]"), (["tags"], "array<string>, whose values have no order"),
     (["s"], "whose values have no order"), ([1], "names of columns"),
 ])
-def test_what_is_no_key_is_refused(key: Any, said: str) -> None:
+def test_what_is_no_key_is_refused(key: Any, pattern: str) -> None:
     table = table_of("id long, tags array<string>, s struct<a: long>")
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(InvalidArgument, match=pattern):
         KeyedRows(table.snapshot, key)
 
 
@@ -180,7 +180,7 @@ def test_what_is_no_key_is_refused(key: Any, said: str) -> None:
 def test_a_value_of_another_type_is_refused(kind: str, value: Any) -> None:
     rows = KeyedRows(table_of(f"k {kind}").snapshot, ["k"])
     for ask in (rows.get, rows.after, rows.partition_of, rows.iterate, rows.normal):
-        with pytest.raises(InvalidArgument, match="is no value of column 'k'"):
+        with pytest.raises(InvalidArgument, match="is not a value of column 'k'"):
             ask((value,))
 
 

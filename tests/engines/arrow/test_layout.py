@@ -65,9 +65,9 @@ def test_none_is_kept_that_evaluates_an_expression(table: Metadata) -> None:
 
 def test_only_the_last_ones_are_kept() -> None:
     tables = [metadata() for _ in range(MOST_KEPT + 1)]
-    found = [layout_of(table, PROTOCOL, ROWS) for table in tables]
-    assert layout_of(tables[1], PROTOCOL, ROWS) is found[1]
-    assert layout_of(tables[0], PROTOCOL, ROWS) is not found[0]
+    layouts = [layout_of(table, PROTOCOL, ROWS) for table in tables]
+    assert layout_of(tables[1], PROTOCOL, ROWS) is layouts[1]
+    assert layout_of(tables[0], PROTOCOL, ROWS) is not layouts[0]
 
 
 def test_a_new_schema_or_property_is_seen_by_the_next_append(tmp_path: Path) -> None:

@@ -40,15 +40,15 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[pages.Range], int]]:
     """(rows, columns) of all small files that are put together."""
-    found: list[tuple[list[pages.Range], int]] = []
+    reads: list[tuple[list[pages.Range], int]] = []
     real = pages.Pages.file_of
 
     def file_of(self: pages.Pages, group: int, leaves: list[int], ranges: list[pages.Range]) -> pa.Buffer:
-        found.append((ranges, len(leaves)))
+        reads.append((ranges, len(leaves)))
         return real(self, group, leaves, ranges)
 
     monkeypatch.setattr(pages.Pages, "file_of", file_of)
-    return found
+    return reads
 
 
 def rows(seed: int = 0) -> pa.Table:
@@ -101,10 +101,11 @@ def test_ranges_are_read_that_do_not_follow_each_other(tmp_path: Path, read: lis
 
 def test_columns_whose_pages_end_elsewhere_are_read_by_their_own(tmp_path: Path, read: list[Any]) -> None:
     table = pa.table({"id": range(ROWS), "wide": [f"{n:0100}" for n in range(ROWS)]})
-    found = written(tmp_path / "t", table, data_page_size=1500, use_dictionary=False, max_rows_per_page=50)
-    wanted = list(range(120, 131))
-    assert found.to_arrow(where="id BETWEEN 120 AND 130").to_pydict() == {
-        "id": wanted, "wide": [f"{n:0100}" for n in wanted]}
+    table_written = written(tmp_path / "t", table, data_page_size=1500, use_dictionary=False,
+                            max_rows_per_page=50)
+    numbers = list(range(120, 131))
+    assert table_written.to_arrow(where="id BETWEEN 120 AND 130").to_pydict() == {
+        "id": numbers, "wide": [f"{n:0100}" for n in numbers]}
     (of_ids, _), (of_texts, _) = read
     assert of_ids == [(100, 150)] and of_texts == [(96, 160)]
 
@@ -168,17 +169,17 @@ def test_headers_that_say_something_else_are_not_followed(tmp_path: Path) -> Non
     whole = pages.Pages(open_parquet(pa.BufferReader(bytes(data)))).chunk(0, 0)
     assert whole is not None and len(whole.pages) == ROWS // PAGE
     generator = random.Random(3)
-    told = 0
+    num_read = 0
     for _ in range(300):
         page = generator.choice(whole.pages)
         place = page.begin + generator.randrange(20)
         broken = bytearray(data)
         broken[place] ^= 1 << generator.randrange(8)
-        found = pages.Pages(open_parquet(pa.BufferReader(bytes(broken)))).chunk(0, 0)
-        told += found is not None
-        if found is not None:
-            assert sum(found.end_of(n) - one.row for n, one in enumerate(found.pages)) == ROWS
-    assert told < 300
+        chunk = pages.Pages(open_parquet(pa.BufferReader(bytes(broken)))).chunk(0, 0)
+        num_read += chunk is not None
+        if chunk is not None:
+            assert sum(chunk.end_of(n) - one.row for n, one in enumerate(chunk.pages)) == ROWS
+    assert num_read < 300
 
 
 def test_headers_that_are_nested_without_end_are_not_followed() -> None:
@@ -235,9 +236,9 @@ def compared(table: dn.DeltaTable, model: list[Row], seed: str, count: int = 20)
     for _ in range(count):
         sql, holds = condition(generator)
         asked = ["id", *generator.sample(names, generator.randint(0, len(names)))]
-        wanted = [{name: row[name] for name in asked} for row in model if holds(row)]
-        found = table.to_arrow(asked, sql).to_pylist()
-        assert sorted(found, key=lambda row: row["id"]) == wanted, sql
+        expected = [{name: row[name] for name in asked} for row in model if holds(row)]
+        rows_read = table.to_arrow(asked, sql).to_pylist()
+        assert sorted(rows_read, key=lambda row: row["id"]) == expected, sql
 
 
 @pytest.mark.parametrize("options", [
@@ -249,8 +250,8 @@ def compared(table: dn.DeltaTable, model: list[Row], seed: str, count: int = 20)
      "use_dictionary": ["text"]},
     {"store_decimal_as_integer": True, "dictionary_pagesize_limit": 64}], ids=str)
 def test_random_conditions_on_files_of_many_forms(tmp_path: Path, options: Any, read: list[Any]) -> None:
-    found = written(tmp_path / "t", rows(), **options)
-    compared(found, rows().to_pylist(), str(options))
+    table = written(tmp_path / "t", rows(), **options)
+    compared(table, rows().to_pylist(), str(options))
     assert bool(read) is ("write_statistics" not in options and "write_page_index" not in options)
 
 
@@ -296,15 +297,15 @@ def test_any_ranges_of_files_that_others_wrote(tmp_path: Path, write: Callable[.
     write(table, tmp_path / "one.parquet")
     (path,) = tmp_path.glob("*.parquet")
     file, generator = open_parquet(pa.OSFile(str(path))), random.Random(5)
-    found = pages.Pages(file)
+    parts = pages.Pages(file)
     whole = pq.read_table(path)
     for name, leaves in row_groups.leaf_places(list(file.schema_arrow), table.column_names).items():
         for _ in range(4):
             edges = sorted(generator.sample(range(ROWS), 4))
-            covered = found.covering(0, leaves, [(edges[0], edges[1]), (edges[2], edges[3])])
+            covered = parts.covering(0, leaves, [(edges[0], edges[1]), (edges[2], edges[3])])
             assert (covered is None) is (name == "tags")  # of its lists nobody counts the rows
             if covered is not None:
-                small = file.like(found.file_of(0, list(leaves), covered)).read([name])[name]
+                small = file.like(parts.file_of(0, list(leaves), covered)).read([name])[name]
                 right = [value for start, stop in covered for value in whole[name].slice(start, stop - start)]
                 assert small.to_pylist() == [value.as_py() for value in right]
 
@@ -359,13 +360,13 @@ def odd_condition(generator: random.Random, model: list[Row], depth: int = 2) ->
         return odd_atom(generator, model)
     left, one = odd_condition(generator, model, depth - 1)
     if form == "not":
-        return f"NOT ({left})", lambda row: None if (found := one(row)) is None else not found
+        return f"NOT ({left})", lambda row: None if (truth := one(row)) is None else not truth
     right, other = odd_condition(generator, model, depth - 1)
     decisive = form == "or"
 
     def both(row: Row) -> bool | None:
-        found = one(row), other(row)
-        return decisive if decisive in found else None if None in found else not decisive
+        both_sides = one(row), other(row)
+        return decisive if decisive in both_sides else None if None in both_sides else not decisive
 
     return f"({left}) {form.upper()} ({right})", both
 
@@ -410,6 +411,6 @@ def test_random_conditions_on_values_that_compare_oddly(
         sql, holds = odd_condition(generator, model)
         start = generator.randrange(ROWS)
         sql = f"id BETWEEN {start} AND {start + 90} AND ({sql})"
-        found = table.to_arrow(["id"], sql)["id"].to_pylist()
-        assert sorted(found) == [row["id"] for row in model[start:start + 91] if holds(row) is True], sql
+        ids = table.to_arrow(["id"], sql)["id"].to_pylist()
+        assert sorted(ids) == [row["id"] for row in model[start:start + 91] if holds(row) is True], sql
     assert read

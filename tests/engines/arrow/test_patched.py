@@ -88,7 +88,7 @@ def test_rows_and_statistics_are_those_of_files_that_are_encoded_anew(
 def content_after(command: Command, table: DeltaTable) -> list[Any]:
     """What the log and the files say after a command: metrics, statistics, rows and changes."""
     result = command(table)
-    metrics = {key: found for key, found in result.metrics.items()
+    metrics = {key: value for key, value in result.metrics.items()
                if "Time" not in key and "Bytes" not in key}
     files = sorted(added(table), key=lambda file: (file[0].get("part") or "", file[1]))
     seen = [metrics, files, table.to_arrow().sort_by("id").to_pylist()]
@@ -105,28 +105,28 @@ def content_after(command: Command, table: DeltaTable) -> list[Any]:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many row groups of each column are decoded from here on."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     batches, group = pq.ParquetFile.iter_batches, pq.ParquetFile.read_row_group
 
     def noted(file: Any, *args: Any, **options: Any) -> Any:
-        found.update(name for name in options["columns"] for _ in options["row_groups"])
+        counts.update(name for name in options["columns"] for _ in options["row_groups"])
         return batches(file, *args, **options)
 
     def noted_group(file: Any, number: int, columns: list[str]) -> Any:
-        found.update(columns)
+        counts.update(columns)
         return group(file, number, columns)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted_group)
-    return found
+    return counts
 
 
 PLAIN = ["id", "x", "name", "day"]
 
 
 def plain(*parts: pa.Table, **settings: Any) -> DeltaTable:
-    given = parts or [rows(0), rows(600)]
-    return table_of(MemoryStore(), *[part.select(PLAIN) for part in given], **settings)
+    pieces = parts or [rows(0), rows(600)]
+    return table_of(MemoryStore(), *[part.select(PLAIN) for part in pieces], **settings)
 
 
 def test_an_update_decodes_the_columns_that_it_needs_and_encodes_those_that_it_gives(
@@ -179,8 +179,8 @@ def test_a_merge_decodes_the_columns_that_change_and_leaves_rows_in_their_places
 def test_a_merge_by_a_float_stores_the_zero_of_the_source() -> None:
     table = table_of(MemoryStore(), pa.table({"x": [0.0, *range(1, 250)], "id": list(range(250))}))
     table.merge({"x": [-0.0], "id": [7]}, "target.x = source.x").when_matched_update_all().execute()
-    found = table.to_arrow(where="id = 7 AND x = 0")["x"].to_pylist()
-    assert [math.copysign(1, x) for x in found] == [-1]
+    values = table.to_arrow(where="id = 7 AND x = 0")["x"].to_pylist()
+    assert [math.copysign(1, x) for x in values] == [-1]
 
 
 def added_path(table: DeltaTable) -> str:
@@ -270,14 +270,14 @@ def test_tables_that_give_values_to_new_rows_are_changed_as_others_are(work: Cou
         {"no": n + 1, "v": n, "twice": 2 * n, "name": "n"} for n in range(1, 599)]
 
 
-@pytest.mark.parametrize("found", [math.nan, math.inf, -0.0, None])
-def test_bounds_of_floats_are_those_of_the_rows_that_stay(found: float | None) -> None:
-    values = [found, *[n * 0.5 for n in range(599)]]
+@pytest.mark.parametrize("first", [math.nan, math.inf, -0.0, None])
+def test_bounds_of_floats_are_those_of_the_rows_that_stay(first: float | None) -> None:
+    values = [first, *[n * 0.5 for n in range(599)]]
     table = table_of(MemoryStore(), pa.table({"id": list(range(600)), "x": pa.array(values, pa.float64())}))
     table.delete("id = 599")
-    said = added(table)[0][1]
+    stats = added(table)[0][1]
     other = table_of(MemoryStore(), table.to_arrow())
-    assert said == added(other)[0][1]
+    assert stats == added(other)[0][1]
 
 
 def test_files_end_at_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,10 +304,10 @@ def test_every_reader_reads_what_was_put_together(tmp_path: Path, command: str) 
     assert whole.to_pylist() == expected.to_pylist()
     theirs = polars.concat([polars.read_parquet(name) for name in names]).sort("id")
     assert theirs["name"].to_list() == expected["name"].to_pylist()
-    found = duckdb.read_parquet(names).order("id")
-    assert [row[0] for row in found.filter("id BETWEEN 300 AND 330").fetchall()] == [
+    relation = duckdb.read_parquet(names).order("id")
+    assert [row[0] for row in relation.filter("id BETWEEN 300 AND 330").fetchall()] == [
         n for n in expected["id"].to_pylist() if 300 <= n <= 330]
-    assert [row[2] for row in found.fetchall()] == expected["x"].to_pylist()
+    assert [row[2] for row in relation.fetchall()] == expected["x"].to_pylist()
     written = pq.ParquetFile(tmp_path / added_path(table)).schema
     assert written.equals(pq.ParquetFile(tmp_path / next(
         file.path for file in rows_of_version(table, 1))).schema)

@@ -347,9 +347,9 @@ def test_positions_count_the_rows_of_the_file(deleted):
     snapshot = deleted.log.update()
     scan = read.plan(snapshot, ["id"], "id > 50")
     (file,) = snapshot.files.to_pylist()
-    found = pa.Table.from_batches(read.read_data_file(scan, file, positions=True))
-    assert found.column_names == ["id", ROW_POSITION]
-    assert found[ROW_POSITION].to_pylist() == found["id"].to_pylist() == [n for n in LIVE if n > 50]
+    data = pa.Table.from_batches(read.read_data_file(scan, file, positions=True))
+    assert data.column_names == ["id", ROW_POSITION]
+    assert data[ROW_POSITION].to_pylist() == data["id"].to_pylist() == [n for n in LIVE if n > 50]
 
 
 def test_a_file_read_as_an_action(people):
@@ -402,11 +402,11 @@ def test_a_stream_left_early_stops_its_threads(many):
 def test_an_error_in_a_thread_comes_after_the_rows_before_it(many):
     many.store.delete("f7")
     snapshot = many.log.update()
-    found = []
+    ids = []
     with pytest.raises(DataFileNotFound, match="'f7'"):
         for batch in read.iter_batches(snapshot, snapshot.files):
-            found += batch.to_pydict()["id"]
-    assert found == list(range(21))
+            ids += batch.to_pydict()["id"]
+    assert ids == list(range(21))
     assert not readers()
 
 

@@ -69,8 +69,8 @@ def test_data_goes_into_a_file_and_comes_back(tmp_path, mode):
     pq.write_table(physical, tmp_path / "f")
     stored = pq.read_schema(tmp_path / "f")
     assert stored.names == physical.schema.names
-    for field, wanted in zip(stored, mapped, strict=True):
-        assert field.metadata[mapping.PARQUET_ID] == str(mapping.field_id(wanted)).encode()
+    for field, expected in zip(stored, mapped, strict=True):
+        assert field.metadata[mapping.PARQUET_ID] == str(mapping.field_id(expected)).encode()
     element = stored.field(1).type.value_type.field(0)
     assert element.metadata[mapping.PARQUET_ID] == b"3"
     assert mapping.to_logical(pq.read_table(tmp_path / "f"), mapped, mode).to_pylist() == \

@@ -40,10 +40,10 @@ def with_id(name: str, kind: pa.DataType, number: int) -> pa.Field:
     return pa.field(name, kind, metadata={PARQUET_ID: str(number).encode()})
 
 
-def convert(array: pa.Array, wanted, mode: str = "none") -> pa.Array:
-    conversion = compile_conversion(array.type, wanted, mode, PLACE)
+def convert(array: pa.Array, target, mode: str = "none") -> pa.Array:
+    conversion = compile_conversion(array.type, target, mode, PLACE)
     result = array if conversion is None else conversion(array)
-    assert result.type == arrow_type(wanted)
+    assert result.type == arrow_type(target)
     assert len(result) == len(array)
     result.validate(full=True)
     return result
@@ -136,25 +136,25 @@ def test_a_shape_is_the_bytes_that_a_file_has(name):
 
 def test_missing_extra_and_reordered_struct_fields():
     array = pa.array([{"b": 1, "gone": 0, "a": 2}, None, {"b": None, "gone": 1, "a": 3}])
-    wanted = struct(("a", P("long")), ("new", P("string")), ("B", P("double")))
+    target = struct(("a", P("long")), ("new", P("string")), ("B", P("double")))
     with pytest.raises(InvalidTable, match="x.B"):  # long to double would lose digits
-        convert(array, wanted)
+        convert(array, target)
     small = array.cast(pa.struct([("b", pa.int32()), ("gone", pa.int64()), ("a", pa.int8())]))
-    assert convert(small, wanted).to_pylist() == [
+    assert convert(small, target).to_pylist() == [
         {"a": 2, "new": None, "B": 1.0}, None, {"a": 3, "new": None, "B": None}]
 
 
 def test_nothing_to_do_is_nothing_done():
-    wanted = struct(("a", P("long")), ("l", ArrayType(P("string"))),
+    target = struct(("a", P("long")), ("l", ArrayType(P("string"))),
                     ("m", MapType(P("string"), P("long"))))
-    assert compile_conversion(arrow_type(wanted), wanted, "none", PLACE) is None
+    assert compile_conversion(arrow_type(target), target, "none", PLACE) is None
 
 
 def test_swapped_names_are_not_mistaken_for_nothing_to_do():
     # b and a changed names: the types are equal, the columns are not.
-    wanted = StructType([mapped("a", P("long"), 1, "b"), mapped("b", P("long"), 2, "a")])
-    array = pa.array([{"a": 1, "b": 2}], arrow_type(wanted))
-    assert convert(array, wanted, "name").to_pylist() == [{"a": 2, "b": 1}]
+    target = StructType([mapped("a", P("long"), 1, "b"), mapped("b", P("long"), 2, "a")])
+    array = pa.array([{"a": 1, "b": 2}], arrow_type(target))
+    assert convert(array, target, "name").to_pylist() == [{"a": 2, "b": 1}]
 
 
 @pytest.mark.parametrize("start", [0, 1, 2])
@@ -166,9 +166,9 @@ def test_nested_values_widen_in_slices_too(start):
         [{"k": None}, {"k": [("c", 3)]}],
     ]
     stored = pa.list_(pa.struct([("k", pa.map_(pa.string(), pa.int8()))]))
-    wanted = ArrayType(struct(("k", MapType(P("string"), P("long")))))
+    target = ArrayType(struct(("k", MapType(P("string"), P("long")))))
     array = pa.array(values, stored).slice(start)
-    assert convert(array, wanted).to_pylist() == values[start:]
+    assert convert(array, target).to_pylist() == values[start:]
 
 
 def test_maps_may_widen_in_key_and_value():
@@ -214,14 +214,14 @@ def test_parts_of_a_variant_that_are_not_there():
 
 
 def test_nested_fields_by_id_and_by_physical_name():
-    wanted = ArrayType(StructType([mapped("new name", P("long"), 7, "col-7"),
+    target = ArrayType(StructType([mapped("new name", P("long"), 7, "col-7"),
                                    mapped("add", P("string"), 8)]))
     element = pa.struct([with_id("junk", pa.string(), 3), with_id("whatever", pa.int8(), 7)])
     array = pa.array([[{"junk": "a", "whatever": 1}], None], pa.list_(pa.field("element", element)))
-    assert convert(array, wanted, "id").to_pylist() == [[{"new name": 1, "add": None}], None]
+    assert convert(array, target, "id").to_pylist() == [[{"new name": 1, "add": None}], None]
 
     by_name = pa.array([[{"col-7": 2, "new name": 9}]])
-    assert convert(by_name, wanted, "name").to_pylist() == [[{"new name": 2, "add": None}]]
+    assert convert(by_name, target, "name").to_pylist() == [[{"new name": 2, "add": None}]]
 
 
 def test_find_field_prefers_the_exact_name_and_refuses_a_guess():

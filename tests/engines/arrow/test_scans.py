@@ -38,15 +38,15 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
     """(object of a file, row group, columns) of all that is decoded, as it begins."""
-    found: list[Any] = []
+    groups: list[Any] = []
     real = SafeFile.iter_batches
 
     def iter_batches(self: SafeFile, size: int, row_groups: Any, columns: Any) -> Iterator[pa.RecordBatch]:
-        found.append((id(self), row_groups[0], tuple(columns)))
+        groups.append((id(self), row_groups[0], tuple(columns)))
         yield from real(self, size, row_groups=row_groups, columns=columns)
 
     monkeypatch.setattr(SafeFile, "iter_batches", iter_batches)
-    return found
+    return groups
 
 
 def rows(number: int) -> pa.Table:
@@ -84,8 +84,8 @@ def test_a_narrow_scan_decodes_its_columns(tmp_path: Path, decoded: list[Any]) -
 def test_a_condition_by_which_rows_are_clustered_leaves_files_and_row_groups_out(
     tmp_path: Path, decoded: list[Any]
 ) -> None:
-    found = written(tmp_path / "t").to_arrow(where=f"id >= {GROUP * 5 + 3} AND id < {GROUP * 5 + 8}")
-    assert found["id"].to_pylist() == list(range(GROUP * 5 + 3, GROUP * 5 + 8))
+    matching = written(tmp_path / "t").to_arrow(where=f"id >= {GROUP * 5 + 3} AND id < {GROUP * 5 + 8}")
+    assert matching["id"].to_pylist() == list(range(GROUP * 5 + 3, GROUP * 5 + 8))
     assert [(group, columns) for _, group, columns in decoded] == [
         (1, ("id",)), (1, ("n", "x", "place", "name"))]
 
@@ -93,21 +93,21 @@ def test_a_condition_by_which_rows_are_clustered_leaves_files_and_row_groups_out
 def test_a_condition_on_scattered_values_decodes_other_columns_where_rows_match(
     tmp_path: Path, decoded: list[Any]
 ) -> None:
-    wanted = [i for i, n in enumerate(_all("n")) if n == 42]
-    found = written(tmp_path / "t").to_arrow(["name"], "n = 42")
-    assert found["name"].to_pylist() == [f"name {i}" for i in wanted]
+    expected = [i for i, n in enumerate(_all("n")) if n == 42]
+    matching = written(tmp_path / "t").to_arrow(["name"], "n = 42")
+    assert matching["name"].to_pylist() == [f"name {i}" for i in expected]
     assert sum(columns == ("n",) for *_, columns in decoded) == FILES * GROUPS
     late = sum(columns == ("name",) for *_, columns in decoded)
-    assert late == len({i // GROUP for i in wanted}) < FILES * GROUPS
+    assert late == len({i // GROUP for i in expected}) < FILES * GROUPS
 
 
 class _Counting(io.FileIO):
     bytes_read = 0
 
     def read(self, size: int | None = -1) -> bytes:
-        found: bytes = super().read(-1 if size is None else size) or b""
-        _Counting.bytes_read += len(found)
-        return found
+        data: bytes = super().read(-1 if size is None else size) or b""
+        _Counting.bytes_read += len(data)
+        return data
 
 
 class _CountingStore(LocalStore):
@@ -221,8 +221,8 @@ def test_what_was_read_as_a_dictionary_is_text_to_all(
     table = dn.create(tmp_path / "t", {"id": list(range(3000)), "place": places})
     assert table.to_arrow().schema.field("place").type == pa.string()
     assert table.to_arrow()["place"].to_pylist() == places
-    found = table.to_arrow(["id"], "place >= 'place 5'")["id"].to_pylist()
-    assert found == [n for n, place in enumerate(places) if place is not None and place >= "place 5"]
+    ids = table.to_arrow(["id"], "place >= 'place 5'")["id"].to_pylist()
+    assert ids == [n for n, place in enumerate(places) if place is not None and place >= "place 5"]
     assert table.to_arrow(["place"], "id % 500 = 1")["place"].to_pylist() == places[1::500]
     assert opened == [[1]] * 8  # by each of the two threads
 
@@ -306,12 +306,13 @@ def test_random_conditions_give_the_rows_of_a_filter_afterwards(
     for _ in range(60):
         sql, holds = _predicate(generator)
         columns = generator.sample(names, generator.randint(1, len(names)))
-        wanted = sorted((row["id"], *(row[name] for name in columns)) for row in model if holds(row) is True)
+        expected = sorted((row["id"], *(row[name] for name in columns)) for row in model
+                          if holds(row) is True)
         asked = ["id", *(name for name in columns if name != "id")]
-        for found in (table.to_arrow(asked, sql), table.to_batches(asked, sql).read_all()):
-            got = sorted((row["id"], *(row[name] for name in columns)) for row in found.to_pylist())
-            assert got == wanted, sql
-        assert table.to_arrow(asked, sql, limit=5).num_rows == min(5, len(wanted)), sql
+        for matching in (table.to_arrow(asked, sql), table.to_batches(asked, sql).read_all()):
+            got = sorted((row["id"], *(row[name] for name in columns)) for row in matching.to_pylist())
+            assert got == expected, sql
+        assert table.to_arrow(asked, sql, limit=5).num_rows == min(5, len(expected)), sql
 
 
 def test_peers_find_the_same_rows(tmp_path: Path) -> None:
@@ -322,5 +323,5 @@ def test_peers_find_the_same_rows(tmp_path: Path) -> None:
     generator = random.Random(8)
     for _ in range(60):
         sql, _holds = _predicate(generator)
-        wanted = duckdb.sql(f"SELECT id FROM theirs WHERE {sql} ORDER BY id").fetchall()
-        assert sorted(table.to_arrow(["id"], sql)["id"].to_pylist()) == [one for one, in wanted], sql
+        expected = duckdb.sql(f"SELECT id FROM theirs WHERE {sql} ORDER BY id").fetchall()
+        assert sorted(table.to_arrow(["id"], sql)["id"].to_pylist()) == [one for one, in expected], sql

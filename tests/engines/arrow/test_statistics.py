@@ -43,10 +43,10 @@ def stats(table: pa.Table, **configuration: str) -> dict[str, Any]:
 def adds_with_metadata(root: Path) -> Iterator[tuple[AddFile, Metadata]]:
     metadata = None
     for commit in sorted((root / "_delta_log").glob("*.json")):
-        found = [actions.from_json(line) for line in commit.read_text("utf-8").splitlines()]
-        metadata = next((a for a in found if isinstance(a, Metadata)), metadata)
+        lines = [actions.from_json(line) for line in commit.read_text("utf-8").splitlines()]
+        metadata = next((a for a in lines if isinstance(a, Metadata)), metadata)
         assert metadata is not None
-        for action in found:
+        for action in lines:
             if isinstance(action, AddFile) and (root / decode_path(action.path)).exists():
                 yield action, metadata
 
@@ -104,20 +104,20 @@ EVERYTHING = pa.table({
 
 
 def test_every_type() -> None:
-    found = stats(EVERYTHING)
-    assert found["numRecords"] == 3
-    assert found["minValues"] == {
+    described = stats(EVERYTHING)
+    assert described["numRecords"] == 3
+    assert described["minValues"] == {
         "byte": -3, "long": 1, "float": Decimal("0.1"), "double": 0, "nan": 1, "inf": 1,
         "dec": Decimal("-22.25"), "text": "z" * 32, "day": "1969-12-31",
         "time": "1969-12-31T23:59:59.999Z", "nested": {"x": 1, "deep": {"y": "a"}},
     }
-    assert found["maxValues"] == {
+    assert described["maxValues"] == {
         "byte": 3, "long": 2**62, "float": Decimal("2.5"), "double": 0,
         "dec": Decimal("1.50"), "text": "é", "day": "2024-02-29",
         "time": "2023-11-14T22:13:20.123Z", "wall": "1970-01-01T00:00:00.000",
         "nested": {"x": 1, "deep": {"y": "a"}},
     }
-    assert found["nullCount"] == {
+    assert described["nullCount"] == {
         "byte": 1, "long": 1, "float": 1, "double": 1, "nan": 0, "inf": 1, "dec": 1, "text": 1,
         "flag": 1, "bytes": 2, "day": 1, "time": 1, "wall": 1,
         "nested": {"x": 2, "deep": {"y": 2}}, "list": 1, "map": 1, "empty": 3,
@@ -144,16 +144,16 @@ def test_a_footer_alone_leaves_out_what_it_cannot_know(tmp_path: Path) -> None:
     metadata = metadata_for(EVERYTHING)
     path = tmp_path / "f.parquet"
     pq.write_table(EVERYTHING, path, store_schema=False)
-    found = json.loads(
+    described = json.loads(
         statistics.from_footer(pq.read_metadata(path), metadata.schema, metadata))
-    assert "text" not in found["maxValues"] and "text" not in found["nullCount"]
-    assert "nan" not in found["minValues"] and "list" not in found["nullCount"]
-    assert found["minValues"]["long"] == 1 and found["nullCount"]["nested"]["x"] == 2
+    assert "text" not in described["maxValues"] and "text" not in described["nullCount"]
+    assert "nan" not in described["minValues"] and "list" not in described["nullCount"]
+    assert described["minValues"]["long"] == 1 and described["nullCount"]["nested"]["x"] == 2
 
 
 def test_the_maximum_is_left_out_where_a_nan_may_be_largest() -> None:
-    found = stats(pa.table({"f": [1.0, float("nan"), 5.0], "all": [float("nan")] * 3}))
-    assert found["minValues"] == {"f": 1} and "maxValues" not in found
+    described = stats(pa.table({"f": [1.0, float("nan"), 5.0], "all": [float("nan")] * 3}))
+    assert described["minValues"] == {"f": 1} and "maxValues" not in described
 
 
 def test_columns_the_file_does_not_have_are_null(tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_the_first_32_leaves_are_described() -> None:
 
 def test_named_columns_are_described_instead() -> None:
     table = pa.table({"a": [1], "B": [{"x": 1, "y": 2}], "c.d": [3], "e": [4]})
-    found = stats(table, **{"delta.dataSkippingStatsColumns": "b.Y, `c.d`",
+    described = stats(table, **{"delta.dataSkippingStatsColumns": "b.Y, `c.d`",
                             "delta.dataSkippingNumIndexedCols": "0"})
-    assert found["minValues"] == {"B": {"y": 2}, "c.d": 3}
+    assert described["minValues"] == {"B": {"y": 2}, "c.d": 3}
 
 
 def test_clustering_columns_are_described_wherever_they_stand() -> None:
@@ -245,9 +245,9 @@ def test_pieces_add_up() -> None:
 def test_times_are_cut_downwards_on_both_sides_of_the_epoch() -> None:
     times = [datetime(1960, 1, 1, 0, 0, 0, 1, tzinfo=timezone.utc),
              datetime(2020, 1, 1, 0, 0, 0, 999999, tzinfo=timezone.utc)]
-    found = stats(pa.table({"t": pa.array(times, pa.timestamp("us", "UTC"))}))
-    assert found["minValues"]["t"] == "1960-01-01T00:00:00.000Z"
-    assert found["maxValues"]["t"] == "2020-01-01T00:00:00.999Z"
+    described = stats(pa.table({"t": pa.array(times, pa.timestamp("us", "UTC"))}))
+    assert described["minValues"]["t"] == "1960-01-01T00:00:00.000Z"
+    assert described["maxValues"]["t"] == "2020-01-01T00:00:00.999Z"
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])

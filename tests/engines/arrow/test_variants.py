@@ -87,9 +87,9 @@ def decoded(value: bytes, keys: list[str]) -> Any:
     inner = [decoded(value[start + offset:], keys) for offset in offsets]
     if basic == 3:
         return inner
-    found = dict(zip([keys[number] for number in numbers], inner, strict=True))
-    assert list(found) == sorted(found, key=str.encode), "fields are in the order of their names"
-    return found
+    fields = dict(zip([keys[number] for number in numbers], inner, strict=True))
+    assert list(fields) == sorted(fields, key=str.encode), "fields are in the order of their names"
+    return fields
 
 
 # --- the specification's examples -----------------------------------------------------------------
@@ -191,9 +191,9 @@ def test_more_than_a_byte_counts() -> None:
 
 
 def test_fields_are_in_the_order_of_their_utf_8() -> None:
-    found = {"\U0001f600": 1, "\uffee": 2, "Z": 3, "a": 4}
-    typed = pa.struct([pa.field(name, piece(pa.int32()), False) for name in found])
-    row = {"metadata": EMPTY, "typed_value": {name: {"typed_value": n} for name, n in found.items()}}
+    numbers = {"\U0001f600": 1, "\uffee": 2, "Z": 3, "a": 4}
+    typed = pa.struct([pa.field(name, piece(pa.int32()), False) for name in numbers])
+    row = {"metadata": EMPTY, "typed_value": {name: {"typed_value": n} for name, n in numbers.items()}}
     (read_back,) = read([row], typed)
     assert list(read_back) == ["Z", "a", "\uffee", "\U0001f600"]
 
@@ -221,8 +221,8 @@ SCALARS: list[tuple[pa.DataType, Any, str]] = [
 @pytest.mark.parametrize(("kind", "value", "encoded"), SCALARS, ids=lambda v: str(v)[:24])
 def test_every_scalar_has_its_encoding(kind: pa.DataType, value: Any, encoded: str) -> None:
     array = pa.array([{"metadata": EMPTY, "typed_value": value}], group(kind))
-    (found,), _ = put_together(array)
-    assert found.hex() == encoded
+    (variant,), _ = put_together(array)
+    assert variant.hex() == encoded
 
 
 # --- what no writer should have written -----------------------------------------------------------
@@ -304,8 +304,8 @@ def test_damage_is_refused_or_gives_a_variant(
     changes: list[tuple[int, int]], of_names: list[tuple[int, int]], cut: int
 ) -> None:
     value, metadata = bytearray(SOUND), bytearray(b"\x01\x02\x00\x01\x02ab")
-    for data, found in ((value, changes), (metadata, of_names)):
-        for at, byte in found:
+    for data, damages in ((value, changes), (metadata, of_names)):
+        for at, byte in damages:
             data[at] = byte
     row = {"metadata": bytes(metadata), "value": bytes(value[:len(value) - cut])}
     try:
@@ -390,6 +390,6 @@ def test_a_variant_that_is_null_is_written_in_elements_too(tmp_path: Path, mode:
     table.update({"id": "id + 1"})
     rows = pa.table({"id": [1, 5], "l": [[], [{"b": 3}]], "m": pa.array([[], [("k", {"b": 4})]], kind)})
     table.append(rows.slice(1))
-    found = table.to_arrow().sort_by("id").to_pydict()
-    assert found["l"] == [[{"b": 1, "a": None}, None], None, [], [{"b": 3, "a": None}]]
-    assert found["m"] == [[("k", {"b": 2, "a": None})], None, [], [("k", {"b": 4, "a": None})]]
+    columns = table.to_arrow().sort_by("id").to_pydict()
+    assert columns["l"] == [[{"b": 1, "a": None}, None], None, [], [{"b": 3, "a": None}]]
+    assert columns["m"] == [[("k", {"b": 2, "a": None})], None, [], [("k", {"b": 4, "a": None})]]

@@ -610,8 +610,8 @@ def test_statistics_from_the_footer_are_those_of_the_rows(
     monkeypatch.setattr(file_writer, "FOOTER_ROWS", 1000)
     (measured,) = write_into(tmp_path, rows)
     monkeypatch.setattr(file_writer, "FOOTER_ROWS", 1)
-    (told,) = write_into(tmp_path, rows)
-    assert told.stats == measured.stats
+    (add,) = write_into(tmp_path, rows)
+    assert add.stats == measured.stats
 
 
 def test_only_floats_are_measured_where_the_footer_tells_the_rest(

@@ -43,7 +43,7 @@ class Cluster:
 
     def __init__(self, folder: Path, workers: int = 2, java: str = SHORT_LIVED) -> None:
         self.folder, self.java = folder, java
-        self._keeper = _kept(
+        self._keeper = _kept_alive(
             "tests.engines.spark.cluster", [str(folder), str(workers)], folder / "keeper.txt", java)
         answer = self._keeper.stdout.readline()
         if not answer:
@@ -63,9 +63,9 @@ class Cluster:
     def executors(self, application: str) -> dict[str, int]:
         """Process ids of the executors an application has had, by what Spark calls them."""
         logs = self.folder.glob(f"worker*/{application}/*/stderr")
-        found = ((log.parent.name, re.search(r"daemon with process name: (\d+)@", log.read_text()))
+        names = ((log.parent.name, re.search(r"daemon with process name: (\d+)@", log.read_text()))
                  for log in logs)
-        return {name: int(match[1]) for name, match in found if match}
+        return {name: int(match[1]) for name, match in names if match}
 
     def close(self) -> None:
         """Kill all of it."""
@@ -79,7 +79,8 @@ class Driver:
         self.folder = cluster.folder / name
         self.folder.mkdir()
         self.errors = self.folder / "stderr.txt"
-        self.process = _kept("tests.engines.spark.driver", [cluster.url, str(self.folder)], self.errors, java)
+        self.process = _kept_alive("tests.engines.spark.driver", [cluster.url, str(self.folder)],
+                                   self.errors, java)
 
     def __call__(self, job: str, *arguments: Any) -> Any:
         """What the function gives, as JSON has it."""
@@ -119,7 +120,7 @@ class Driver:
         _end(self.process)
 
 
-def _kept(module: str, arguments: list[str], errors: Path, java: str) -> subprocess.Popen[str]:
+def _kept_alive(module: str, arguments: list[str], errors: Path, java: str) -> subprocess.Popen[str]:
     """A process in a session of its own, which reads our pipe."""
     with errors.open("w") as file:
         return subprocess.Popen(
@@ -145,16 +146,16 @@ def _environment(folder: Path) -> dict[str, str]:
 @contextmanager
 def ends_with_its_parent() -> Iterator[Callable[[], str]]:
     """In a process that reads a pipe: the next line of it. The whole group is killed when the pipe closes."""
-    lines, there = list[str](), threading.Semaphore(0)
+    lines, arrived = list[str](), threading.Semaphore(0)
 
     def read() -> None:
         for line in sys.stdin:
             lines.append(line)
-            there.release()
+            arrived.release()
         os.killpg(0, signal.SIGKILL)
 
     def following() -> str:
-        there.acquire()
+        arrived.acquire()
         return lines.pop(0)
 
     threading.Thread(target=read, daemon=True).start()
@@ -180,7 +181,7 @@ def keep(folder: Path, workers: int) -> None:
         following()
 
 
-def _daemon(name: str, arguments: list[str], told: Path) -> Callable[[str], str]:
+def _daemon(name: str, arguments: list[str], log: Path) -> Callable[[str], str]:
     """Start one; what it is given is a pattern, and what it gives the group of the next line that has it."""
     import pyspark
 
@@ -190,24 +191,24 @@ def _daemon(name: str, arguments: list[str], told: Path) -> Callable[[str], str]
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, "SPARK_HOME": str(home)})
     assert process.stdout is not None
-    return partial(_waited_for, _copied(process.stdout, told))
+    return partial(_waited_for, _copied(process.stdout, log))
 
 
-def _copied(lines: IO[str], told: Path) -> Iterator[str]:
+def _copied(lines: IO[str], log: Path) -> Iterator[str]:
     """The lines of a daemon, kept in a file; from a thread, for it stops where nobody reads it."""
-    found, there = list[str](), threading.Semaphore(0)
+    buffer, arrived = list[str](), threading.Semaphore(0)
 
     def copy() -> None:
-        with told.open("w", buffering=1) as file:
+        with log.open("w", buffering=1) as file:
             for line in lines:
                 file.write(line)
-                found.append(line)
-                there.release()
-        there.release()
+                buffer.append(line)
+                arrived.release()
+        arrived.release()
 
     threading.Thread(target=copy, daemon=True).start()
-    while there.acquire() and found:
-        yield found.pop(0)
+    while arrived.acquire() and buffer:
+        yield buffer.pop(0)
 
 
 def _waited_for(lines: Iterator[str], pattern: str) -> str:

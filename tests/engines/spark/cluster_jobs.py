@@ -150,15 +150,15 @@ def merge_and_lose_an_executor(
     session: Session, path: str, marker: str, first: int, after: int
 ) -> dict[str, int]:
     """A task that writes a merge's rows kills its executor, and with it what that holds of the source."""
-    def said(number: int) -> int:
+    def die_on(number: int) -> int:
         kill(marker, None, 2)
         return number
 
     kill = _kill
-    session.spark.udf.register("said", said, "bigint")
+    session.spark.udf.register("die_on", die_on, "bigint")
     source = session.spark.range(first, after, 1, 2).selectExpr("id", "-1L p")
     result = dn.open(path).merge(source, "t.id = s.id", target_alias="t", source_alias="s") \
-        .when_matched_update(set={"p": "said(s.p)"}).execute(engine="spark")
+        .when_matched_update(set={"p": "die_on(s.p)"}).execute(engine="spark")
     return dict(result.metrics)
 
 

@@ -26,7 +26,7 @@ class Session:
 
     url: str
     folder: Path
-    told: IO[str]
+    answers: IO[str]
     following: Callable[[], str]
     read: int = field(default=0)
     """Bytes of the event log that were looked at."""
@@ -68,8 +68,8 @@ class Session:
 
     def tell(self, message: Any) -> None:
         """A line for the test."""
-        self.told.write(json.dumps(message) + "\n")
-        self.told.flush()
+        self.answers.write(json.dumps(message) + "\n")
+        self.answers.flush()
 
     def stop_here(self) -> None:
         """Wait until the test says to go on."""
@@ -79,16 +79,16 @@ class Session:
 
 def main(url: str, folder: Path) -> None:
     """Do what the lines say, until they end."""
-    told = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what Spark prints is none of the answers
     with ends_with_its_parent() as following:
-        session = Session(url, folder, told, following)
+        session = Session(url, folder, answers, following)
         while True:
-            wanted = json.loads(following())
+            request = json.loads(following())
             try:
-                module, _, name = wanted["job"].rpartition(".")
+                module, _, name = request["job"].rpartition(".")
                 jobs = import_module(f"tests.engines.spark.{module or 'cluster_jobs'}")
-                result = getattr(jobs, name)(session, *wanted["arguments"])
+                result = getattr(jobs, name)(session, *request["arguments"])
                 session.tell({"result": result})
             except Exception:
                 session.tell({"error": traceback.format_exc()})

@@ -41,14 +41,14 @@ def _is_commit(store: Any, path: str, *more: Any) -> bool:
 
 
 def _around(
-    owner: Any, name: str, before: str, after: str | None, when: Callable[..., bool] = lambda *given: True
+    owner: Any, name: str, before: str, after: str | None, when: Callable[..., bool] = lambda *args: True
 ) -> None:
     work = getattr(owner, name)
 
-    def run(*given: Any, **more: Any) -> Any:
-        _kill(before, when(*given))
-        done = work(*given, **more)
-        _kill(after, when(*given))
+    def run(*args: Any, **more: Any) -> Any:
+        _kill(before, when(*args))
+        done = work(*args, **more)
+        _kill(after, when(*args))
         return done
 
     setattr(owner, name, run)

@@ -46,10 +46,10 @@ def arguments() -> dict[str, Any]:
 @contextmanager
 def driver(folder: Path, name: str, master: str = "local[2]", **variables: str) -> Iterator[Driver]:
     """A process whose session has S3A, told what to do (``s3a_jobs``)."""
-    given = arguments()
-    told = {"arguments": {"packages": given["packages"]}, **given["config"]}
+    options = arguments()
+    request = {"arguments": {"packages": options["packages"]}, **options["config"]}
     before = dict(os.environ)
-    os.environ.update(variables, DELTANB_TEST_SESSION=json.dumps(told), AWS_EC2_METADATA_DISABLED="true")
+    os.environ.update(variables, DELTANB_TEST_SESSION=json.dumps(request), AWS_EC2_METADATA_DISABLED="true")
     try:
         home: Any = SimpleNamespace(folder=folder, url=master)
         made = Driver(home, name, SHORT_LIVED)

@@ -17,7 +17,8 @@ from tests.engines.spark.driver import Session
 Options = dict[str, str]
 
 
-def rows(session: Session, path: str, options: Options, where: str | None = None, **kept: Any) -> list[Any]:
+def rows(session: Session, path: str, options: Options, where: str | None = None,
+        **unused: Any) -> list[Any]:
     """The rows that Spark reads, sorted."""
     _refuse_executors()
     frame = dn.open(path, storage_options=options).to_df(session.spark, where=where)
@@ -29,11 +30,11 @@ def run(session: Session, path: str, options: Options, call: str, *arguments: An
     _refuse_executors()
     session.spark  # noqa: B018
     table = dn.open(path, storage_options=options)
-    given = [session.spark.sql(one["sql"]) if isinstance(one, dict) and "sql" in one else one
+    data = [session.spark.sql(one["sql"]) if isinstance(one, dict) and "sql" in one else one
              for one in arguments]
     engine = {} if call == "append" else {"engine": "spark"}
     try:
-        result = getattr(table, call)(*given, **engine)
+        result = getattr(table, call)(*data, **engine)
     except Exception as error:
         return {"error": type(error).__name__, "is_ours": isinstance(error, DeltaError),
                 "text": str(error)[:2000]}
@@ -50,10 +51,10 @@ def plans(session: Session, path: str, options: Options) -> dict[str, Any]:
     frame = dn.open(path, storage_options=options).to_df(session.spark)
     execution = frame._jdf.queryExecution()
     explain = frame._sc._jvm.PythonSQLUtils.explainString
-    told = [explain(execution, mode) for mode in ("extended", "formatted", "codegen", "cost")]
+    texts = [explain(execution, mode) for mode in ("extended", "formatted", "codegen", "cost")]
     other = session.spark.range(1)
     log = dn.open(path, storage_options=options).log
-    return {"plans": [*told, execution.toString()], "files": frame.inputFiles(),
+    return {"plans": [*texts, execution.toString()], "files": frame.inputFiles(),
             "reads": [reads(frame, log), reads(other, log)]}
 
 
@@ -63,7 +64,7 @@ def settings(session: Session) -> dict[str, str]:
     return {**session.spark.conf.getAll, **{entry.getKey(): entry.getValue() for entry in hadoop.iterator()}}
 
 
-def told(session: Session) -> str:
+def event_log(session: Session) -> str:
     """The event log up to now."""
     session.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     [log] = (session.folder / "events").glob("*")
@@ -72,8 +73,8 @@ def told(session: Session) -> str:
 
 def connector(session: Session, path: str, options: Options) -> Any:
     """The scheme and the options by which a table is reached; None where executors go."""
-    found = connector_for(dn.open(path, storage_options=options).log.store, session.spark)
-    return None if found is None else [found.scheme, dict(found.options)]
+    connector_here = connector_for(dn.open(path, storage_options=options).log.store, session.spark)
+    return None if connector_here is None else [connector_here.scheme, dict(connector_here.options)]
 
 
 def _refuse_executors() -> None:

@@ -74,13 +74,13 @@ def test_rows_are_those_of_a_table_in_a_folder(
                CAST(string(id) AS BINARY) AS b
         FROM range(20)""")
     places = [(str(tmp_path / "t"), None), (f"{bucket}/typed", s3_server.options)]
-    found = []
+    by_table = []
     for place, options in places:
         made = dn.create(place, frame.schema, storage_options=options)
         made.append(frame)
-        found.append(sorted(made.to_df().collect(), key=lambda row: row.id))
-    assert found[0] == found[1]
-    assert found[0] == sorted(frame.collect(), key=lambda row: row.id)
+        by_table.append(sorted(made.to_df().collect(), key=lambda row: row.id))
+    assert by_table[0] == by_table[1]
+    assert by_table[0] == sorted(frame.collect(), key=lambda row: row.id)
 
 
 @pytest.mark.spark
@@ -149,10 +149,10 @@ def test_secrets_are_lent_to_this_machine_alone() -> None:
         def __init__(self, master: str) -> None:
             self.conf = {"spark.master": master}
 
-    given = ObjectStore("s3://lake/t", {"aws_access_key_id": "me", "aws_secret_access_key": "hush"})
-    found = ObjectStore("s3://lake/t")
+    with_keys = ObjectStore("s3://lake/t", {"aws_access_key_id": "me", "aws_secret_access_key": "hush"})
+    without_keys = ObjectStore("s3://lake/t")
     for master, expected in (("local[2]", (True, True)), ("local", (True, True)),
                              ("spark://far:7077", (False, True)), ("local-cluster[2,1,1024]", (False, True))):
-        places = [buckets.place_for(store, Session(master)) for store in (given, found)]  # type: ignore[arg-type]
+        places = [buckets.place_for(store, Session(master)) for store in (with_keys, without_keys)]  # type: ignore[arg-type]
         assert tuple(place is not None for place in places) == expected
     assert type(places[1]) is buckets.Place

@@ -60,8 +60,8 @@ def test_what_spark_has_read_counts(spark: Any, shop: dn.Catalog, tmp_path: Path
     count = txn.table("shop.orders").to_df().count()
     txn.table("shop.totals").overwrite(spark.createDataFrame([(count,)], "orders bigint"))
     shop.table("shop.orders").append({"id": [3], "price": [30]})
-    with pytest.raises(errors.ConcurrentAppendException) as found:
+    with pytest.raises(errors.ConcurrentAppendException) as caught:
         txn.commit()
-    assert found.value.conflict.table == "shop.orders"
+    assert caught.value.conflict.table == "shop.orders"
     assert shop.table("shop.totals").version == 0
     assert len(sorted(tmp_path.rglob("*.parquet"))) == len(before) + 1  # the winner's

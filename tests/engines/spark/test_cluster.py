@@ -34,9 +34,9 @@ ROWS, FILES = 3000, 4
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     folder = scratch()
-    found = Cluster(folder)
-    yield found
-    found.close()
+    started = Cluster(folder)
+    yield started
+    started.close()
     shutil.rmtree(folder)
 
 
@@ -60,10 +60,10 @@ class Application:
 
     def executors(self) -> set[int]:
         """The processes of the tasks since this was asked last, none of them the driver's."""
-        found = self("tasks")["executors"]
-        assert found and "driver" not in found
+        names = self("tasks")["executors"]
+        assert names and "driver" not in names
         known = self.cluster.executors(self.name)
-        processes = {known[name] for name in found}
+        processes = {known[name] for name in names}
         assert not processes & {*self.own, os.getpid()}
         return processes
 
@@ -78,9 +78,9 @@ def application(cluster: Cluster, name: str) -> Application:
 @pytest.fixture(scope="module")
 def both(cluster: Cluster) -> Iterator[tuple[Application, Application]]:
     """Two applications, each with an executor on every worker."""
-    found = application(cluster, "first"), application(cluster, "second")
-    yield found[0].joined(), found[1].joined()
-    for one in found:
+    applications = application(cluster, "first"), application(cluster, "second")
+    yield applications[0].joined(), applications[1].joined()
+    for one in applications:
         one.driver.close()
 
 
@@ -109,9 +109,9 @@ def rows(path: Path | str) -> list[dict[str, Any]]:
 def files_of(path: Path | str) -> tuple[set[str], set[str]]:
     """What lies in a table's folder beside its log, folders too, and what its newest version names."""
     root = Path(path)
-    there = {str(file.relative_to(root)) for file in root.rglob("*") if "_delta_log" not in file.parts}
+    on_disk = {str(file.relative_to(root)) for file in root.rglob("*") if "_delta_log" not in file.parts}
     named = set(map(decode_path, dn.open(str(path)).log.snapshot.files["path"].to_pylist()))
-    return there, named
+    return on_disk, named
 
 
 # -- who works -----------------------------------------------------------------------------------
@@ -121,9 +121,9 @@ def test_executors_do_the_work_of_all_commands(first: Application, tmp_path: Pat
     path = tmp_path / "t"
     first("write", path, ROWS, FILES)
     writers = first.executors()
-    found = rows(path)
-    assert [row["id"] for row in found] == list(range(ROWS))
-    assert {int(row["by"]) for row in found} == writers and len(writers) == 2
+    stored = rows(path)
+    assert [row["id"] for row in stored] == list(range(ROWS))
+    assert {int(row["by"]) for row in stored} == writers and len(writers) == 2
     assert all(os.getpgid(process) == first.cluster.group for process in writers)
 
     changed = first("merge", path, ROWS - 10, ROWS + 10)
@@ -178,8 +178,8 @@ def test_an_executor_killed_while_it_writes_doubles_nothing(
     assert marker.exists()
     assert first("tasks")["attempts"] == 1, "a task was run again"
     assert [row["id"] for row in rows(table)] == list(range(4010))
-    there, named = files_of(table)
-    assert there == named
+    on_disk, named = files_of(table)
+    assert on_disk == named
 
 
 def test_an_executor_killed_in_a_merge_takes_no_rows_of_the_source_with_it(
@@ -190,17 +190,17 @@ def test_an_executor_killed_in_a_merge_takes_no_rows_of_the_source_with_it(
     changed = first("merge_and_lose_an_executor", path, marker, 0, 500)
     assert marker.exists()
     assert changed["numTargetRowsUpdated"] == 500
-    found = rows(path)
-    assert [row["id"] for row in found] == list(range(1000))
-    assert [row["id"] for row in found if row["p"] == -1] == list(range(500))
-    there, named = files_of(path)
-    assert named < there and len(there) == len(named) + 1, "the one that was merged, for older versions"
+    stored = rows(path)
+    assert [row["id"] for row in stored] == list(range(1000))
+    assert [row["id"] for row in stored if row["p"] == -1] == list(range(500))
+    on_disk, named = files_of(path)
+    assert named < on_disk and len(on_disk) == len(named) + 1, "the one that was merged, for older versions"
 
 
 def test_tasks_that_fail_leave_no_file(first: Application, table: Path) -> None:
     assert "ConstraintViolation" in first("append_bad_rows", table, 10, 4010)
-    there, named = files_of(table)
-    assert there == named and dn.open(str(table)).version == 1
+    on_disk, named = files_of(table)
+    assert on_disk == named and dn.open(str(table)).version == 1
 
 
 # -- two applications ----------------------------------------------------------------------------
@@ -244,8 +244,8 @@ def test_a_driver_killed_before_its_put_has_committed_nothing(
         second("append_and_die", table, "before", 10, 20)
     assert dn.open(str(table)).version == 0
     assert [row["id"] for row in rows(table)] == list(range(10))
-    there, named = files_of(table)
-    assert len(there - named) == 2, "files that no version names, for VACUUM"
+    on_disk, named = files_of(table)
+    assert len(on_disk - named) == 2, "files that no version names, for VACUUM"
     assert first("append", table, 30, 40) == 1
     assert [row["id"] for row in rows(table)] == [*range(10), *range(30, 40)]
 
@@ -258,9 +258,9 @@ def test_a_driver_killed_while_it_writes_has_committed_nothing(
         doomed("append_and_die_writing", table, tmp_path / "killed", 10, 4010)
     doomed.driver.close()
     assert [row["id"] for row in rows(table)] == list(range(10))
-    there, named = files_of(table)
-    assert there > named
-    assert {name.partition("/")[0][:15] for name in there - named} == {"_deltanb_write_"}
+    on_disk, named = files_of(table)
+    assert on_disk > named
+    assert {name.partition("/")[0][:15] for name in on_disk - named} == {"_deltanb_write_"}
     first("append", table, 30, 40)
     assert len(rows(table)) == 20
 
@@ -270,8 +270,8 @@ def test_a_driver_killed_after_its_put_has_committed(first: Application, table: 
     with pytest.raises(EOFError):
         first("append_and_die", table, "after", 10, 20)
     assert [row["id"] for row in rows(table)] == list(range(20))
-    there, named = files_of(table)
-    assert there == named
+    on_disk, named = files_of(table)
+    assert on_disk == named
     dn.open(table).append({"id": [20], "p": [0], "by": [""]})
     assert len(rows(table)) == 21
 

@@ -29,8 +29,8 @@ class Session(SimpleNamespace):
 
 
 def session(master: str = "local[2]", *missing: str, **conf: str) -> Any:
-    told = {name.replace("__", "."): value for name, value in conf.items()}
-    return Session(conf={"spark.master": master, **told}, lacks=missing)
+    settings = {name.replace("__", "."): value for name, value in conf.items()}
+    return Session(conf={"spark.master": master, **settings}, lacks=missing)
 
 
 @pytest.fixture(autouse=True)
@@ -43,26 +43,26 @@ def classes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_keys_are_lent_in_a_file_and_each_access_has_a_scheme() -> None:
     options = {"aws_endpoint_url": "http://127.0.0.1:9", "aws_region": "eu-west-1", **KEYS}
-    found = connector_for(ObjectStore("s3://lake/a/t", options), session())
-    assert found is not None
-    keys = Path(found.options["fs.s3a.auth.profile.file"])
+    connector = connector_for(ObjectStore("s3://lake/a/t", options), session())
+    assert connector is not None
+    keys = Path(connector.options["fs.s3a.auth.profile.file"])
     assert keys.stat().st_mode & 0o777 == 0o600
     assert keys.read_text().splitlines() == [
         "[deltanb]", "aws_access_key_id = me", "aws_secret_access_key = hush",
         "aws_session_token = short-lived"]
-    assert dict(found.options) == {
+    assert dict(connector.options) == {
         "fs.s3a.endpoint": "http://127.0.0.1:9", "fs.s3a.endpoint.region": "eu-west-1",
         "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.path.style.access": "true",
         "fs.s3a.aws.credentials.provider": KEYS_BY_FILE, "fs.s3a.auth.profile.file": str(keys),
         "fs.s3a.auth.profile.name": "deltanb", "fs.s3a.performance.flags": "create,mkdir",
-        f"fs.{found.scheme}.impl": S3A}
-    assert "hush" not in repr(found) and "short-lived" not in repr(found)
-    assert found.root == f"{found.scheme}://lake/a/t"
+        f"fs.{connector.scheme}.impl": S3A}
+    assert "hush" not in repr(connector) and "short-lived" not in repr(connector)
+    assert connector.root == f"{connector.scheme}://lake/a/t"
 
     other = connector_for(ObjectStore("s3://lake/a/t", {**options, "aws_session_token": "newer"}), session())
-    assert other is not None and other.scheme != found.scheme, "Hadoop keeps a file system for a scheme"
+    assert other is not None and other.scheme != connector.scheme, "Hadoop keeps a file system for a scheme"
     again = connector_for(ObjectStore("s3a://lake/b", options), session())
-    assert again is not None and again.scheme == found.scheme
+    assert again is not None and again.scheme == connector.scheme
 
 
 def test_keys_of_the_environment_are_those_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,19 +71,20 @@ def test_keys_of_the_environment_are_those_of_now(monkeypatch: pytest.MonkeyPatc
     assert plain is not None and (plain.root, plain.options) == ("s3a://lake/t", {})
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    found = connector_for(store, session())
-    assert found is not None and found.options["fs.s3a.aws.credentials.provider"] == KEYS_BY_FILE
+    connector = connector_for(store, session())
+    assert connector is not None and connector.options["fs.s3a.aws.credentials.provider"] == KEYS_BY_FILE
 
 
 def test_secrets_are_sent_to_no_other_machine() -> None:
-    given, none = ObjectStore("s3://lake/t", KEYS), ObjectStore("s3://lake/t", {"aws_region": "eu-west-1"})
-    assert connector_for(given, session(CLUSTER)) is None
+    with_keys, none = ObjectStore("s3://lake/t", KEYS), ObjectStore("s3://lake/t",
+                                                                    {"aws_region": "eu-west-1"})
+    assert connector_for(with_keys, session(CLUSTER)) is None
     own = session(CLUSTER, spark__hadoop__fs__s3a__access__key="its own")
-    found = connector_for(given, own)
-    assert found is not None and (found.scheme, found.options) == ("s3a", {})
-    found = connector_for(none, session(CLUSTER))
-    assert found is not None and found.options["fs.s3a.endpoint.region"] == "eu-west-1"
-    assert "fs.s3a.aws.credentials.provider" not in found.options
+    connector = connector_for(with_keys, own)
+    assert connector is not None and (connector.scheme, connector.options) == ("s3a", {})
+    connector = connector_for(none, session(CLUSTER))
+    assert connector is not None and connector.options["fs.s3a.endpoint.region"] == "eu-west-1"
+    assert "fs.s3a.aws.credentials.provider" not in connector.options
 
 
 @pytest.mark.parametrize("uri, options, lacks", [
@@ -113,32 +114,32 @@ def test_what_cannot_be_said_leaves_a_table_to_executors(
 def test_other_services_are_used_as_the_session_has_them(
     uri: str, options: dict[str, str], root: str
 ) -> None:
-    found = connector_for(ObjectStore(uri, options), session(CLUSTER))
-    assert found is not None and (found.root, found.options) == (root, {})
+    connector = connector_for(ObjectStore(uri, options), session(CLUSTER))
+    assert connector is not None and (connector.root, connector.options) == (root, {})
 
 
 def test_requests_without_a_signature_and_hosts_by_bucket() -> None:
-    found = connector_for(ObjectStore("s3://open/t", {
+    connector = connector_for(ObjectStore("s3://open/t", {
         "skip_signature": True, "aws_virtual_hosted_style_request": True, "request_payer": True,
         "aws_endpoint_url": "https://s3.example.org", "max_retries": 1}), session(CLUSTER))
-    assert found is not None
-    assert found.options["fs.s3a.aws.credentials.provider"] == ANONYMOUS
-    assert found.options["fs.s3a.path.style.access"] == "false"
-    assert found.options["fs.s3a.connection.ssl.enabled"] == "true"
-    assert found.options["fs.s3a.requester.pays.enabled"] == "true"
-    assert found.options["fs.s3a.endpoint.region"] == "us-east-1"
+    assert connector is not None
+    assert connector.options["fs.s3a.aws.credentials.provider"] == ANONYMOUS
+    assert connector.options["fs.s3a.path.style.access"] == "false"
+    assert connector.options["fs.s3a.connection.ssl.enabled"] == "true"
+    assert connector.options["fs.s3a.requester.pays.enabled"] == "true"
+    assert connector.options["fs.s3a.endpoint.region"] == "us-east-1"
 
 
 def test_files_elsewhere_and_names_that_hadoop_cannot_say_are_none_of_its() -> None:
     store = ObjectStore("s3://lake/t", KEYS)
-    found = connector_for(store, session())
-    assert found is not None
-    assert found.path_of(store, "p=a b/1%.parquet") == f"{found.scheme}://lake/t/p=a b/1%.parquet"
+    connector = connector_for(store, session())
+    assert connector is not None
+    assert connector.path_of(store, "p=a b/1%.parquet") == f"{connector.scheme}://lake/t/p=a b/1%.parquet"
     sibling = store.sibling("s3://lake/other")
-    assert sibling is not None and found.path_of(sibling, "1.parquet") == f"{found.scheme}://lake/other/1.parquet"
+    assert sibling is not None and connector.path_of(sibling, "1.parquet") == f"{connector.scheme}://lake/other/1.parquet"
     for other, name in ((store, "a//b.parquet"), (ObjectStore("s3://pond/t", KEYS), "1.parquet"),
                         (ObjectStore("s3://lake/t"), "1.parquet"), (LocalStore("/lake/t"), "1.parquet")):
-        assert found.path_of(other, name) is None
+        assert connector.path_of(other, name) is None
 
 
 def test_a_table_on_a_disk_and_a_server_have_none(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_a_table_on_a_disk_and_a_server_have_none(tmp_path: Path) -> None:
     assert not is_everywhere(remote, "InPlaceCommitter") and not has_class(remote, S3A)
 
 
-@pytest.mark.parametrize("said, expected", [
+@pytest.mark.parametrize("message, expected", [
     (": java.nio.file.AccessDeniedException: s3a-1://lake/t: org.apache.hadoop.fs.s3a.auth."
      "NoAuthWithAWSException: No AWS Credentials provided", "has no credentials"),
     (": org.apache.spark.SparkException: [TASK_WRITE_FAILED]\n\tat x\nCaused by: java.nio.file."
@@ -159,14 +160,14 @@ def test_a_table_on_a_disk_and_a_server_have_none(tmp_path: Path) -> None:
      "ConnectException: refused"),
 ])
 def test_what_a_file_system_says_is_told_as_by_a_store(
-    said: str, expected: str, monkeypatch: pytest.MonkeyPatch
+    message: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Failed(Exception):
         """As Py4J raises what Java did."""
 
     monkeypatch.setattr(connectors, "Py4JJavaError", Failed)
     with pytest.raises(StorageError, match=expected) as caught, refusals("s3://lake/t/part-1"):
-        raise Failed(f"An error occurred while calling o1.parquet.\n{said}\n\tat somewhere")
+        raise Failed(f"An error occurred while calling o1.parquet.\n{message}\n\tat somewhere")
     assert caught.value.path == "s3://lake/t/part-1"  # type: ignore[attr-defined]
     with pytest.raises(Failed), refusals("s3://lake/t/part-1"):
         raise Failed("An error occurred.\n: org.apache.spark.SparkException: Job aborted.")

@@ -49,11 +49,11 @@ def test_tasks_read_what_the_process_reads(table, where):
     snapshot = table.snapshot
     scan = plan(snapshot, None, where)
     tasks = parts(files_as_dicts(snapshot.files_for_scan(*([where] if where else [])), scan), 1)
-    found = [row for task in tasks
+    rows = [row for task in tasks
              for batch in read_files(travelled(Place(table.log.store)), travelled(scan), travelled(task))
              for row in batch.to_pylist()]
     expected = table.to_arrow(where=where).to_pylist()
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert sorted(rows, key=str) == sorted(expected, key=str)
     assert expected
 
 
@@ -66,28 +66,28 @@ def test_a_file_is_divided_by_its_row_groups(tmp_path):
     (file,) = files_as_dicts(snapshot.files, scan)
     tasks = parts([file], file["size"] // 3)
     assert [[unit[1] for unit in task] for task in tasks] == [[(n, 3)] for n in range(3)]
-    found = [batch for task in tasks for batch in read_files(Place(table.log.store), scan, task)]
-    assert pa.Table.from_batches(found).equals(rows)
+    batches = [batch for task in tasks for batch in read_files(Place(table.log.store), scan, task)]
+    assert pa.Table.from_batches(batches).equals(rows)
 
 
 def test_files_of_a_task_are_described_and_named_by_the_write(table):
-    wanted = travelled(begun(Place(table.log.store), target_of(table)))
-    files = write_files(wanted, [pa.record_batch({"id": [7, 8], "p": ["x", "y"]})])
+    write = travelled(begun(Place(table.log.store), target_of(table)))
+    files = write_files(write, [pa.record_batch({"id": [7, 8], "p": ["x", "y"]})])
     assert [(file.partition_values, file.num_records) for file in files] == [({"p": "x"}, 1), ({"p": "y"}, 1)]
-    assert all(wanted.name in file.path for file in files)
-    assert write_files(wanted, []) == []
+    assert all(write.name in file.path for file in files)
+    assert write_files(write, []) == []
 
 
 def test_all_files_of_a_write_can_be_removed_and_no_others(table):
     before = tree(Path(table.path))
-    wanted = begun(Place(table.log.store), target_of(table))
+    write = begun(Place(table.log.store), target_of(table))
     other = begun(Place(table.log.store), target_of(table))
     for number in range(2):
-        write_files(wanted, [pa.record_batch({"id": [number], "p": [str(number)]})])
-    kept = write_files(other, [pa.record_batch({"id": [5], "p": ["0"]})])
-    ended(wanted)
-    ended(other, [file.path for file in kept])
-    assert tree(Path(table.path)) - before == {file.path for file in kept}
+        write_files(write, [pa.record_batch({"id": [number], "p": [str(number)]})])
+    others = write_files(other, [pa.record_batch({"id": [5], "p": ["0"]})])
+    ended(write)
+    ended(other, [file.path for file in others])
+    assert tree(Path(table.path)) - before == {file.path for file in others}
 
 
 def test_a_task_that_fails_leaves_no_file(table):

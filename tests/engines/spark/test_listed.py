@@ -75,8 +75,8 @@ def test_filters_on_partition_columns_leave_files_out(spark, tmp_path, parts, ca
             (tmp_path / f"f{i}.parquet").unlink()
     assert sorted(row.id for row in frame.filter("p = 1").collect()) == list(range(1, 60, 3))
     assert frame.filter("p > 7").count() == 0
-    wanted = spark.createDataFrame([(1,)], "q int").hint("broadcast")  # known when the query runs
-    assert frame.join(wanted, F.col("p") == F.col("q")).filter("q < 9").count() == 20
+    values = spark.createDataFrame([(1,)], "q int").hint("broadcast")  # known when the query runs
+    assert frame.join(values, F.col("p") == F.col("q")).filter("q < 9").count() == 20
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
         frame.count()
 
@@ -208,9 +208,9 @@ def test_plain_paths_and_others_are_listed_together(spark, tmp_path) -> None:
     files[1] = files[1].replace(path=str(tmp_path / "x/g-0.c000.zstd.parquet"))
     files.append(files[4].replace(path="x/../x/again.parquet"))
     snapshot = with_files(tmp_path, schema_of(id="long"), files)
-    found = sorted(row.id for row in read_table(snapshot, None, spark).collect())
-    assert found == sorted(in_process.read_table(snapshot, snapshot.files).column("id").to_pylist())
-    assert found == [0, 1, 2, 3, 4, 4]
+    ids = sorted(row.id for row in read_table(snapshot, None, spark).collect())
+    assert ids == sorted(in_process.read_table(snapshot, snapshot.files).column("id").to_pylist())
+    assert ids == [0, 1, 2, 3, 4, 4]
 
 
 # --- statistics -----------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ SCHEMA = schema_of(id="long", n="integer", S="short", d="double", f="float", m="
 
 def drawn_files(folder, draw: random.Random) -> list:
     """24 files of few different values; some have no statistics, some columns no value."""
-    found, metadata = [], Metadata("t", SCHEMA.to_json())
+    files, metadata = [], Metadata("t", SCHEMA.to_json())
     for number in range(24):
         columns = {"id": [number * 4 + i for i in range(4)]}
         for name, values in DRAWN.items():
@@ -256,8 +256,8 @@ def drawn_files(folder, draw: random.Random) -> list:
         rows = pa.table(columns, schema=to_arrow(SCHEMA))
         stats = statistics.from_table(rows, SCHEMA, metadata)
         stats = draw.choice([stats] * 5 + [None, "{", '{"numRecords":4}'])
-        found.append(one_file(folder, f"f{number}.parquet", rows).replace(stats=stats))
-    return found
+        files.append(one_file(folder, f"f{number}.parquet", rows).replace(stats=stats))
+    return files
 
 
 def drawn_condition(draw: random.Random):
@@ -272,16 +272,16 @@ def drawn_condition(draw: random.Random):
     one, how = F.col(name.upper() if name == "n" else f"`{name}`"), draw.randrange(9)
     if how < 6:
         compare = [operator.eq, operator.lt, operator.le, operator.gt, operator.ge, operator.ne][how]
-        found = compare(one, constant()) if draw.random() < 0.5 else compare(constant(), one)
+        condition = compare(one, constant()) if draw.random() < 0.5 else compare(constant(), one)
     else:
         members = [constant() for _ in range(draw.choice([1, 3, 12]))]
-        found = [one.isNull(), one.isNotNull(), one.isin(members)][how - 6]
+        condition = [one.isNull(), one.isNotNull(), one.isin(members)][how - 6]
     match draw.randrange(7):
         case 0 | 1:
-            return found & drawn_condition(draw)
+            return condition & drawn_condition(draw)
         case 2 | 3:
-            return found | drawn_condition(draw)
-    return found
+            return condition | drawn_condition(draw)
+    return condition
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -352,8 +352,8 @@ def test_bounds_mean_what_they_mean_to_the_process(spark, tmp_path, kind, bounds
     file = file.replace(stats=f'{{"numRecords":9,"minValues":{{"x":{low}}},"maxValues":{{"x":{high}}}}}')
     frame = read_table(with_files(tmp_path, schema_of(x=kind), [file]), None, spark)
     with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-        found = {condition: files_read(frame.filter(condition)) for condition in expected}
-    assert found == expected
+        files = {condition: files_read(frame.filter(condition)) for condition in expected}
+    assert files == expected
 
 
 def test_files_with_deleted_rows_are_listed_once_and_left_out_by_a_filter(
@@ -366,7 +366,7 @@ def test_files_with_deleted_rows_are_listed_once_and_left_out_by_a_filter(
     table.delete("id IN (0, 5, 7)")
     loaded, load = [], deletion_vectors.load
     monkeypatch.setattr(
-        deletion_vectors, "load", lambda *given, **more: loaded.append(1) or load(*given, **more))
+        deletion_vectors, "load", lambda *args, **more: loaded.append(1) or load(*args, **more))
     frame = table.to_df(spark)
     assert made == [3, 3]
     assert len(loaded) == 3

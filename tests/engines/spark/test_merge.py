@@ -191,22 +191,22 @@ def test_structs_that_lack_a_field(tmp_path: Path) -> None:
 
 
 def test_the_table_gives_values_to_inserted_rows(tmp_path: Path) -> None:
-    from deltanb.schema import columns as given
+    from deltanb.schema import columns as builders
     from deltanb.schema.types import PrimitiveType, StructField, StructType
 
     long = PrimitiveType("long")
     table = create(tmp_path / "t", StructType([
-        StructField("id", long), StructField("v", long, metadata=given.default("7")),
-        StructField("number", long, metadata=given.identity()),
-        StructField("twice", long, metadata=given.generated_as("v * 2"))]), properties={
+        StructField("id", long), StructField("v", long, metadata=builders.default("7")),
+        StructField("number", long, metadata=builders.identity()),
+        StructField("twice", long, metadata=builders.generated_as("v * 2"))]), properties={
             "delta.feature.allowColumnDefaults": "supported"})
     table.append({"id": [1, 2], "v": [10, 20]})
     result = (merge(table, {"id": [2, 3]}).when_matched_update(set={"v": "t.v + 1"})
               .when_not_matched_insert_all().execute(engine="spark"))
     assert result.metrics["numTargetRowsInserted"] == result.metrics["numTargetRowsCopied"] == 1
-    found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
-    assert [(row["id"], row["v"], row["twice"]) for row in found] == [(1, 10, 20), (2, 21, 42), (3, 7, 14)]
-    assert len({row["number"] for row in found}) == 3
+    stored = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [(row["id"], row["v"], row["twice"]) for row in stored] == [(1, 10, 20), (2, 21, 42), (3, 7, 14)]
+    assert len({row["number"] for row in stored}) == 3
 
 
 def test_conditions_that_only_spark_can_join(tmp_path: Path) -> None:

@@ -21,15 +21,15 @@ AT_ONCE = 100  # conditions in one query
 
 def drawn() -> list[Sql]:
     """Different conditions, the same at every run."""
-    found: dict[str, Sql] = {}
+    by_sql: dict[str, Sql] = {}
 
     @given(conditions())
     @settings(many, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     def collect(condition: Sql) -> None:
-        found[condition.ours] = condition
+        by_sql[condition.ours] = condition
 
     collect()
-    return list(found.values())
+    return list(by_sql.values())
 
 
 def test_rows_are_those_that_spark_finds(spark: Any) -> None:
@@ -47,9 +47,9 @@ def test_rows_are_those_that_spark_finds(spark: Any) -> None:
     asked = list(answers)
     for start in range(0, len(asked), AT_ONCE):
         some = asked[start:start + AT_ONCE]
-        found = rows.selectExpr("id", *(f"({c.spark}) AS c{n}" for n, c in enumerate(some))).toArrow()
+        by_spark = rows.selectExpr("id", *(f"({c.spark}) AS c{n}" for n, c in enumerate(some))).toArrow()
         for n, condition in enumerate(some):
-            expected = ids(found.filter(found[f"c{n}"]))
+            expected = ids(by_spark.filter(by_spark[f"c{n}"]))
             if answers[condition] != expected:
                 wrong.append(f"{condition}: found {sorted(answers[condition])}, Spark {sorted(expected)}")
     assert not wrong, "\n".join(wrong)

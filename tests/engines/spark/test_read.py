@@ -82,7 +82,7 @@ def plans(spark, snapshot, files=None, columns=None) -> dict[str, int]:
     reader = spark_plans.Reader(snapshot, in_process.plan(snapshot, columns), spark)
     reader.lists = False
     groups = reader.groups(snapshot.files if files is None else files)
-    return {name: len(found) for name, found in vars(groups).items() if found}
+    return {name: len(files) for name, files in vars(groups).items() if files}
 
 
 def sorted_rows(table: pa.Table) -> list[str]:

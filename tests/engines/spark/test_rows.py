@@ -73,12 +73,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Delta
     kinds: dict[str, Any] = {
         "plain": ({}, {}), "parted": ({}, {"partition_by": "p"}),
         "mapped": (MAPPED, {"partition_by": "p"}), "by id": (BY_ID, {"partition_by": "p"})}
-    found = {}
+    by_kind = {}
     for kind, (properties, more) in kinds.items():
         table = made(root / kind, {**VECTORS, **properties}, **more)
         table.delete("id IN (2, 7)", engine="arrow")
-        found[kind] = table
-    yield found
+        by_kind[kind] = table
+    yield by_kind
 
 
 @pytest.mark.parametrize("kind, every", [("plain", 1), ("parted", 2), ("mapped", 3), ("by id", 3)])
@@ -87,15 +87,15 @@ def test_both_find_the_same_rows(
 ) -> None:
     table = tables[kind]
     for where in CONDITIONS[::every]:
-        found = []
+        matches = []
         for engine in ("arrow", "spark"):
             txn = begin(table.log, "rows", removes="DELETE")
             condition = parse_condition(where, txn.snapshot.schema)
             assert condition.reason is None, where
             touched = find(txn, txn.filter_files(*condition.parts), condition, named(engine))
-            found.append({f.file.path: (list(f.rows), f.live) for f in touched})
-        assert found[0] == found[1], where
-        assert bool(found[0]) == (where != "NOT x IN (1.5, NULL)"), where
+            matches.append({f.file.path: (list(f.rows), f.live) for f in touched})
+        assert matches[0] == matches[1], where
+        assert bool(matches[0]) == (where != "NOT x IN (1.5, NULL)"), where
 
 
 @pytest.mark.parametrize("properties, more", [
@@ -154,10 +154,10 @@ def test_auto_takes_spark_for_what_only_it_understands(
     assert (done.engine, done.metrics["numUpdatedRows"]) == ("spark", 6)
     done = table.delete("at < current_timestamp() AND id > 5")
     assert (done.engine, done.metrics["numDeletedRows"]) == ("spark", 5)
-    found = {row["id"]: row for row in table.to_arrow().to_pylist()}
-    assert sorted(found) == [0, 1, 2, 3, 5, 8]  # of 4: soundex('aB%') is A100
-    assert (found[3]["t"], found[3]["many"], found[3]["x"]) == ("A100", [1, 2], 3 / -97)
-    assert found[2]["t"] == ""
+    by_id = {row["id"]: row for row in table.to_arrow().to_pylist()}
+    assert sorted(by_id) == [0, 1, 2, 3, 5, 8]  # of 4: soundex('aB%') is A100
+    assert (by_id[3]["t"], by_id[3]["many"], by_id[3]["x"]) == ("A100", [1, 2], 3 / -97)
+    assert by_id[2]["t"] == ""
 
 
 def test_the_partition_part_of_what_only_spark_understands_narrows_the_conflicts(
@@ -172,14 +172,14 @@ def test_the_partition_part_of_what_only_spark_understands_narrows_the_conflicts
 
 def test_the_session_does_not_decide_which_rows(tmp_path: Path, spark: Any) -> None:
     table = made(tmp_path / "t", {})
-    wanted = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
+    changed = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
+    before = {name: spark.conf.get(name) for name in changed}
+    for name, value in changed.items():
         spark.conf.set(name, value)
     try:
         assert table.delete("hour(at) = 12 AND id < 3", engine="spark").metrics["numDeletedRows"] == 2
         table.update({"at": "'2024-01-01 00:00:00'"}, "id = 3", engine="spark")
-        assert {name: spark.conf.get(name) for name in wanted} == wanted
+        assert {name: spark.conf.get(name) for name in changed} == changed
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)

@@ -33,16 +33,16 @@ SECRET = ACCESS["aws_secret_access_key"]
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    found = scratch()
-    yield found
-    shutil.rmtree(found, ignore_errors=True)
+    path = scratch()
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
 def session(folder: Path, s3_server: S3Server) -> Iterator[Driver]:
     try:
-        with s3a.driver(folder, "s3a", "local[2,2]") as found:  # a task is tried twice
-            yield found
+        with s3a.driver(folder, "s3a", "local[2,2]") as running:  # a task is tried twice
+            yield running
     except Unavailable as error:
         pytest.skip(str(error))
 
@@ -75,10 +75,10 @@ def test_rows_are_read_by_sparks_own_reader(table: dn.DeltaTable, ask: Callable[
     path = path_of(table)
     assert ask("rows", path) == [[1, "a"], [3, "a/ü"], [4, None], [6, "a"], [7, "b"]]
     assert ask("rows", path, "p = 'a' AND id > 1") == [[6, "a"]]
-    told = ask("plans", path)
-    assert all("LoggedFiles" in plan for plan in told["plans"][:2])
-    assert {name.split("://")[0][:4] for name in told["files"]} == {"s3a-"}
-    assert told["reads"] == [True, False], "a stream into the table is told from one that reads it, too"
+    answer = ask("plans", path)
+    assert all("LoggedFiles" in plan for plan in answer["plans"][:2])
+    assert {name.split("://")[0][:4] for name in answer["files"]} == {"s3a-"}
+    assert answer["reads"] == [True, False], "a stream into the table is told from one that reads it, too"
 
 
 def test_mapped_columns_are_read_and_written(
@@ -188,8 +188,8 @@ def test_executors_elsewhere_use_keys_of_their_own(
             assert session("s3a_jobs.run", path, options, "append", {"sql": "SELECT 9L id, 'z' p"}) == {
                 "version": 2}
             assert session("s3a_jobs.rows", path, options, "id > 3") == [[4, None], [9, "z"]]
-            scheme, told = session("s3a_jobs.connector", path, options)
-            assert scheme.startswith("s3a-") and not any("key" in name or "auth" in name for name in told)
+            scheme, settings = session("s3a_jobs.connector", path, options)
+            assert scheme.startswith("s3a-") and not any("key" in name or "auth" in name for name in settings)
     except Unavailable as error:
         pytest.skip(str(error))
 
@@ -209,7 +209,7 @@ def test_no_secret_is_told_and_no_setting_changed(
     assert len(ask("rows", path_of(table))) == 4
     after = session("s3a_jobs.settings")
     assert {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)} == set()
-    events = session("s3a_jobs.told")
+    events = session("s3a_jobs.event_log")
     assert "SparkListenerSQLExecutionStart" in events and "part-" in events
     scheme, options = ask("connector", path_of(table))
     assert scheme in events

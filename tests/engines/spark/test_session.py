@@ -102,8 +102,8 @@ def test_the_wrapper_drops_the_vector_flag_and_keeps_every_other_argument(no_jav
     assert wrapper.is_relative_to(tmp_path / "cache")
     arguments = ["-cp", "x y", "", sessions.VECTOR_FLAG, "*", sessions.OLD_PACKAGE_FLAG, "'$1'"]
     out = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True)
-    kept = [a for a in arguments if a != sessions.VECTOR_FLAG]
-    assert out.stdout.splitlines() == [f"[{a}]" for a in kept]
+    passed_on = [a for a in arguments if a != sessions.VECTOR_FLAG]
+    assert out.stdout.splitlines() == [f"[{a}]" for a in passed_on]
 
 
 def test_a_cached_file_is_made_anew_when_its_text_differs(no_java, tmp_path):
@@ -179,8 +179,8 @@ class _Conf(dict):
 
 def test_overlapping_blocks_put_back_what_the_first_one_found():
     session = SimpleNamespace(conf=_Conf(mine="1"))
-    wanted = {"mine": "2", "known": "3", "unknown": "4"}
-    first, second = sessions.settings(session, wanted), sessions.settings(session, wanted)
+    changed = {"mine": "2", "known": "3", "unknown": "4"}
+    first, second = sessions.settings(session, changed), sessions.settings(session, changed)
     first.__enter__()
     assert dict(session.conf) == {"mine": "2", "known": "3"}
     second.__enter__()

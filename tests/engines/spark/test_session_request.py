@@ -39,12 +39,12 @@ def test_packages_are_a_sequence_or_a_text_with_commas(packages: Any) -> None:
     ({"spark.remote": "sc://host"}, ("sc://host", None, ())),
 ])
 def test_what_config_says_of_them_counts(config: dict[str, str], asked: tuple[Any, ...]) -> None:
-    found = request_session(None, None, None, config)
-    assert (found.remote, found.master, found.packages) == asked
-    assert found.config == {}
+    request = request_session(None, None, None, config)
+    assert (request.remote, request.master, request.packages) == asked
+    assert request.config == {}
 
 
-@pytest.mark.parametrize("arguments, said", [
+@pytest.mark.parametrize("arguments, pattern", [
     (("sc://host", "local[2]", None, None), "has its own master.*give one of the two"),
     (("sc://host", None, HADOOP, None), f"start it with --packages {HADOOP}"),
     (("sc://host", None, None, {"spark.remote": "sc://other"}), "contradict each other"),
@@ -54,7 +54,7 @@ def test_what_config_says_of_them_counts(config: dict[str, str], asked: tuple[An
     ((None, None, "hadoop-aws", None), "group:artifact:version"),
     ((None, None, ["a:b:1:jar"], None), "group:artifact:version"),
     ((None, None, [7], None), "group:artifact:version"),
-    ((None, "localhost", None, None), "none of Spark's"),
+    ((None, "localhost", None, None), "not a Spark master"),
     ((None, "sc://host", None, None), "given as remote="),
     ((None, "", None, None), "leave it out"),
     (("spark://host:7077", None, None, None), "sc://host"),
@@ -64,8 +64,8 @@ def test_what_config_says_of_them_counts(config: dict[str, str], asked: tuple[An
     ((None, None, None, {"spark.ui.enabled": True}, False), "ui=False and config=.*contradict each other"),
     (("sc://host", None, None, None, True), "a web UI of its own"),
 ])
-def test_arguments_that_contradict_one_another_are_refused(arguments: Any, said: str) -> None:
-    with pytest.raises(InvalidArgument, match=said):
+def test_arguments_that_contradict_one_another_are_refused(arguments: Any, pattern: str) -> None:
+    with pytest.raises(InvalidArgument, match=pattern):
         request_session(*arguments)
 
 
@@ -122,7 +122,7 @@ def test_a_session_that_runs_and_is_as_asked_for_is_left_alone(running: Any, arg
     assert dict(running.conf) == before
 
 
-@pytest.mark.parametrize("running, arguments, said", [
+@pytest.mark.parametrize("running, arguments, pattern", [
     (local(), (None, "local[3]", None, None), r"the master local\[2\].*Call .stop\(\).*leave master out"),
     (local(), (None, None, "z:z:1", None), "without z:z:1.*leave packages out"),
     (local(), ("sc://host", None, None, None), "sc://host cannot be joined"),
@@ -131,8 +131,9 @@ def test_a_session_that_runs_and_is_as_asked_for_is_left_alone(running: Any, arg
     (remote("host:15002"), ("sc://other", None, None, None), "Connect server at host:15002"),
     (remote("host:15002"), ("sc://host:9", None, None, None), "Connect server at host:15002"),
 ])
-def test_another_session_than_the_one_that_runs_is_refused(running: Any, arguments: Any, said: str) -> None:
-    with pytest.raises(IllegalStateError, match=said):
+def test_another_session_than_the_one_that_runs_is_refused(running: Any, arguments: Any,
+        pattern: str) -> None:
+    with pytest.raises(IllegalStateError, match=pattern):
         request_session(*arguments).must_be(running, is_ours=True)
 
 
@@ -163,13 +164,13 @@ def test_a_cluster_is_told_where_the_driver_is_only_if_it_is_this_machine() -> N
     assert "spark.sql.shuffle.partitions" not in {**beside, **far}
 
 
-@pytest.mark.parametrize(("config", "given", "asked"), [
+@pytest.mark.parametrize(("config", "ui", "asked"), [
     (None, None, None), (None, True, True), (None, False, False), ({"spark.ui.enabled": True}, None, True),
     ({"spark.ui.enabled": "false"}, None, False), ({"spark.ui.enabled": True}, True, True)])
-def test_a_web_ui_is_shown_where_it_is_asked_for(config: Any, given: Any, asked: bool | None) -> None:
-    found = request_session(None, None, None, config, given)
-    assert (found.ui, found.config) == (asked, {})
-    assert sessions._local(found)["spark.ui.enabled"] == str(bool(asked)).lower()
+def test_a_web_ui_is_shown_where_it_is_asked_for(config: Any, ui: Any, asked: bool | None) -> None:
+    request = request_session(None, None, None, config, ui)
+    assert (request.ui, request.config) == (asked, {})
+    assert sessions._local(request)["spark.ui.enabled"] == str(bool(asked)).lower()
 
 
 @pytest.mark.parametrize("has", ["true", "false"])

@@ -83,8 +83,9 @@ def _parses(parse: Callable[[str], Any], text: str) -> bool:
 
 
 def test_defaults_of_properties_are_those_of_new_tables() -> None:
-    found = options_of({f"{PREFIX}{DEFAULTS}appendonly": "true", "spark.other": "1"})
-    assert found.options == {"default_table_properties": {"delta.appendOnly": "true"}} and not found.others
+    settings = options_of({f"{PREFIX}{DEFAULTS}appendonly": "true", "spark.other": "1"})
+    assert settings.options == {"default_table_properties": {
+        "delta.appendOnly": "true"}} and not settings.others
     with set_options(default_table_properties={"delta.checkpointInterval": 7, "delta.appendOnly": False}):
         assert options_of({f"{PREFIX}{DEFAULTS}appendOnly": "true"}).options["default_table_properties"] == {
             "delta.checkpointInterval": "7", "delta.appendOnly": "true"}
@@ -118,9 +119,9 @@ def test_a_session_learns_the_version_that_was_committed_last_and_forgets_one_th
     table = dn.create(MemoryStore(), {"id": [1]})
 
     def work() -> Any:
-        given = session_settings.through(conf, ("txn",))
-        table.append({"id": [2]}, **given)
-        return given
+        arguments = session_settings.through(conf, ("txn",))
+        table.append({"id": [2]}, **arguments)
+        return arguments
 
     assert as_command(work) == {"txn": ("app", 1)}
     assert conf.conf[PREFIX + LAST_VERSION] == "1"

@@ -33,16 +33,16 @@ def children(pid: int) -> dict[int, str]:
             except OSError:  # it has ended
                 continue
             parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {child: commands[child] for child in found - {pid} if commands[child]}
+    pids = {pid}
+    while more := {child for child, parent in parents.items() if parent in pids} - pids:
+        pids |= more
+    return {child: commands[child] for child in pids - {pid} if commands[child]}
 
 
-def wait_for(said: str, condition) -> None:
+def wait_for(message: str, condition) -> None:
     start = time.monotonic()
     while not condition():
-        assert time.monotonic() - start < PATIENCE, said
+        assert time.monotonic() - start < PATIENCE, message
         time.sleep(0.01)
 
 
@@ -153,7 +153,7 @@ def test_what_spark_says_of_a_master_is_told_and_a_cluster_beside_it_leaves_noth
                          capture_output=True, check=True)
     assert run.stdout.splitlines() == [
         "Spark does not start on local-cluster[2,1,600]: Asked to launch cluster with 600 MiB/worker but "
-        "requested 1024 MiB/executor; look at master=, config= and Spark's own variables of the environment",
+        "requested 1024 MiB/executor; check master=, config= and Spark's environment variables",
         "3"]
     assert (run.stderr, list((tmp_path / "tmp").glob("deltanb-*"))) == ("", [])
     assert set(home.iterdir()) == before

@@ -48,8 +48,8 @@ def test_a_stream_from_a_bucket_into_a_bucket_goes_on_where_it_stopped(
     before = files_of(into)
     write(frame, into, tmp_path / "c", **s3_server.options)
     assert files_of(into) == before, "the batch is there, and what was written of it again is gone"
-    kept = [path.read_text(errors="replace") for path in (tmp_path / "c").rglob("*") if path.is_file()]
-    assert kept and not any(ACCESS["aws_secret_access_key"] in text for text in kept)
+    texts = [path.read_text(errors="replace") for path in (tmp_path / "c").rglob("*") if path.is_file()]
+    assert texts and not any(ACCESS["aws_secret_access_key"] in text for text in texts)
 
 
 @pytest.mark.classic("credentials are not sent to the process of the server that writes batches")

@@ -58,8 +58,8 @@ def test_a_table_that_the_server_cannot_get_to_is_refused(
             "credentials": dn.create(f"{bucket}/t", "id bigint", storage_options=s3_server.options),
             "this process alone": dn.create(MemoryStore("memory:///ducks"), "id bigint"),
             "a catalog": catalog.create_table("ducks.nephews", "id bigint")}
-        for said, into in places.items():
-            with pytest.raises(InvalidArgument, match=said):
+        for pattern, into in places.items():
+            with pytest.raises(InvalidArgument, match=pattern):
                 into.write_stream(frame, checkpoint=tmp_path / "c")
             assert into.version == 0
     assert not (tmp_path / "c").exists()

@@ -140,7 +140,7 @@ def test_new_columns_stop_a_stream_and_a_new_frame_goes_on(
     frame = read(spark, table)
     assert batches(frame, tmp_path / "c") == [[0]]
     table.append({"id": [1], "more": [7]}, merge_schema=True)
-    with pytest.raises(StreamSourceChanged, match="Make it anew"):
+    with pytest.raises(StreamSourceChanged, match="Make it again"):
         batches(frame, tmp_path / "c")
     assert batches(read(spark, table), tmp_path / "c", ("id", "more")) == [[(1, 7)]]
 
@@ -150,8 +150,8 @@ def test_columns_in_another_order_keep_their_values(tmp_path: Path) -> None:
     reader = stream_reader(options, StructType(list(reversed(stream_schema(options).fields))))
     start = reader.initialOffset()
     tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
-    make, given = reader.__reduce__()  # as an executor gets it
-    rows = [row for task in tasks for batch in make(*given).read(task) for row in batch.to_pylist()]
+    make, arguments = reader.__reduce__()  # as an executor gets it
+    rows = [row for task in tasks for batch in make(*arguments).read(task) for row in batch.to_pylist()]
     assert rows == [{"other": 2, "id": 1}]
 
 
@@ -181,7 +181,7 @@ def test_a_start_that_is_gone_is_told(spark: Any, table: dn.DeltaTable, tmp_path
         batches(gone, tmp_path / "c2")
 
 
-@pytest.mark.parametrize(("options", "said"), [
+@pytest.mark.parametrize(("options", "pattern"), [
     ({"maxFilesPerTriger": 1}, "knows no option 'maxfilespertriger'"),
     ({"maxFilesPerTrigger": 0}, "at least 1"),
     ({"startingVersion": "first"}, "whole number"),
@@ -189,9 +189,9 @@ def test_a_start_that_is_gone_is_told(spark: Any, table: dn.DeltaTable, tmp_path
     ({"maxFilesPerTrigger": 1, "versionAsOf": 0}, "(?i)versionAsOf"),
 ], ids=str)
 def test_options_that_are_wrong_are_named(
-    spark: Any, table: dn.DeltaTable, tmp_path: Path, options: dict[str, Any], said: str
+    spark: Any, table: dn.DeltaTable, tmp_path: Path, options: dict[str, Any], pattern: str
 ) -> None:
-    with pytest.raises(InvalidArgument, match=said), translate_errors():
+    with pytest.raises(InvalidArgument, match=pattern), translate_errors():
         batches(read(spark, table, **options), tmp_path / "c")
 
 

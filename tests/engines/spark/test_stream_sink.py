@@ -324,22 +324,22 @@ def test_a_second_writer_that_comes_while_the_stream_runs_is_told(
     assert ids(table) == [1, 9]
 
 
-@pytest.mark.parametrize(("settings", "said"), [
+@pytest.mark.parametrize(("settings", "pattern"), [
     ({"mode": "updat"}, "did you mean update"),
     ({"mode": "update"}, "needs keys"),
     ({"mode": "update", "keys": ["idd"]}, "did you mean id"),
-    ({"keys": ["id"]}, "keys go with mode='update'"),
+    ({"keys": ["id"]}, "keys needs mode='update'"),
     ({"mode": "complete"}, "Spark refuses the stream in mode 'complete'"),
-    ({"overwrite_schema": True}, "overwrite_schema goes with"),
-    ({"trigger": {"continuous": "1 second"}}, "is none of a table's streams"),
+    ({"overwrite_schema": True}, "overwrite_schema needs"),
+    ({"trigger": {"continuous": "1 second"}}, "is not a trigger of a table's streams"),
     ({"trigger": "soon"}, "Spark refuses"),
-    ({"checkpoint": ""}, "is no folder"),
+    ({"checkpoint": ""}, "is not a folder"),
 ], ids=str)
 def test_options_that_are_wrong_are_named(
-    source: Source, table: dn.DeltaTable, tmp_path: Path, settings: dict[str, Any], said: str
+    source: Source, table: dn.DeltaTable, tmp_path: Path, settings: dict[str, Any], pattern: str
 ) -> None:
     source.add(1)
-    with pytest.raises(InvalidArgument, match=said):
+    with pytest.raises(InvalidArgument, match=pattern):
         table.write_stream(source.frame(), **{"checkpoint": tmp_path / "c", **settings})
     assert table.version == 0
 

@@ -102,9 +102,9 @@ def _in_order(value: Any) -> str:
                                   if name not in SHREDDED])
 def test_what_cannot_be_read_is_refused_as_in_the_process(spark, name):
     path = str(path_of(name))
-    said = []
+    errors_raised = []
     for read in (lambda s: in_process.read_table(s, s.files), lambda s: read_table(s, s.files, spark)):
         with pytest.raises(DeltaError) as caught:
             read(DeltaLog.for_table(path).snapshot)
-        said.append(type(caught.value))
-    assert said[0] is said[1]
+        errors_raised.append(type(caught.value))
+    assert errors_raised[0] is errors_raised[1]

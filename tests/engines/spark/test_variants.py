@@ -65,11 +65,11 @@ def test_variants_at_random_are_what_spark_reads(spark: Any, tmp_path: Path, see
     texts = spark.createDataFrame(
         [(n, document(chance) if n % 10 else None) for n in range(ROWS)], "id bigint, text string")
     texts = texts.withColumn("v", F.expr(f"IF(id % 4 = 1, {TYPED}, parse_json(text))")).drop("text")
-    wanted = {"spark.sql.variant.writeShredding.enabled": "true",
+    changed = {"spark.sql.variant.writeShredding.enabled": "true",
               "spark.sql.variant.inferShreddingSchema": "false",
               "spark.sql.variant.forceShreddingSchemaForTest": SCHEMAS[seed],
               "spark.sql.parquet.annotateVariantLogicalType": ("true", "false")[seed % 2]}
-    with settings(spark, wanted):
+    with settings(spark, changed):
         texts.coalesce(1).write.parquet(f"file:{tmp_path}/t")
     (path,) = (tmp_path / "t").glob("*.parquet")
     stored = pq.ParquetFile(path).read().combine_chunks()

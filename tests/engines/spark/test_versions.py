@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.spark,
 def declared() -> tuple[str, str]:
     """The least version, and the one that all are below, of the extra ``spark``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (wanted,) = project["optional-dependencies"]["spark"]
-    match = re.fullmatch(r"pyspark>=(\d+\.\d+),<(\d+\.\d+)", wanted)
-    assert match, wanted
+    (requirement,) = project["optional-dependencies"]["spark"]
+    match = re.fullmatch(r"pyspark>=(\d+\.\d+),<(\d+\.\d+)", requirement)
+    assert match, requirement
     return match[1], match[2]
 
 

@@ -267,14 +267,14 @@ def test_partition_columns_are_in_the_files_as_in_the_process(spark, tmp_path, m
                      "b": [b"\x01", b"", None], "k": [1, 2, 2]}, schema=to_arrow(schema))
     process, sparks = both(spark, tmp_path, rows, metadata, protocol)
     assert described(sparks) == described(process)
-    found = []
+    layouts = []
     for engine, files in (("process", process), ("spark", sparks)):
         tables = [pq.ParquetFile(tmp_path / engine / decode_path(f.path)).read() for f in files]
         assert len({(tuple(t.schema.names), str(_ids(t.schema))) for t in tables}) == 1
-        found.append((tables[0].schema.names, _ids(tables[0].schema),
+        layouts.append((tables[0].schema.names, _ids(tables[0].schema),
                       sorted((row for t in tables for row in t.to_pylist()), key=str)))
-    assert found[0] == found[1] and len(found[0][0]) == 5
-    stored = [list(row.values()) for row in found[1][2]]
+    assert layouts[0] == layouts[1] and len(layouts[0][0]) == 5
+    stored = [list(row.values()) for row in layouts[1][2]]
     assert sorted(stored) == [[1, "x", at, b"\x01", 1], [2, None, None, None, 2], [3, None, at, None, 2]]
 
 
@@ -294,17 +294,17 @@ def test_spark_reads_partition_values_from_the_log_though_files_have_them(spark,
 
 
 def _ids(fields, path=()):
-    found = {}
+    ids = {}
     for field in fields:
         number = (field.metadata or {}).get(b"PARQUET:field_id")
         if number and int(number) > 0:
-            found[(*path, field.name)] = int(number)
+            ids[(*path, field.name)] = int(number)
         kind = field.type
         inner = [kind.value_field] if pa.types.is_list(kind) else (
             list(kind) if pa.types.is_struct(kind) else [])
         name = "element" if pa.types.is_list(kind) else field.name
-        found |= _ids(inner, (*path, name))
-    return found
+        ids |= _ids(inner, (*path, name))
+    return ids
 
 
 # --- files ------------------------------------------------------------------------------------------
@@ -496,10 +496,10 @@ LOSSES = [
 ]
 
 
-@pytest.mark.parametrize("wanted, found, values", LOSSES, ids=[f"{f}-{w}" for w, f, _ in LOSSES])
-def test_a_value_that_does_not_fit_is_refused_by_both_engines(spark, tmp_path, wanted, found, values):
-    metadata = table_of(schema_of(x=wanted))
-    good, bad = (pa.table({"x": [v, None]}, schema=to_arrow(schema_of(x=found))) for v in values)
+@pytest.mark.parametrize("target, source, values", LOSSES, ids=[f"{f}-{w}" for w, f, _ in LOSSES])
+def test_a_value_that_does_not_fit_is_refused_by_both_engines(spark, tmp_path, target, source, values):
+    metadata = table_of(schema_of(x=target))
+    good, bad = (pa.table({"x": [v, None]}, schema=to_arrow(schema_of(x=source))) for v in values)
     process, sparks = both(spark, tmp_path, good, metadata)
     assert described(sparks) == described(process)
     for write, data in ((spark_write.write_files, spark.createDataFrame(bad)),
@@ -663,8 +663,8 @@ def test_intervals_go_into_a_table_and_come_back(spark, tmp_path):
         "ym": "interval year to month", "dt": "interval day to second",
         "p": "interval year to month", "q": "interval day to second"}
     assert kinds["dt"] == "interval day"
-    found = table.to_df().orderBy("id")
-    texts = found.selectExpr("id", *(f"cast({name} as string) {name}" for name in kinds if name != "id"))
+    stored = table.to_df().orderBy("id")
+    texts = stored.selectExpr("id", *(f"cast({name} as string) {name}" for name in kinds if name != "id"))
     one = ("INTERVAL '0-3' YEAR TO MONTH", "INTERVAL '5 00:00:00' DAY TO SECOND",
            "[INTERVAL '2-0' YEAR TO MONTH, null]",
            "{INTERVAL '0 01:00:00' DAY TO SECOND, INTERVAL '0-1' YEAR TO MONTH}",

@@ -34,8 +34,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> DeltaTable:
 
 
 def coins(table: Any) -> dict[int, int]:
-    found = table.to_arrow(columns=["id", "coins"])
-    return dict(sorted(zip(found["id"].to_pylist(), found["coins"].to_pylist(), strict=True)))
+    data = table.to_arrow(columns=["id", "coins"])
+    return dict(sorted(zip(data["id"].to_pylist(), data["coins"].to_pylist(), strict=True)))
 
 
 def rows_locked(manager: LockManager) -> dict[str, str]:
@@ -193,11 +193,11 @@ def test_a_row_deleted_while_one_waited_is_skipped(table: DeltaTable) -> None:
     cursor = deleting.cursor(table, key=["id"])
     cursor.find(1)
     cursor.delete()
-    found: list[Any] = []
+    steps: list[Any] = []
 
     def read() -> None:
         mine = reading.cursor(table, key=["id"])
-        found.append((mine.first(), mine.key(), rows_locked(manager)))
+        steps.append((mine.first(), mine.key(), rows_locked(manager)))
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -206,7 +206,7 @@ def test_a_row_deleted_while_one_waited_is_skipped(table: DeltaTable) -> None:
     assert reading.waiting.mode == "upgradable"
     deleting.commit()
     thread.join()
-    assert found == [("ACQUIRED", (2,), {"2": "upgradable"})]
+    assert steps == [("ACQUIRED", (2,), {"2": "upgradable"})]
 
 
 def test_statements_see_what_a_cursor_has_stored_and_the_reverse(
@@ -420,7 +420,7 @@ def test_wrong_use_of_a_cursor_is_refused_by_name(manager: LockManager, table: D
             txn.cursor(table, key=key)
     cursor = txn.cursor(table, key=["id"])
     for verb in (cursor.next, cursor.delete, lambda: cursor.store({"coins": 1})):
-        with pytest.raises(errors.IllegalStateError, match="stands on no row"):
+        with pytest.raises(errors.IllegalStateError, match="is not on a row"):
             verb()
     with pytest.raises(errors.InvalidArgument, match="by id"):
         txn.cursor(table, key=["shop"])
@@ -495,8 +495,8 @@ def test_tables_with_features(manager: LockManager, tmp_path: Path, properties: 
     two.commit()
     days.append({"day": [3], "id": [4], "n": [4]})
     one.commit()
-    found = table.to_arrow(columns=["id", "n"])
-    assert dict(zip(*(found[name].to_pylist() for name in ("id", "n")), strict=True)) == {
+    data = table.to_arrow(columns=["id", "n"])
+    assert dict(zip(*(data[name].to_pylist() for name in ("id", "n")), strict=True)) == {
         1: 10, 2: 20, 3: 3, 4: 4}
     if "delta.enableChangeDataFeed" in properties:
         assert sorted(table.changes(2, 2)["_change_type"].to_pylist()) == [

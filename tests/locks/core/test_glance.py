@@ -53,9 +53,9 @@ def closed_before(manager: LockManager) -> Moment:
 
 def closed_after(manager: LockManager) -> Moment:
     def moment(locks: Locks, name: Any, lock: Any) -> Any:
-        found = locks.put(name, lock)
+        answer = locks.put(name, lock)
         manager.close()
-        return found
+        return answer
     return moment
 
 

@@ -79,8 +79,8 @@ def test_modes_go_together_where_no_conflict_on_a_leaf_would_go_unnoticed(one: i
     manager = LockManager()
     mine, theirs = manager.new_transaction(), manager.new_transaction()
     assert tree(mine, (TABLE, one)) == [ACQUIRED]
-    found = tree(theirs, (TABLE, other), is_try=True)
-    assert found == [ACQUIRED if TOGETHER[one][other] else LockResult.TIMED_OUT_LOCK]
+    results = tree(theirs, (TABLE, other), is_try=True)
+    assert results == [ACQUIRED if TOGETHER[one][other] else LockResult.TIMED_OUT_LOCK]
 
 
 def test_the_modes_are_these() -> None:
@@ -114,8 +114,8 @@ def test_what_a_place_lies_in_is_locked_first_with_an_intention(mode: int, of_th
 def test_places_are_locked_in_sorted_order_each_once() -> None:
     txn = LockManager().new_transaction()
     row, file = row_key(["1"], (7,)), file_key(["2"], "a.parquet")
-    found = tree(txn, (row, EXCLUSIVE), (TWO, SHARED), (file, UPGRADABLE), (TWO, SHARED), (TABLE, SHARED))
-    assert found == [ACQUIRED] * 5
+    results = tree(txn, (row, EXCLUSIVE), (TWO, SHARED), (file, UPGRADABLE), (TWO, SHARED), (TABLE, SHARED))
+    assert results == [ACQUIRED] * 5
     assert [lock.name[1] for lock in txn._locker.entries] == [TABLE, ONE, row, TWO, file]
     assert held(txn) == {
         TABLE: "shared and intention exclusive", ONE: "intention exclusive", row: "exclusive",
@@ -462,7 +462,7 @@ def test_a_name_is_said_in_place_of_the_number() -> None:
     with pytest.raises(IllegalStateError, match="orders:k"):
         txn.unlock()
     for wrong in ("", None, 3):
-        with pytest.raises(InvalidArgument, match="called by a text"):
+        with pytest.raises(InvalidArgument, match="the name of an index is a string"):
             manager.name_index(-7, wrong)  # type: ignore[arg-type]
 
 

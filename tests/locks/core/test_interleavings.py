@@ -60,9 +60,9 @@ class World:
                 self.granted(lock.weaken(at, NONE))
             self.at[at] += 1
         else:
-            key, wanted = script[self.at[at]]
-            answer = self.table.ask(locker, key, wanted)
-            expected = self.model[key].ask(at, wanted, self.table.rule)
+            key, mode = script[self.at[at]]
+            answer = self.table.ask(locker, key, mode)
+            expected = self.model[key].ask(at, mode, self.table.rule)
             if isinstance(expected, Request):
                 assert isinstance(answer, Waiter)
                 self.requests[at] = expected
@@ -97,18 +97,18 @@ class World:
     def check_circles(self) -> None:
         """No circle is missed, none is invented, and each leads from one to the next."""
         hopeless = stuck(self.model)
-        found = set()
+        waiting = set()
         for waiter in self.table.waiting:
             circle = cycle_of(waiter)
             for one, following in zip(circle, [*circle[1:], *circle[:1]], strict=True):
                 assert following.locker in in_the_way(one, {})
             if circle:
                 assert circle[0] is waiter and len(set(circle)) == len(circle)
-                found.add(waiter.locker.id)
+                waiting.add(waiter.locker.id)
             way, behind = cycle_behind(waiter)
             assert bool(behind) == (waiter.locker.id in hopeless)
             assert bool(circle) <= bool(behind) and not set(way) & set(behind)
-        assert found <= hopeless and bool(found) == bool(hopeless)
+        assert waiting <= hopeless and bool(waiting) == bool(hopeless)
 
     def signature(self) -> Any:
         """Two histories that lead to the same are gone on with once."""

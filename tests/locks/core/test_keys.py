@@ -70,8 +70,8 @@ def test_tuples_in_tuples_sort_as_they_do(rows: Any) -> None:
 
 @given(st.lists(ANY, max_size=4).map(tuple))
 def test_a_key_gives_its_tuple_back(values: tuple[Any, ...]) -> None:
-    found = decode(encode(values))
-    assert found == values and repr(tuple(map(type, found))) == repr(tuple(map(type, values)))
+    decoded = decode(encode(values))
+    assert decoded == values and repr(tuple(map(type, decoded))) == repr(tuple(map(type, values)))
 
 
 @given(st.lists(ANY, max_size=3).map(tuple), st.lists(ANY, max_size=3).map(tuple))
@@ -89,8 +89,8 @@ def test_types_in_their_order() -> None:
               math.nan, Decimal("-1E+9"), Decimal(0), Decimal("1E-9"), "", "\0", "\1", "z", "é", "\U0001f600",
               b"", b"\0", b"\xff", date(1, 1, 1), date(2024, 1, 1), datetime(1, 1, 1), datetime(2024, 1, 1),
               moment, (), (None,), (None, None), (1,)]
-    found = [encode((value,)) for value in values]
-    assert found == sorted(found) and len(set(found)) == len(found)
+    encoded = [encode((value,)) for value in values]
+    assert encoded == sorted(encoded) and len(set(encoded)) == len(encoded)
 
 
 def test_equal_values_have_one_key() -> None:
@@ -111,7 +111,7 @@ for _ in range(60):
     NESTED = (NESTED,)
 
 
-@pytest.mark.parametrize(("values", "said"), [
+@pytest.mark.parametrize(("values", "pattern"), [
     ([1], "a tuple, found list"),
     ((1, [2]), "found builtins.list"),
     ((Text("a"),), "found tests.locks.core.test_keys.Text"),
@@ -122,19 +122,19 @@ for _ in range(60):
     ((datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))),), "the years 1 to 9999"),
     (NESTED, "no more than 50"),
 ])
-def test_other_values_are_refused_by_name(values: Any, said: str) -> None:
-    with pytest.raises(InvalidArgument, match=said):
+def test_other_values_are_refused_by_name(values: Any, pattern: str) -> None:
+    with pytest.raises(InvalidArgument, match=pattern):
         encode(values)
 
 
 @given(st.binary(max_size=12))
 def test_other_bytes_are_no_keys(key: bytes) -> None:
-    found = keys.values_of(key)
-    if found is None:
+    values = keys.values_of(key)
+    if values is None:
         with pytest.raises(InvalidArgument, match="not a key"):
             decode(key)
     else:
-        assert encode(found) == key
+        assert encode(values) == key
 
 
 def test_the_places_of_a_table() -> None:
@@ -171,7 +171,7 @@ def test_a_key_of_no_table_has_no_level(key: bytes) -> None:
 
 
 def test_wrong_parts_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="texts or None.*int: 1"):
+    with pytest.raises(InvalidArgument, match="strings or None.*int: 1"):
         keys.partition_key([1])  # type: ignore[list-item]
     with pytest.raises(InvalidArgument, match="a tuple, found int"):
         keys.row_key((), 1)  # type: ignore[arg-type]

@@ -30,8 +30,8 @@ KEYS = [b"a", b"b", b"c", b"d"]
 
 
 def lock(txn: Transaction, mode: int, key: bytes, timeout: float | None = None) -> LockResult:
-    found: LockResult = getattr(txn, f"lock_{MODE_NAMES[mode]}")(1, key, timeout)
-    return found
+    result: LockResult = getattr(txn, f"lock_{MODE_NAMES[mode]}")(1, key, timeout)
+    return result
 
 
 def test_every_request_is_in_the_table() -> None:
@@ -157,15 +157,15 @@ def test_the_search_goes_through_a_thousand_without_recursion() -> None:
     assert last is not None
     closing: Any = table.ask(last, (1, b"7"), SHARED)
     assert len(cycle_of(closing)) == 2993
-    way, found = cycle_behind(waiters[0])
-    assert way == waiters[:7] and len(found) == 2993
+    way, visited = cycle_behind(waiters[0])
+    assert way == waiters[:7] and len(visited) == 2993
 
 
 def test_a_queue_of_a_thousand_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def in_the_way(granule: Granule, waiter: Waiter, is_short: bool = False) -> list[Locker]:
-        found = list(original(granule, waiter, is_short))
-        edges.append(len(found))
-        return found
+        edges_here = list(original(granule, waiter, is_short))
+        edges.append(len(edges_here))
+        return edges_here
 
     original, edges = Granule.in_the_way, list[int]()
     monkeypatch.setattr(Granule, "in_the_way", in_the_way)
@@ -196,4 +196,4 @@ def test_the_shortest_circle_is_named() -> None:
 
 
 def test_none_is_no_mode_to_ask_for() -> None:
-    assert NONE not in {wanted for _, wanted in REQUESTS}
+    assert NONE not in {mode for _, mode in REQUESTS}

@@ -102,14 +102,14 @@ def machine(upgrade_rule: str) -> type[RuleBasedStateMachine]:
 
         # -- locks -----------------------------------------------------------------------------
 
-        @rule(at=st.sampled_from(TXNS), key=st.sampled_from(KEYS), wanted=st.sampled_from(MODES),
+        @rule(at=st.sampled_from(TXNS), key=st.sampled_from(KEYS), mode=st.sampled_from(MODES),
               timeout=st.sampled_from(TIMEOUTS), is_try=st.booleans())
-        def lock(self, at: int, key: bytes, wanted: int, timeout: float, is_try: bool) -> None:
+        def lock(self, at: int, key: bytes, mode: int, timeout: float, is_try: bool) -> None:
             if not self.idle(at):
                 return
             txn, side = self.txns[at], self.sides[at]
-            name = f"{'try_' if is_try else ''}lock_{MODE_NAMES[wanted]}"
-            expected = self.locks[key].ask(at, wanted, self.manager.upgrade_rule)
+            name = f"{'try_' if is_try else ''}lock_{MODE_NAMES[mode]}"
+            expected = self.locks[key].ask(at, mode, self.manager.upgrade_rule)
             closes = isinstance(expected, Request) and at in stuck(self.locks)
             call = self.clockwork.start(txn, lambda: getattr(txn, name)(1, key, timeout))
             if isinstance(expected, Request) and (closes or timeout == 0):
@@ -256,8 +256,8 @@ def machine(upgrade_rule: str) -> type[RuleBasedStateMachine]:
             ids = [txn.id for txn in self.txns]
             for key, lock in self.locks.items():
                 lock.check()
-                found = dict(states[key].holders) if key in states else {}
-                assert found == {ids[at]: MODE_NAMES[mode] for at, mode in lock.held.items()}
+                held = dict(states[key].holders) if key in states else {}
+                assert held == {ids[at]: MODE_NAMES[mode] for at, mode in lock.held.items()}
                 waiting = [txn for txn, _ in states[key].waiters] if key in states else []
                 assert waiting == [ids[request.txn] for request in lock.queue]
             assert stuck(self.locks) == set()

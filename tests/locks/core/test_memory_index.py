@@ -207,7 +207,7 @@ def test_a_cursor_writes_where_it_stands() -> None:
     index, txn, _ = made()
     cursor = index.cursor(txn)
     for refused in (cursor.next, lambda: cursor.store(1), lambda: cursor.commit(1)):
-        with pytest.raises(IllegalStateError, match="stands on no row"):
+        with pytest.raises(IllegalStateError, match="is not on a row"):
             refused()
     assert cursor.find("n") is LockResult.ACQUIRED and (cursor.key(), cursor.value()) == (b"n", None)
     cursor.store(4)

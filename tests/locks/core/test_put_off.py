@@ -132,18 +132,18 @@ def test_who_waits_long_is_flushed_with_the_next_commit(monkeypatch: pytest.Monk
 def test_who_waits_long_is_flushed_though_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a thread, which ends then."""
     monkeypatch.setattr(buffer, "MAX_SECONDS", 1e-3)
-    told = Told()
+    notified = Notified()
     readings = iter([0, 0, 0, 0, 0])  # as it is made, locked, put off, and looked at
     manager = LockManager(clock=lambda: next(readings, 10**9))
-    put_off(manager, Log(), 1, told)
+    put_off(manager, Log(), 1, notified)
     thread = manager.pending._thread
-    assert told.is_finished.wait(PATIENCE) and told.error is None
+    assert notified.is_finished.wait(PATIENCE) and notified.error is None
     if thread is not None:
         thread.join(PATIENCE)
     assert manager.num_pending == manager.num_locks_held == 0 and manager.pending._thread is None
 
 
-class Told(CommitCallback):
+class Notified(CommitCallback):
     def __init__(self) -> None:
         self.is_finished = threading.Event()
         self.error: BaseException | None = None
@@ -160,14 +160,14 @@ def test_who_fills_the_buffer_is_not_told_what_others_fail_with(
     manager: LockManager, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(buffer, "MAX_COMMITS", 4)
-    log, told = Log(), Told()
+    log, notified = Log(), Notified()
     bad = put_off(manager, log, OSError("the disk is full"))
-    put_off(manager, log, OSError("another disk is full"), told)
+    put_off(manager, log, OSError("another disk is full"), notified)
     good = put_off(manager, log, 3)
     with caplog.at_level(logging.WARNING, "deltanb.locks"):
         put_off(manager, log, 4)
     assert [each for each in log.done if isinstance(each, int)] == [3, 4] and manager.num_locks_held == 0
-    assert isinstance(told.error, OSError)
+    assert isinstance(notified.error, OSError)
     (record,) = caplog.records
     assert record.getMessage() == ("the commit of transaction 1, which NO_FLUSH had put off, has failed and "
                                    "is undone: OSError: the disk is full")
@@ -261,8 +261,8 @@ def test_an_interrupt_of_a_tables_commit_leaves_no_file_and_is_no_lie(
 ) -> None:
     """Who is told that a commit has failed may do the work once more."""
     table = dn.create(tmp_path / "t", {"id": [1, 2], "n": [1, 2]})
-    txn, told = manager.new_transaction(), Told()
-    txn.attach(told)
+    txn, notified = manager.new_transaction(), Notified()
+    txn.attach(notified)
     txn.durability_mode = mode  # type: ignore[assignment]
     work(txn, table)
     if mode == "NO_FLUSH":
@@ -272,8 +272,8 @@ def test_an_interrupt_of_a_tables_commit_leaves_no_file_and_is_no_lie(
         manager.flush() if mode == "NO_FLUSH" else txn.commit()
     has_landed = name == "landed"
     assert numbers(tmp_path / "t") == {1: 0 if has_landed else 1, 2: 2} and not unnamed(tmp_path / "t")
-    assert mode != "NO_FLUSH" or (told.is_finished.is_set() and
-                                  (told.error is None if has_landed else told.error is caught.value))
+    assert mode != "NO_FLUSH" or (notified.is_finished.is_set() and
+                                  (notified.error is None if has_landed else notified.error is caught.value))
     assert manager.num_pending == manager.num_locks_held == 0
 
 
@@ -302,12 +302,12 @@ def test_a_conflict_in_the_flush_leaves_no_file_and_no_lock(
     work(txn, table)
     txn.commit()
     table.update({"n": "7"}, where="id = 1")
-    there = set((tmp_path / "t").glob("*.parquet"))
+    files_before = set((tmp_path / "t").glob("*.parquet"))
     named = {tmp_path / "t" / action.path for version in (0, 1) for action in table.log.read_commit(version)
              if hasattr(action, "path")}
     with pytest.raises(errors.DeltaConcurrentModificationException):
         txn.flush()
-    assert set((tmp_path / "t").glob("*.parquet")) == named <= there
+    assert set((tmp_path / "t").glob("*.parquet")) == named <= files_before
     assert manager.num_locks_held == 0 and txn.is_valid
     work(txn, table)
     txn.commit()
@@ -395,8 +395,8 @@ def run(place: Path, code: str) -> tuple[int, str]:
 
 
 def numbers(place: Path) -> dict[int, int]:
-    found = dn.open(place).to_arrow()
-    return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
+    data = dn.open(place).to_arrow()
+    return dict(zip(data["id"].to_pylist(), data["n"].to_pylist(), strict=True))
 
 
 def unnamed(place: Path) -> set[str]:
@@ -413,7 +413,7 @@ def unnamed(place: Path) -> set[str]:
 ], ids=["end", "exit", "error", "thread"])
 def test_the_end_of_the_process_flushes(end: str, tmp_path: Path) -> None:
     """Statements and rows, by managers that nobody has any more; checkpoints follow."""
-    code, said = run(tmp_path, f"""
+    code, output = run(tmp_path, f"""
         def put_off(value, key):
             txn = begin(LockManager())
             store(txn, table, value, key)
@@ -428,16 +428,16 @@ def test_the_end_of_the_process_flushes(end: str, tmp_path: Path) -> None:
         assert table.version == 0
         {end}
     """)
-    assert code == {"raise SystemExit(3)": 3, "raise RuntimeError('over')": 1}.get(end, 0), said
+    assert code == {"raise SystemExit(3)": 3, "raise RuntimeError('over')": 1}.get(end, 0), output
     is_late = end.startswith("threading")
     assert numbers(tmp_path / "t") == {1: 5, 2: 6, 3: 7 if is_late else 3} and not unnamed(tmp_path / "t")
-    assert "NO_FLUSH" not in said
-    assert list((tmp_path / "t" / "_delta_log").glob("*.checkpoint*.parquet")), said
+    assert "NO_FLUSH" not in output
+    assert list((tmp_path / "t" / "_delta_log").glob("*.checkpoint*.parquet")), output
 
 
 @pytest.mark.slow
 def test_the_end_of_the_process_says_what_it_could_not_flush(tmp_path: Path) -> None:
-    code, said = run(tmp_path, """
+    code, output = run(tmp_path, """
         bad, good = begin(LockManager()), begin(LockManager())
         store(bad, table, 5, 1)
         bad.commit()
@@ -445,14 +445,14 @@ def test_the_end_of_the_process_says_what_it_could_not_flush(tmp_path: Path) -> 
         store(good, table, 6, 2)
         good.commit()
     """)
-    assert code == 0 and "which NO_FLUSH had put off, has failed and is undone" in said
+    assert code == 0 and "which NO_FLUSH had put off, has failed and is undone" in output
     assert numbers(tmp_path / "t") == {1: 9, 2: 6, 3: 3} and not unnamed(tmp_path / "t")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_process_leaves_to_its_parent_what_waits(tmp_path: Path) -> None:
-    code, said = run(tmp_path, """
+    code, output = run(tmp_path, """
         manager = LockManager()
         txn = begin(manager)
         store(txn, table, 5, 1)
@@ -468,6 +468,6 @@ def test_a_forked_process_leaves_to_its_parent_what_waits(tmp_path: Path) -> Non
         assert os.waitpid(child, 0)[1] == 0
         assert table.version == 1 and manager.num_pending == 1
     """)
-    assert code == 0, said
+    assert code == 0, output
     assert numbers(tmp_path / "t") == {1: 5, 2: 6, 3: 3} and dn.open(tmp_path / "t").version == 2
     assert not unnamed(tmp_path / "t")

@@ -30,7 +30,7 @@ from deltanb.testing import MemoryIndex
 from tests.locks.clockwork import Clockwork
 
 
-def told(manager: LockManager) -> list[str]:
+def described(manager: LockManager) -> list[str]:
     return [" ".join(filter(None, (str(int(e.transaction)), e.what, e.lock, e.mode or "",
                                    "" if e.level is None else f"level {e.level}")))
             for e in manager.timeline().events]
@@ -48,7 +48,7 @@ def test_a_life_in_events() -> None:
         txn.lock_exclusive(1, b"u")
         txn.lock_exclusive(1, b"u")
     txn.commit()
-    assert told(manager) == [
+    assert described(manager) == [
         "1 granted 1:s shared", "1 released 1:s shared", "1 granted 1:a exclusive", "1 entered level 1",
         "1 granted 1:u upgradable", "1 granted 1:u exclusive", "1 committed level 1", "1 exited level 1",
         "1 released 1:u exclusive", "1 released 1:a exclusive", "1 committed level 0"]
@@ -63,7 +63,7 @@ def test_what_is_undone_is_told_and_what_is_empty_is_not() -> None:
     txn.rollback()
     txn.exit()
     txn.reset()
-    assert told(manager) == []
+    assert described(manager) == []
     index.store(txn, "a", 2)
     txn.rollback()
     index.store(txn, "a", 2)
@@ -73,7 +73,7 @@ def test_what_is_undone_is_told_and_what_is_empty_is_not() -> None:
     txn.enter()
     txn.reset()
     ids = [event.transaction for event in manager.timeline().events if event.what != "granted"]
-    assert [line.split(" ", 1)[1] for line in told(manager) if "1:a" not in line] == [
+    assert [line.split(" ", 1)[1] for line in described(manager) if "1:a" not in line] == [
         "rolled back level 0", "undone level 0", "entered level 1", "exited level 1", "entered level 1",
         "reset level 0"]
     assert len(set(ids)) == 3  # a new id after each end
@@ -101,7 +101,7 @@ def test_a_commit_that_fails_and_one_that_is_put_off() -> None:
     number = int(other.id)
     other.commit()
     manager.flush()
-    assert told(manager) == [
+    assert described(manager) == [
         "1 granted 1:k exclusive", "1 released 1:k exclusive", "1 failed level 0",
         f"{number} granted 1:j exclusive", f"{number} put off level 0", f"{number} released 1:j exclusive"]
 

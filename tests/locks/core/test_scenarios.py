@@ -51,8 +51,8 @@ class Stage:
             self.clockwork.finish(call, step["within_s"])
             check(call, step["expect"])
         elif "manager" in step:
-            found = getattr(self.manager, step["manager"])
-            call = Call(found if callable(found) else lambda: found)
+            member = getattr(self.manager, step["manager"])
+            call = Call(member if callable(member) else lambda: member)
             call.run()
             check(call, step.get("expect", {}))
         else:
@@ -88,8 +88,8 @@ class Stage:
             args = [self.ids[args[0]], args[1].encode()]
         if "timeout_s" in step:
             args.append(step["timeout_s"])
-        found = getattr(txn, op.removeprefix("get_"))
-        return as_text(found(*args) if callable(found) else found)
+        member = getattr(txn, op.removeprefix("get_"))
+        return as_text(member(*args) if callable(member) else member)
 
 
 def as_text(value: Any) -> Any:

@@ -117,9 +117,9 @@ def test_close_interrupts_all_who_wait(parking: Parking) -> None:
     one = parking.manager.new_transaction()
     one.lock_exclusive(1, A)
     others = [parking.manager.new_transaction() for _ in range(4)]
-    wanted = ("shared", "upgradable", "exclusive", "shared")
+    modes = ("shared", "upgradable", "exclusive", "shared")
     waits = [parking.waiting(lambda o=o, w=w: getattr(o, f"try_lock_{w}")(1, A, -1))
-             for o, w in zip(others, wanted, strict=True)]
+             for o, w in zip(others, modes, strict=True)]
     parking.manager.close()
     assert [wait.result().name for wait in waits] == ["INTERRUPTED"] * 4
 

@@ -54,16 +54,16 @@ class Log:
     """A participant that writes down what it is asked, and fails where it is told to."""
 
     def __init__(self, fails: str = "") -> None:
-        self.said: list[Any] = []
+        self.calls: list[Any] = []
         self.fails = fails
 
     def undo(self, change: Any) -> None:
-        self.said.append(("undo", change))
+        self.calls.append(("undo", change))
         if self.fails == "undo":
             raise OSError("the disk is gone")
 
     def commit(self, changes: Sequence[Any], durability: DurabilityMode) -> None:
-        self.said.append(("commit", list(changes), durability.name))
+        self.calls.append(("commit", list(changes), durability.name))
         if self.fails == "commit":
             raise OSError("the disk is full")
 
@@ -153,7 +153,7 @@ BOGUS_REFUSES: list[Callable[[Transaction], Any]] = [
 
 @pytest.mark.parametrize("call", BOGUS_REFUSES)
 def test_bogus_is_no_transaction(call: Callable[[Transaction], Any]) -> None:
-    with pytest.raises(IllegalStateError, match="BOGUS is no transaction"):
+    with pytest.raises(IllegalStateError, match="BOGUS is not a transaction"):
         call(Transaction.BOGUS)
 
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_undone_disables_the_transaction_and_frees_its_locks(txn:
         txn.changed(participant, 1)
     with pytest.raises(OSError, match="the disk is gone"):
         txn.exit()
-    assert good.said == [("undo", 1)] * 2, "the others are undone all the same"
+    assert good.calls == [("undo", 1)] * 2, "the others are undone all the same"
     assert txn.manager.num_locks_held == 0 and not txn.is_valid
 
 
@@ -265,8 +265,8 @@ def test_a_failed_commit_undoes_everything_and_disables(txn: Transaction) -> Non
     txn.changed(first, 3)
     with pytest.raises(OSError, match="the disk is full") as caught:
         txn.commit()
-    assert first.said == [("commit", [1, 3], "SYNC"), ("undo", 3), ("undo", 1)]
-    assert second.said == [("commit", [2], "SYNC"), ("undo", 2)]
+    assert first.calls == [("commit", [1, 3], "SYNC"), ("undo", 3), ("undo", 1)]
+    assert second.calls == [("commit", [2], "SYNC"), ("undo", 2)]
     assert txn.manager.num_locks_held == 0
     with pytest.raises(InvalidTransactionError) as invalid:
         txn.commit()
@@ -285,11 +285,11 @@ def test_changes_of_a_scope_are_undone_the_last_first(txn: Transaction) -> None:
     txn.changed(log, 3)
     txn.changed(log, 4)
     txn.exit()
-    assert log.said == [("undo", 4), ("undo", 3)]
+    assert log.calls == [("undo", 4), ("undo", 3)]
     txn.commit()
-    assert log.said[2:] == [("commit", [1, 2], "SYNC")]
+    assert log.calls[2:] == [("commit", [1, 2], "SYNC")]
     txn.exit()
-    assert len(log.said) == 3, "what is committed is not undone"
+    assert len(log.calls) == 3, "what is committed is not undone"
 
 
 def test_with_txn_exits_one_scope(txn: Transaction) -> None:
@@ -310,7 +310,7 @@ def test_scope_commits_where_its_block_succeeds(txn: Transaction) -> None:
         txn.changed(log, 2)
         txn.enter()
         raise KeyError
-    assert txn.nesting_level == 0 and log.said == [("undo", 2)]
+    assert txn.nesting_level == 0 and log.calls == [("undo", 2)]
     assert [txn.lock_check(1, key).name for key in (A, B)] == ["OWNED_EXCLUSIVE", "UNOWNED"]
 
 
@@ -322,7 +322,7 @@ def test_a_scope_that_its_block_does_not_leave_as_it_found_it_is_refused(
     with pytest.raises(IllegalStateError, match="end each scope where it was entered"), txn.scope():
         txn.changed(log, 1)
         unbalanced(txn)
-    assert txn.nesting_level == 0 and log.said == [("undo", 1)]
+    assert txn.nesting_level == 0 and log.calls == [("undo", 1)]
 
 
 def test_commit_all_from_the_depth(txn: Transaction) -> None:
@@ -332,7 +332,7 @@ def test_commit_all_from_the_depth(txn: Transaction) -> None:
         txn.changed(log, level)
         txn.enter()
     txn.commit_all()
-    assert log.said == [("commit", [0, 1, 2], "SYNC")]
+    assert log.calls == [("commit", [0, 1, 2], "SYNC")]
     assert txn.nesting_level == 0 and txn.manager.num_locks_held == 0
 
 
@@ -377,8 +377,8 @@ def test_an_empty_stack_combines_to_nothing(txn: Transaction) -> None:
 
 def test_lock_many_is_sorted_and_says_what_came_of_each(txn: Transaction) -> None:
     txn.lock_upgradable(1, B)
-    found = txn.lock_many([(2, A), (1, C), (1, B), (1, C)])
-    assert list(found.items()) == [((1, B), "UPGRADED"), ((1, C), "ACQUIRED"), ((2, A), "ACQUIRED")]
+    results = txn.lock_many([(2, A), (1, C), (1, B), (1, C)])
+    assert list(results.items()) == [((1, B), "UPGRADED"), ((1, C), "ACQUIRED"), ((2, A), "ACQUIRED")]
     assert txn.lock_many([]) == {}
 
 
@@ -400,31 +400,31 @@ def test_lock_many_gives_all_back_where_one_fails(rule: str) -> None:
 # -- durability and callbacks ------------------------------------------------------------------
 
 
-class Told(CommitCallback):
+class Notified(CommitCallback):
     def __init__(self) -> None:
-        self.said: list[Any] = []
+        self.calls: list[Any] = []
 
     def pending(self, txn: Transaction, txn_id: int) -> None:
-        self.said.append(("pending", txn_id, txn.id != txn_id))
+        self.calls.append(("pending", txn_id, txn.id != txn_id))
 
     def finished(self, txn: Transaction, txn_id: int, error: BaseException | None) -> None:
-        self.said.append(("finished", txn_id, error, txn.manager.num_locks_held))
+        self.calls.append(("finished", txn_id, error, txn.manager.num_locks_held))
 
 
 @pytest.mark.parametrize("mode", ["SYNC", "NO_SYNC", "NO_REDO"])
 def test_a_commit_that_is_done_at_once_calls_nobody_back(txn: Transaction, mode: str) -> None:
-    log, told = Log(), Told()
-    txn.attach(told)
+    log, notified = Log(), Notified()
+    txn.attach(notified)
     txn.durability_mode = mode
     txn.lock_exclusive(1, A)
     txn.changed(log, 1)
     txn.commit()
-    assert log.said == [("commit", [1], mode)] and told.said == []
+    assert log.calls == [("commit", [1], mode)] and notified.calls == []
 
 
 def test_a_commit_that_is_put_off_keeps_its_exclusive_locks(manager: LockManager, txn: Transaction) -> None:
-    log, told = Log(), Told()
-    txn.attach(told)
+    log, notified = Log(), Notified()
+    txn.attach(notified)
     txn.durability_mode = "NO_FLUSH"
     first = txn.id
     txn.lock_upgradable(1, A)
@@ -433,16 +433,16 @@ def test_a_commit_that_is_put_off_keeps_its_exclusive_locks(manager: LockManager
     txn.lock_shared(1, C)
     txn.changed(log, 1)
     txn.commit()
-    assert log.said == [] and told.said == [("pending", first, True)]
+    assert log.calls == [] and notified.calls == [("pending", first, True)]
     assert manager.num_pending == 1 and txn.id != first
     assert [(state.key, state.holders) for state in manager.locks()] == [(A, ((first, "exclusive"),))]
     with pytest.raises(LockTimeoutError) as caught:
         manager.new_transaction().lock_shared(1, A, 0)
-    assert caught.value.owner_attachment is told
+    assert caught.value.owner_attachment is notified
     txn.lock_exclusive(1, B)
     txn.flush()
-    assert log.said == [("commit", [1], "NO_SYNC")]
-    assert told.said[1:] == [("finished", first, None, 1)]
+    assert log.calls == [("commit", [1], "NO_SYNC")]
+    assert notified.calls[1:] == [("finished", first, None, 1)]
     assert manager.num_pending == 0 and txn.lock_exclusive(1, A) is LockResult.ACQUIRED
 
 
@@ -454,9 +454,9 @@ def test_a_commit_of_nothing_is_not_put_off(manager: LockManager, txn: Transacti
 
 
 def test_flush_publishes_what_can_be_and_tells_what_cannot(manager: LockManager) -> None:
-    good, bad, told = Log(), Log("commit"), Told()
+    good, bad, notified = Log(), Log("commit"), Notified()
     ids = []
-    for log, attachment in ((bad, told), (good, None), (bad, None), (good, told)):
+    for log, attachment in ((bad, notified), (good, None), (bad, None), (good, notified)):
         txn = manager.new_transaction()
         txn.attach(attachment)
         txn.durability_mode = "NO_FLUSH"
@@ -470,10 +470,10 @@ def test_flush_publishes_what_can_be_and_tells_what_cannot(manager: LockManager)
     with pytest.raises(OSError, match="the disk is full"):
         manager.flush()
     assert manager.num_pending == manager.num_locks_held == 0
-    assert [said[1] for said in told.said[2:]] == [ids[0], ids[3]]
-    assert isinstance(told.said[2][2], OSError) and told.said[3][2] is None
-    assert bad.said.count(("undo", ids[0])) == bad.said.count(("undo", ids[2])) == 1
-    assert len(good.said) == 2
+    assert [call[1] for call in notified.calls[2:]] == [ids[0], ids[3]]
+    assert isinstance(notified.calls[2][2], OSError) and notified.calls[3][2] is None
+    assert bad.calls.count(("undo", ids[0])) == bad.calls.count(("undo", ids[2])) == 1
+    assert len(good.calls) == 2
 
 
 def test_a_callback_that_fails_is_logged(txn: Transaction, caplog: pytest.LogCaptureFixture) -> None:

@@ -93,9 +93,9 @@ def let_nobody_convert_before_others(patch: pytest.MonkeyPatch) -> None:
 def forget_the_queue(patch: pytest.MonkeyPatch) -> None:
     def in_the_way(granule: Granule, waiter: Waiter, is_short: bool = False) -> list[Locker]:
         step, waiter.step = waiter.step, CONVERT
-        found = list(original(granule, waiter, is_short))
+        blockers = list(original(granule, waiter, is_short))
         waiter.step = step
-        return found
+        return blockers
 
     original = Granule.in_the_way
     patch.setattr(Granule, "in_the_way", in_the_way)

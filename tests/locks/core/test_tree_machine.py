@@ -150,19 +150,19 @@ def machine(upgrade_rule: str) -> type[RuleBasedStateMachine]:
             """What the call of a transaction does next, in the model: the error it ends with, if any."""
             side = self.sides[at]
             while side.todo:
-                key, wanted = side.todo[0]
+                key, mode = side.todo[0]
                 had = self.held(at).get(key, NONE)
-                found = self.locks[key].ask(at, wanted, self.manager.upgrade_rule)
-                if isinstance(found, Request):
+                answer = self.locks[key].ask(at, mode, self.manager.upgrade_rule)
+                if isinstance(answer, Request):
                     is_late = self.clockwork.now >= side.until
                     if at not in (hopeless := stuck(self.locks)) and not is_late:
-                        side.request = found
+                        side.request = answer
                         return None
-                    self.granted(self.locks[key].cancel(found))
+                    self.granted(self.locks[key].cancel(answer))
                     return DeadlockError if at in hopeless else LockTimeoutError
-                if found is LockResult.ILLEGAL:
+                if answer is LockResult.ILLEGAL:
                     return IllegalUpgradeError
-                self.note(at, key, had, found)
+                self.note(at, key, had, answer)
                 side.todo.pop(0)
             return None
 
@@ -334,8 +334,8 @@ def machine(upgrade_rule: str) -> type[RuleBasedStateMachine]:
             ids = [txn.id for txn in self.txns]
             for key, lock in self.locks.items():
                 lock.check()
-                found = dict(states[key].holders) if key in states else {}
-                assert found == {ids[at]: MODE_NAMES[mode] for at, mode in lock.held.items()}
+                held = dict(states[key].holders) if key in states else {}
+                assert held == {ids[at]: MODE_NAMES[mode] for at, mode in lock.held.items()}
                 waiting = [txn for txn, _ in states[key].waiters] if key in states else []
                 assert waiting == [ids[request.txn] for request in lock.queue]
             assert stuck(self.locks) == set() and not self.woken

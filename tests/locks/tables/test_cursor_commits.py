@@ -43,8 +43,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeltaTable
 
 
 def coins(table: Any) -> dict[int, int]:
-    found = table.to_arrow(columns=["id", "coins"])
-    return dict(sorted(zip(found["id"].to_pylist(), found["coins"].to_pylist(), strict=True)))
+    data = table.to_arrow(columns=["id", "coins"])
+    return dict(sorted(zip(data["id"].to_pylist(), data["coins"].to_pylist(), strict=True)))
 
 
 def unnamed_files(table: DeltaTable) -> set[str]:

@@ -49,7 +49,7 @@ def _quiet() -> Iterator[None]:
 @pytest.fixture
 def begins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """At which operations outermost commits begin, as they come."""
-    found: list[int] = []
+    counts: list[int] = []
     inside: list[Disk] = []
     insert, commit = Disk.__init__, Transaction._commit_outermost
 
@@ -58,12 +58,12 @@ def begins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         inside.append(disk)
 
     def committing(txn: Transaction) -> None:
-        found.append(len(inside[-1].done))
+        counts.append(len(inside[-1].done))
         commit(txn)
 
     monkeypatch.setattr(Disk, "__init__", inserted)
     monkeypatch.setattr(Transaction, "_commit_outermost", committing)
-    return found
+    return counts
 
 
 @pytest.fixture(autouse=True)
@@ -75,10 +75,10 @@ def _not_always(request: pytest.FixtureRequest) -> None:
 
 def kills(strikes: list[Strike], first: int, seed: str) -> list[Strike]:
     """Those of a commit, or some of them chosen by a seed; after a step is before the next one."""
-    found = [strike for strike in strikes if strike.fault == "kill" and strike.place >= first
+    kills_after = [strike for strike in strikes if strike.fault == "kill" and strike.place >= first
              and (strike.moment != "after" or strike.place == strikes[-1].place)]
-    assert len(found) > FEWEST_STEPS
-    return found if seed == "all" else random.Random(int(seed)).sample(found, FEWEST_STEPS)
+    assert len(kills_after) > FEWEST_STEPS
+    return kills_after if seed == "all" else random.Random(int(seed)).sample(kills_after, FEWEST_STEPS)
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -87,8 +87,8 @@ def test_one_table(name: str, begins: list[int], tmp_path: Path, request: pytest
         trials = Trials(tmp_path, killer)
         strikes = trials.reference(name).strikes()
         some = kills(strikes, begins[0], request.config.getoption("--faults"))
-        found = [each for strike in some for each in trials.complaints(name, strike)]
-    assert not found, "\n".join(found)
+        complaints = [each for strike in some for each in trials.complaints(name, strike)]
+    assert not complaints, "\n".join(complaints)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
@@ -97,11 +97,11 @@ def test_two_tables_of_a_catalog(
 ) -> None:
     with Killer("tests.catalog.struck") as killer, set_options(durability="none"):
         trials = CatalogTrials(tmp_path, killer)
-        trials.found(f"sqlite:///{tmp_path}/lake.db")
+        trials.set_up(f"sqlite:///{tmp_path}/lake.db")
         strikes = trials.reference(name).strikes()
         some = kills(strikes, begins[0], request.config.getoption("--faults"))
-        found = [each for strike in some for each in trials.complaints(name, strike)]
-    assert not found, "\n".join(found)
+        complaints = [each for strike in some for each in trials.complaints(name, strike)]
+    assert not complaints, "\n".join(complaints)
 
 
 def test_all_kinds_of_work_are_here() -> None:

@@ -30,8 +30,8 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def rows(table: Any) -> list[tuple[int, int]]:
-    found = table.to_arrow(columns=["day", "n"])
-    return sorted(zip(found["day"].to_pylist(), found["n"].to_pylist(), strict=True))
+    data = table.to_arrow(columns=["day", "n"])
+    return sorted(zip(data["day"].to_pylist(), data["n"].to_pylist(), strict=True))
 
 
 def data_files(path: Path) -> set[str]:
@@ -246,15 +246,15 @@ def test_a_scope_takes_back_rows_metadata_and_files(manager: LockManager, table:
     txn = manager.new_transaction()
     days = txn.table(table)
     days.update({"n": "n + 10"}, where="day = 1")
-    kept, locks = data_files(Path(table.path)), held(manager)
+    files_before, locks = data_files(Path(table.path)), held(manager)
     txn.enter()
     days.append({"day": [8], "n": [8]})
     days.add_columns("more int")
     with txn.scope():
         days.delete("day = 2")
-    assert data_files(Path(table.path)) > kept
+    assert data_files(Path(table.path)) > files_before
     txn.exit()
-    assert data_files(Path(table.path)) == kept and held(manager) == locks
+    assert data_files(Path(table.path)) == files_before and held(manager) == locks
     assert days.schema.names == ["day", "n"]
     with txn.scope():
         days.append({"day": [5], "n": [5]})

@@ -37,8 +37,8 @@ def table(tmp_path: Path) -> dn.DeltaTable:
 
 
 def number(table: dn.DeltaTable) -> int:
-    (found,) = table.to_arrow()["n"].to_pylist()
-    return int(found)
+    (value,) = table.to_arrow()["n"].to_pylist()
+    return int(value)
 
 
 def increased(table: dn.DeltaTable) -> None:
@@ -55,11 +55,11 @@ class Loses:
     def __call__(self) -> int:
         self.calls += 1
         with self.table.transaction() as txn:
-            found = number(txn)
+            value = number(txn)
             if self.left:
                 self.left -= 1
                 self.rival()
-            txn.update({"n": str(found + 100)})
+            txn.update({"n": str(value + 100)})
         assert txn.committed is not None
         return txn.committed
 
@@ -105,8 +105,8 @@ def test_each_attempt_that_failed_is_logged(
 ) -> None:
     with caplog.at_level(logging.INFO, "deltanb.locks"):
         dn.retry(Loses(table, 2), 7, pause=0)
-    said = [record.getMessage() for record in caplog.records if record.name == "deltanb.locks"]
-    assert [text[:14] for text in said] == ["Attempt 1 of 7", "Attempt 2 of 7"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "deltanb.locks"]
+    assert [text[:14] for text in messages] == ["Attempt 1 of 7", "Attempt 2 of 7"]
 
 
 @pytest.mark.parametrize("error", [errors.InvalidArgument("no"), errors.LockTimeoutError("late"),
@@ -176,11 +176,11 @@ def test_a_transaction_under_locks(table: dn.DeltaTable, keep_locks: bool) -> No
 
     def work() -> None:
         with mine.new_transaction() as txn:
-            found = number(txn.table(table))
+            value = number(txn.table(table))
             if rivals:
                 rivals.pop()
                 increased(table)
-            txn.table(table).update({"n": str(found + 100)})
+            txn.table(table).update({"n": str(value + 100)})
             txn.commit()
 
     dn.retry(work, pause=0, keep_locks=keep_locks)
@@ -381,13 +381,13 @@ def test_transactions_of_the_same_manager_do_not_wait_for_their_keeper(tmp_path:
 
 
 def test_threads_that_come_first_together_share_one_manager() -> None:
-    found: list[LockManager] = []
-    threads = [threading.Thread(target=lambda: found.append(retrying._manager())) for _ in range(8)]
+    managers: list[LockManager] = []
+    threads = [threading.Thread(target=lambda: managers.append(retrying._manager())) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({id(manager) for manager in found}) == 1
+    assert len({id(manager) for manager in managers}) == 1
 
 
 def test_a_thread_with_the_context_of_the_work_leaves_no_lock_behind(table: dn.DeltaTable) -> None:

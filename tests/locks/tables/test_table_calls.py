@@ -86,11 +86,11 @@ def test_ctrl_c_in_a_wait_leaves_nothing_of_the_call(
     other, txn = manager.new_transaction(), manager.new_transaction()
     txn.table(table).append({"day": [3], "n": [9]})
     other.table(table).delete("day = 1 AND n = 2")
-    before, there = held(manager), files(table)
+    before, files_before = held(manager), files(table)
     parking.interrupts.append(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt) as caught:
         CALLS[call](txn, table)
-    assert (held(manager), files(table), manager.num_waiting) == (before, there, 0)
+    assert (held(manager), files(table), manager.num_waiting) == (before, files_before, 0)
     assert "committed" not in " ".join(getattr(caught.value, "__notes__", ()))
     other.rollback()
     txn.commit()
@@ -126,13 +126,13 @@ def data(store: ScriptedStore) -> set[str]:
 def test_ctrl_c_in_the_commit_before_it_is_there(work: Callable[..., object]) -> None:
     store, table = scripted()
     manager = LockManager()
-    txn, there = manager.new_transaction(), data(store)
+    txn, data_before = manager.new_transaction(), data(store)
     work(txn, table)
     store.script.append(interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         txn.commit()
     assert "committed" not in " ".join(getattr(caught.value, "__notes__", ()))
-    assert numbers(table) == [1, 2, 3, 4] and table.version == 0 and data(store) == there
+    assert numbers(table) == [1, 2, 3, 4] and table.version == 0 and data(store) == data_before
     assert manager.num_locks_held == 0
     with pytest.raises(errors.InvalidTransactionError):
         txn.table(table).append(ROWS)
@@ -169,10 +169,10 @@ def test_a_second_thread_in_the_same_transaction_is_refused(
     other, txn = manager.new_transaction(), manager.new_transaction()
     other.table(table).delete("day = 2")
     waits = parking.waiting(lambda: txn.table(table).append({"day": [2], "n": [5]}))
-    there, before = files(table), held(manager)
+    files_before, before = files(table), held(manager)
     with pytest.raises(errors.IllegalStateError, match="two calls at once"):
         CALLS[call](txn, table)
-    assert files(table) == there and held(manager) == before
+    assert files(table) == files_before and held(manager) == before
     other.commit()
     waits.result()
     txn.commit()
@@ -185,10 +185,10 @@ def test_a_second_thread_during_a_call_is_refused(call: str, parking: Parking, t
     mine = txn.table(table)
     with txn.operation():
         mine.append({"day": [2], "n": [5]})  # the thread that is in it may
-        there = files(table)
+        files_before = files(table)
         with pytest.raises(errors.IllegalStateError, match="two calls at once"):
             Started(lambda: CALLS[call](txn, table)).result()
-        assert files(table) == there
+        assert files(table) == files_before
     txn.commit()
     assert numbers(table) == [1, 2, 3, 4, 5]
 
@@ -198,10 +198,10 @@ def test_a_second_thread_that_executes_a_merge_is_refused(parking: Parking, tabl
     txn = parking.manager.new_transaction()
     described = merge(txn, table)
     with txn.operation():
-        there, before = files(table), held(parking.manager)
+        files_before, before = files(table), held(parking.manager)
         with pytest.raises(errors.IllegalStateError, match="two calls at once"):
             Started(described.execute).result()
-        assert files(table) == there and held(parking.manager) == before
+        assert files(table) == files_before and held(parking.manager) == before
     described.execute()
     txn.commit()
     assert numbers(table) == [2, 3, 4]
@@ -212,10 +212,10 @@ def test_a_merge_that_evolves_the_schema_locks_the_table_first(table: DeltaTable
     txn, other = manager.new_transaction(), manager.new_transaction()
     other.table(table).append({"day": [3], "n": [9]})
     evolving = merge(txn, table, {"day": [1], "n": [1], "more": ["x"]}).with_schema_evolution()
-    there, before = files(table), held(manager)
+    files_before, before = files(table), held(manager)
     with pytest.raises(errors.LockTimeoutError, match="exclusive lock on days was not granted"):
         evolving.execute()
-    assert files(table) == there and held(manager) == before
+    assert files(table) == files_before and held(manager) == before
     other.commit()
     evolving.execute()
     txn.commit()

@@ -102,11 +102,11 @@ def test_two_transactions_that_read_what_the_other_writes_wait(
 def test_two_catalogs_are_refused(catalog: dn.Catalog, manager: LockManager, tmp_path: Path) -> None:
     with dn.Catalog(f"sqlite:///{tmp_path}/other.db", warehouse=tmp_path / "sea") as other:
         other.create_namespace("bank")
-        there = other.create_table("bank.one", {"id": [1], "coins": [1]})
+        elsewhere = other.create_table("bank.one", {"id": [1], "coins": [1]})
         txn = manager.new_transaction()
         txn.table(catalog.table("bank.one")).delete("id = 1")
         with pytest.raises(errors.InvalidArgument, match="no log in common"):
-            txn.table(there)
+            txn.table(elsewhere)
         txn.commit()
         assert catalog.table("bank.one").version == 1
 
@@ -122,25 +122,25 @@ def test_one_catalog_that_is_opened_twice_is_one(
     assert coins(catalog.table("bank.one")) == coins(catalog.table("bank.two")) == [100, 100]
 
 
-class Told(CommitCallback):
+class Notified(CommitCallback):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
-        self.said: list[Any] = []
+        self.calls: list[Any] = []
 
     def pending(self, txn: Any, txn_id: int) -> None:
-        self.said.append(("pending", txn_id))
+        self.calls.append(("pending", txn_id))
 
     def finished(self, txn: Any, txn_id: int, error: BaseException | None) -> None:
-        self.said.append(("finished", txn_id, error and type(error).__name__))
+        self.calls.append(("finished", txn_id, error and type(error).__name__))
 
 
 def test_commits_that_are_put_off_are_told_and_land_in_order(
     catalog: dn.Catalog, manager: LockManager
 ) -> None:
     one, two = catalog.table("bank.one"), catalog.table("bank.two")
-    txn, told = manager.new_transaction(), Told()
-    txn.attach(told)
+    txn, notified = manager.new_transaction(), Notified()
+    txn.attach(notified)
     txn.durability_mode = "NO_FLUSH"  # type: ignore[assignment]
     ids = []
     for n in (1, 2):
@@ -152,19 +152,19 @@ def test_commits_that_are_put_off_are_told_and_land_in_order(
         other.find(n)
         other.store({"coins": 200})
         txn.commit()
-    assert told.said == [("pending", n) for n in ids] and one.version == 0
+    assert notified.calls == [("pending", n) for n in ids] and one.version == 0
     rows = {manager.label(state.index_id, state.key) for state in manager.locks()}
     assert {"bank.one row 1", "bank.one row 2", "bank.two row 1", "bank.two row 2"} <= rows
     manager.flush()
-    assert told.said[2:] == [("finished", n, None) for n in ids]
+    assert notified.calls[2:] == [("finished", n, None) for n in ids]
     assert (coins(one), coins(two)) == ([0, 0, 100], [200, 200, 100]) and manager.num_locks_held == 0
     assert one.version == two.version == 2
 
 
 def test_a_commit_that_was_put_off_and_fails_is_undone(catalog: dn.Catalog, manager: LockManager) -> None:
     one, two = catalog.table("bank.one"), catalog.table("bank.two")
-    txn, told, before = manager.new_transaction(), Told(), files(catalog)
-    txn.attach(told)
+    txn, notified, before = manager.new_transaction(), Notified(), files(catalog)
+    txn.attach(notified)
     txn.durability_mode = "NO_FLUSH"  # type: ignore[assignment]
     txn.table(one).update({"coins": "0"}, where="id = 1")
     txn.table(two).update({"coins": "200"}, where="id = 1")
@@ -173,7 +173,7 @@ def test_a_commit_that_was_put_off_and_fails_is_undone(catalog: dn.Catalog, mana
     one.delete("id = 3")
     after = files(catalog) - before
     txn.flush()
-    assert told.said[-1][:2] == ("finished", txn_id) and told.said[-1][2].startswith("Concurrent")
+    assert notified.calls[-1][:2] == ("finished", txn_id) and notified.calls[-1][2].startswith("Concurrent")
     assert (coins(one), coins(two)) == ([100, 100], [100, 100, 100]) and manager.num_locks_held == 0
     assert len(files(catalog) - before) == len(after) - 2
     assert txn.is_valid  # it was free for other work already

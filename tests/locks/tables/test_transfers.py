@@ -16,7 +16,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb.locks import LockManager
 from deltanb.options import options
-from tests.locks.bank import CLERK, TABLES, WAYS, carry, complaints, found
+from tests.locks.bank import CLERK, TABLES, WAYS, carry, complaints, open_bank
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,7 +65,7 @@ def work(manager: LockManager, catalog: dn.Catalog, way: Callable[..., None], tr
 def test_transfers_between_two_tables(way: str, transfers: int, tmp_path: Path) -> None:
     carrying, partition_by = WAYS[way]
     manager = LockManager(lock_timeout=None)
-    with found(tmp_path, partition_by) as catalog:
+    with open_bank(tmp_path, partition_by) as catalog:
         before = len(catalog.history())
         met = work(manager, catalog, carrying, transfers)
         assert met["conflict"] == 0, met
@@ -109,7 +109,7 @@ class Clerk:
 def test_another_process_commits_to_both_tables(way: str, transfers: int, tmp_path: Path) -> None:
     carrying, partition_by = WAYS[way]
     manager = LockManager(lock_timeout=None)
-    with found(tmp_path, partition_by) as catalog:
+    with open_bank(tmp_path, partition_by) as catalog:
         before = len(catalog.history())
         clerk = Clerk(tmp_path)
         try:

@@ -53,22 +53,22 @@ WORK: dict[str, tuple[Callable[[Any, DeltaTable], object], dict[int, int]]] = {
 
 
 def by_arrow(txn: Any, table: DeltaTable) -> dict[int, int]:
-    found = txn.table(table).to_arrow()
-    return dict(sorted(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True)))
+    data = txn.table(table).to_arrow()
+    return dict(sorted(zip(data["id"].to_pylist(), data["n"].to_pylist(), strict=True)))
 
 
 def by_batches(txn: Any, table: DeltaTable) -> dict[int, int]:
-    found = txn.table(table).to_batches().read_all()
-    return dict(sorted(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True)))
+    data = txn.table(table).to_batches().read_all()
+    return dict(sorted(zip(data["id"].to_pylist(), data["n"].to_pylist(), strict=True)))
 
 
 def by_cursor(txn: Any, table: DeltaTable) -> dict[int, int]:
-    cursor, found = txn.cursor(table, "id"), {}
+    cursor, numbers = txn.cursor(table, "id"), {}
     assert cursor.first() == "UNOWNED"
     while cursor.key() is not None:
-        found[cursor.key()[0]] = cursor.value()["n"]
+        numbers[cursor.key()[0]] = cursor.value()["n"]
         cursor.next()
-    return found
+    return numbers
 
 
 READS = [by_arrow, by_batches, by_cursor]
@@ -79,16 +79,16 @@ READS = [by_arrow, by_batches, by_cursor]
 def test_what_others_have_not_committed_is_seen(
     work: str, mode: str, manager: LockManager, table: DeltaTable, tmp_path: Path
 ) -> None:
-    do, there = WORK[work]
+    do, expected = WORK[work]
     other, txn = manager.new_transaction(), manager.new_transaction()
     txn.lock_mode = mode  # type: ignore[assignment]
     before = by_arrow(txn, table)
     do(other, table)
     locks = manager.locks()
     for read in READS:
-        assert read(txn, table) == there
-        assert read(txn, table) == there
-    assert txn.table(table).count() == len(there)
+        assert read(txn, table) == expected
+        assert read(txn, table) == expected
+    assert txn.table(table).count() == len(expected)
     assert manager.locks() == locks, "it waits for nobody, and locks nothing"
     txn.lock_mode = "READ_COMMITTED"
     with pytest.raises(errors.LockTimeoutError):
@@ -105,7 +105,7 @@ def test_what_others_have_not_committed_is_seen(
 def test_what_was_put_off_and_what_it_has_done_itself_is_seen(
     work: str, manager: LockManager, tmp_path: Path
 ) -> None:
-    do, there = WORK[work]
+    do, expected = WORK[work]
     table = dn.create(tmp_path / "t", ROWS, partition_by="shop")
     other, txn = manager.new_transaction(), manager.new_transaction()
     other.durability_mode = "NO_FLUSH"  # type: ignore[assignment]
@@ -114,12 +114,12 @@ def test_what_was_put_off_and_what_it_has_done_itself_is_seen(
     txn.lock_mode = "READ_UNCOMMITTED"  # type: ignore[assignment]
     row(txn, table, 4, n=44)
     for read in READS[::-1]:
-        assert read(txn, table) == there | {4: 44}
+        assert read(txn, table) == expected | {4: 44}
     other.flush()
     for read in READS:
-        assert read(txn, table) == there | {4: 44}
+        assert read(txn, table) == expected | {4: 44}
     txn.commit()
-    assert by_arrow(manager.new_transaction(), table) == there | {4: 44}
+    assert by_arrow(manager.new_transaction(), table) == expected | {4: 44}
     named = {Path(action.path).name for version in range(table.version + 1)
              for action in table.log.read_commit(version) if hasattr(action, "path")}
     assert {path.name for path in Path(table.path).rglob("*.parquet")} == named

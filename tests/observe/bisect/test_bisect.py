@@ -131,13 +131,13 @@ def test_versions_that_cannot_tell_hide_none_that_can(
 
 def test_only_versions_that_were_asked_cannot_tell(twenty: dn.DeltaTable) -> None:
     bisection = dn.bisect(twenty, lambda past: None if value(past) < 12 else True)
-    reason = "the invariant gave None, which is neither true nor false; return one of them"
+    reason = "the invariant returned None, which is neither true nor false; return one of them"
     assert f"v0, v9 and v11 cannot tell: {reason}" in bisection.notes
     assert "6 of 20 were asked; method='linear' asks all" in bisection.notes
 
 
 @pytest.mark.parametrize(("answer", "reason"), [
-    (lambda table: None, "the invariant gave None, which is neither true nor false"),
+    (lambda table: None, "the invariant returned None, which is neither true nor false"),
     (lambda table: table.append({"n": [0]}), "append: this is the table counts as of version"),
     (lambda table: 1 / 0, "ZeroDivisionError: division by zero")])
 def test_one_that_tells_nothing_anywhere_says_why(twenty: dn.DeltaTable, answer: Any, reason: str) -> None:

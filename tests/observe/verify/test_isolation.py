@@ -260,7 +260,7 @@ def _add(file: File, changes: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("isolation", ["Serializable", "WriteSerializable"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_no_order_explains_is_found_and_what_one_does_is_not_proved(seed: int, isolation: str) -> None:
-    draw, explained, proved, found = random.Random(seed), 0, 0, 0
+    draw, explained, proved, num_cycles = random.Random(seed), 0, 0, 0
     for number in range(HISTORIES):
         writers = Writers(draw)
         for _ in range(draw.randint(2, 4)):
@@ -271,10 +271,10 @@ def test_what_no_order_explains_is_found_and_what_one_does_is_not_proved(seed: i
             explained += 1
             assert not blames(report, "proved"), context
         else:
-            found += 1
+            num_cycles += 1
             assert blames(report), context
             proved += bool(blames(report, "proved"))
-    assert explained > HISTORIES // 5 and found > HISTORIES // 10 and proved > found // 2
+    assert explained > HISTORIES // 5 and num_cycles > HISTORIES // 10 and proved > num_cycles // 2
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -225,7 +225,7 @@ def test_create_table_in_a_catalog(catalog: dn.Catalog) -> None:
     assert type(catalog.table("shop.cold")).__name__ == "IcebergTable"
     with pytest.raises(errors.InvalidArgument, match="no Iceberg table is replaced"):
         dn.sql("CREATE OR REPLACE TABLE catalog.shop.cold (id int) USING iceberg")
-    with pytest.raises(errors.InvalidQuery, match="shop is no variable that holds one"):
+    with pytest.raises(errors.InvalidQuery, match="shop is not a variable that holds one"):
         dn.sql("CREATE TABLE shop.more (id int)")
 
 
@@ -321,8 +321,8 @@ def test_a_variable_with_an_iceberg_table_names_it(catalog: dn.Catalog) -> None:
     ("ALTER TABLE t ALTER COLUMN id FIRST, nosuch COMMENT 'x'", errors.InvalidSchema, "nosuch"),
     ("ALTER TABLE t ALTER COLUMN id COMMENT 'x', name SYNC IDENTITY", errors.InvalidQuery, "found 'SYNC'"),
     ("ALTER TABLE t ADD CONSTRAINT c UNIQUE (id)", errors.InvalidQuery, "CHECK is expected, found 'UNIQUE'"),
-    ("ALTER TABLE t RENAME TO u", errors.InvalidQuery, "t is no table of a catalog"),
-    ("DROP TABLE t", errors.InvalidQuery, "t is no table of a catalog, .* delete the folder"),
+    ("ALTER TABLE t RENAME TO u", errors.InvalidQuery, "t is not a table of a catalog"),
+    ("DROP TABLE t", errors.InvalidQuery, "t is not a table of a catalog, .* delete the folder"),
     ("SHOW TABLES", errors.InvalidQuery, "run it by catalog.sql"),
     ("SHOW VIEWS", errors.InvalidQuery, "the statements that begin with SHOW are SHOW TABLES"),
     ("CREATE TABLE 'a' (id int); SHOW PARTITIONS t", errors.InvalidQuery, "SHOW PARTITIONS is not run here"),

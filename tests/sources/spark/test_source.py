@@ -87,9 +87,9 @@ def test_rows_are_those_of_the_process(spark, tmp_path, properties):
     table.delete("id = 2 OR id = 1 AND part = 'b'")
     if properties:
         table.rename_column("dec", "amount")
-    found = read(spark, table.path)
-    assert texts(found.toArrow()) == texts(table.to_arrow())
-    assert found.schema == table.to_df(spark).schema
+    frame = read(spark, table.path)
+    assert texts(frame.toArrow()) == texts(table.to_arrow())
+    assert frame.schema == table.to_df(spark).schema
 
 
 def test_variants_and_void_columns_come_as_spark_has_them(spark, tmp_path):
@@ -127,8 +127,8 @@ def test_changes_are_those_of_the_process(spark, tmp_path):
                       properties={"delta.enableChangeDataFeed": True})
     table.update({"id": "id + 10"}, where="id = 3")
     table.delete("p = 'a'")
-    found = read(spark, table.path, readChangeFeed="true", startingVersion=0)
-    assert texts(found.toArrow()) == texts(table.changes(0).to_arrow())
+    frame = read(spark, table.path, readChangeFeed="true", startingVersion=0)
+    assert texts(frame.toArrow()) == texts(table.changes(0).to_arrow())
     part = read(spark, table.path, readChangeFeed="true", startingVersion=1, endingVersion=1)
     part = part.where("_change_type <> 'update_preimage'")
     assert part.select("id", "_commit_version").collect() == [(13, 1)]
@@ -160,9 +160,9 @@ def test_a_condition_leaves_files_out(spark, tmp_path):
 def test_a_condition_on_the_change_feed(spark, tmp_path):
     table = dn.create(tmp_path / "t", {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})
     table.delete("id = 1")
-    found = read(spark, table.path, readChangeFeed="true", startingVersion=0,
+    frame = read(spark, table.path, readChangeFeed="true", startingVersion=0,
                  where="_change_type = 'delete'")
-    assert found.select("id").collect() == [(1,)]
+    assert frame.select("id").collect() == [(1,)]
 
 
 @pytest.mark.parametrize("pushing", ["false", "true"])
@@ -333,15 +333,15 @@ def test_the_files_of_tasks_that_ended_well_go_where_another_failed(tmp_path):
     assert {file.path for file in message.files} <= tree(tmp_path / "t")
 
 
-@pytest.mark.parametrize(("options", "said"), [
+@pytest.mark.parametrize(("options", "pattern"), [
     ({"versionAsOf": "x"}, "'versionAsOf' .* is a whole number"),
     ({"versionAsOf": 1, "timestampAsOf": "2024-01-01"}, "contradict"),
     ({"mergeSchema": "true"}, "one of writing and of writing a stream, not of reading"),
     ({"versionOf": 1}, "no option 'versionof' of reading; did you mean versionAsOf"),
 ])
-def test_options_that_make_no_sense_are_refused_by_name(spark, tmp_path, options, said):
+def test_options_that_make_no_sense_are_refused_by_name(spark, tmp_path, options, pattern):
     path = dn.create(tmp_path / "t", {"id": [1]}).path
-    with pytest.raises(InvalidArgument, match=said), translate_errors():
+    with pytest.raises(InvalidArgument, match=pattern), translate_errors():
         read(spark, path, **options)
 
 
@@ -359,8 +359,8 @@ def test_a_table_in_a_bucket_is_read_and_written_by_options_that_travel(spark, b
     options = s3_server.options
     path = f"{bucket}/t"
     write(frame_of(spark, 6), path, partitionBy="p", **options)
-    found = read(spark, path, **options).where("p = '1'")
-    assert sorted(row.id for row in found.collect()) == [1, 3, 5]
+    frame = read(spark, path, **options).where("p = '1'")
+    assert sorted(row.id for row in frame.collect()) == [1, 3, 5]
     with pytest.raises(InvalidArgument, match="aws_regoin"), translate_errors():
         read(spark, path, aws_regoin="x")
     with pytest.raises(DeltaError) as caught, translate_errors():

@@ -30,23 +30,23 @@ OPTIONS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_schema_is_overwritten_as_the_advice_says(columns: str, options: str, tmp_path: Path) -> None:
     table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
-    schema, given = spark_schema(parse_schema(COLUMNS[columns])), OPTIONS[options]
+    schema, options_used = spark_schema(parse_schema(COLUMNS[columns])), OPTIONS[options]
     with pytest.raises(SchemaMismatch) as caught:
-        DeltaDataSource({"path": table.path, **given}).writer(schema, options != "append")
+        DeltaDataSource({"path": table.path, **options_used}).writer(schema, options != "append")
     advice = str(caught.value).rpartition("; ")[2]
     assert '.mode("overwrite")' in advice and "schema=" not in advice and "partition_by" not in advice
-    for name in given:
+    for name in options_used:
         assert f"without {name}," in advice
-    said = dict(OPTION.findall(advice))
-    if "partitionBy" in said:
-        said["partitionBy"] = said["partitionBy"].replace("[...]", '["x"]')
-    written = DeltaDataSource({"path": table.path, **said}).writer(schema, True)
+    advised = dict(OPTION.findall(advice))
+    if "partitionBy" in advised:
+        advised["partitionBy"] = advised["partitionBy"].replace("[...]", '["x"]')
+    written = DeltaDataSource({"path": table.path, **advised}).writer(schema, True)
     assert written.planned is not None and written.planned.target is not None
     assert written.planned.target.metadata.schema.names == schema.names
     written.abort([None])
 
 
-@pytest.mark.parametrize(("given", "match"), [
+@pytest.mark.parametrize(("options_used", "match"), [
     ({"overwriteSchema": "true", "replaceWhere": "p = 'a'"},
      r'\.option\("replaceWhere", …\) and \.option\("overwriteSchema", "true"\) contradict each other'),
     ({"overwriteSchema": "true", "partitionOverwriteMode": "dynamic"},
@@ -54,24 +54,24 @@ def test_the_schema_is_overwritten_as_the_advice_says(columns: str, options: str
     ({"partitionBy": "x"}, r'\.option\("overwriteSchema", "true"\)\.option\("partitionBy", .*x'),
 ])
 def test_refusals_are_in_the_words_of_spark_s_writers(
-    given: dict[str, str], match: str, tmp_path: Path
+    options_used: dict[str, str], match: str, tmp_path: Path
 ) -> None:
     table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
     with pytest.raises(DeltaError, match=match):
-        DeltaDataSource({"path": table.path, **given}).writer(
+        DeltaDataSource({"path": table.path, **options_used}).writer(
             spark_schema(parse_schema("id bigint, x bigint")), True)
 
 
-@pytest.mark.parametrize(("given", "without"), [
+@pytest.mark.parametrize(("arguments", "without"), [
     ({"where": "p = 'a'"}, "without where,"),
     ({"partition_overwrite": "dynamic"}, "without partition_overwrite,"),
     ({}, "overwrite_schema=True, partition_by=[...]) replaces the table's schema")])
 def test_the_advice_of_an_overwrite_does_not_contradict_it(
-    given: dict[str, str], without: str, tmp_path: Path
+    arguments: dict[str, str], without: str, tmp_path: Path
 ) -> None:
     table = dn.create(tmp_path / "t", {"id": [1], "p": ["a"]}, "p")
     with pytest.raises(SchemaMismatch) as caught:
-        table.overwrite({"id": [1], "x": [1]}, **given)
+        table.overwrite({"id": [1], "x": [1]}, **arguments)
     assert without in str(caught.value)
     table.overwrite({"id": [1], "x": [1]}, overwrite_schema=True, partition_by=["x"])
 

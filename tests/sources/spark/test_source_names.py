@@ -136,7 +136,8 @@ def test_a_registered_name_reads_the_newest_version_with_each_query(tmp_path: An
 
 
 @pytest.mark.parametrize(("name", "table", "message"), [
-    ("a.b", "t", "no name of a view"), ("", "t", "no name of a view"), ("t", 7, "t=7 is no table"),
+    ("a.b", "t", "not the name of a "
+                 "view"), ("", "t", "not the name of a view"), ("t", 7, "t=7 is not a table"),
     ("t", {}, "is in this process alone")])
 def test_what_cannot_be_named_is_refused(name: str, table: Any, message: str, tmp_path: Any) -> None:
     if table == "t":

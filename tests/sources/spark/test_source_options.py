@@ -35,7 +35,7 @@ from tests.pages import assert_part
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-options.md"
 
 
-@pytest.mark.parametrize(("options", "said"), [
+@pytest.mark.parametrize(("options", "pattern"), [
     ({}, "needs the path of a table"),
     ({"path": "t", "startingVersion": "1"}, "'startingVersion' .* is for the change data feed"),
     ({"path": "t", "readChangeFeed": "yes"}, "'readChangeFeed' .* is true or false, found 'yes'"),
@@ -49,12 +49,12 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "spark-options.md"
     ({"path": "t", "aws_region": "x"}, "no option 'aws_region' of reading"),
     ({"path": "s3://b/t", "aws_regoin": "x"}, "did you mean 'region'"),
 ])
-def test_options_of_reading_are_checked(options, said):
-    with pytest.raises(InvalidArgument, match=said):
+def test_options_of_reading_are_checked(options, pattern):
+    with pytest.raises(InvalidArgument, match=pattern):
         ReadOptions.of(options)
 
 
-@pytest.mark.parametrize(("options", "overwrite", "said"), [
+@pytest.mark.parametrize(("options", "overwrite", "pattern"), [
     ({"replaceWhere": "id > 1"}, False, r"'replaceWhere' .* is for \.mode\(\"overwrite\"\)"),
     ({"overwriteSchema": "true"}, False, "overwrite"),
     ({"partitionOverwriteMode": "sometimes"}, True, "one of static, dynamic, found 'sometimes'"),
@@ -67,15 +67,15 @@ def test_options_of_reading_are_checked(options, said):
     ({"versionAsOf": "1"}, False, "one of reading, not of writing"),
     ({"mergeShema": "true"}, False, "did you mean mergeSchema"),
 ])
-def test_options_of_writing_are_checked(options, overwrite, said):
-    with pytest.raises(InvalidArgument, match=said):
+def test_options_of_writing_are_checked(options, overwrite, pattern):
+    with pytest.raises(InvalidArgument, match=pattern):
         WriteOptions.of({"path": "t", **options}, overwrite)
 
 
 def test_options_know_no_case_and_hide_what_reaches_a_bucket():
-    found = ReadOptions.of({"PATH": "s3://b/t", "READchangeFEED": "TRUE", "startingversion": "2",
+    read = ReadOptions.of({"PATH": "s3://b/t", "READchangeFEED": "TRUE", "startingversion": "2",
                             "aws_secret_access_key": "hush"})
-    assert (found.start, found.changes, "hush" in repr(found)) == (2, True, False)
+    assert (read.start, read.changes, "hush" in repr(read)) == (2, True, False)
     assert WriteOptions.of({"path": "t", "partitionBy": '["a,b", "c"]'}, False).partition_by == ("a,b", "c")
 
 
@@ -108,8 +108,8 @@ def test_a_stream_of_changes_needs_no_start_where_the_feed_is_younger_than_the_t
     reader = stream_reader(options, columns)
     start = reader.initialOffset()
     tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
-    make, given = reader.__reduce__()
-    rows = [row for task in tasks for batch in make(*given).read(task) for row in batch.to_pylist()]
+    make, arguments = reader.__reduce__()
+    rows = [row for task in tasks for batch in make(*arguments).read(task) for row in batch.to_pylist()]
     assert sorted((row["id"], row["_change_type"], row["_commit_version"]) for row in rows) == [
         (0, "insert", 2), (1, "insert", 2)]
     with pytest.raises(InvalidArgument, match="needs a beginning"):

@@ -141,7 +141,7 @@ def uuid_text(value: Any, path: str) -> str:
     try:
         return str(uuid.UUID(text(value, path)))
     except ValueError:
-        refuse(path, f"is no UUID: {shown(value)}")
+        refuse(path, f"is not a UUID: {shown(value)}")
 
 
 @shaped(text)
@@ -321,7 +321,7 @@ def plain(value: Any, path: str, depth: int = 0) -> Any:
     if isinstance(value, dict):
         return {text(name, path): plain(item, path, depth + 1) for name, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
-        refuse(path, "is no number that JSON has")
+        refuse(path, "is not a JSON number")
     if value is None or isinstance(value, bool | int | float):
         return value
     _refuse_type(value, path, "a JSON value")

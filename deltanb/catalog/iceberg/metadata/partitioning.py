@@ -49,8 +49,8 @@ _INT = whole(32)
 @shaped(text)
 def _transform(value: Any, path: str) -> str:
     if not _TRANSFORM.fullmatch(text(value, path)):
-        refuse(path, f"is no transform that can be written: {value!r:.80}; there are identity, void, year, "
-                     "month, day, hour, bucket[N] and truncate[N]")
+        refuse(path, f"is not a transform that can be written: {value!r:.80}; there are identity, void, "
+                     "year, month, day, hour, bucket[N] and truncate[N]")
     return str(value)
 
 

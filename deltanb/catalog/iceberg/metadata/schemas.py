@@ -83,7 +83,7 @@ def schema_field(value: Any, path: str) -> Json:
 
 def _check_identifier(column: Column | None, its_id: int, path: str) -> None:
     if column is None:
-        refuse(path, f"names the column {its_id}, which is not there")
+        refuse(path, f"names the column {its_id}, which does not exist")
     if not column.is_primitive or str(column.type).lower() in ("float", "double"):
         refuse(path, f"names {column.name}, whose type cannot identify a row")
     if not (column.required and column.in_structs and column.in_required):
@@ -103,7 +103,7 @@ def _type(value: Any, path: str, depth: int = 0) -> Any:
         return _NESTED[kind](inner)(value, path)
     match = _PRIMITIVE.fullmatch(text(value, path))
     if match is None:
-        refuse(path, f"is no type that Iceberg has: {value!r:.80}")
+        refuse(path, f"is not an Iceberg type: {value!r:.80}")
     if match["precision"] and not max(1, int(match["scale"])) <= int(match["precision"]) <= MAX_PRECISION:
         refuse(path, f"must have 1 to {MAX_PRECISION} digits, no fewer than those of its scale: {value}")
     return value

@@ -38,7 +38,7 @@ def _add_snapshot(draft: Draft, update: Json, path: str) -> None:
         if not values[name]:
             refuse(place, f"comes before the table has {name}")
     if its_id in draft.snapshots:
-        refuse(f"{place}.snapshot-id", f"is there already: {its_id}")
+        refuse(f"{place}.snapshot-id", f"already exists: {its_id}")
     if draft.version > 1:
         if "manifests" in snapshot:
             refuse(f"{place}.manifests", "is for v1 tables; others have a manifest-list")

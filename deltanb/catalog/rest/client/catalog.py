@@ -56,7 +56,7 @@ def connect(
     try:
         store = RemoteStore(url, token, timeout)
     except Unauthorized:
-        needed = "a token" if token is None else "another token than the one given"
+        needed = "a token" if token is None else "a token other than the one given"
         raise Unauthorized(
             f"the catalog at {url} wants {needed}: deltanb.connect(url, token=...)") from None
     warehouse = Warehouse(store.warehouse, storage_options)

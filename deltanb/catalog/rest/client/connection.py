@@ -92,9 +92,9 @@ class Connection:
             parsed = self._httpx.URL()
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
             raise InvalidArgument(
-                f"{shown(url)} is no URL of a server; give one such as 'http://localhost:8181'")
+                f"{shown(url)} is not the URL of a server; give one such as 'http://localhost:8181'")
         if token is not None and (not isinstance(token, str) or not _TOKEN.fullmatch(token)):
-            raise InvalidArgument("a token has letters, digits and signs of ASCII, and no spaces")
+            raise InvalidArgument("a token has printable ASCII characters and no spaces")
         self.url = str(url).rstrip("/")
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
@@ -201,8 +201,8 @@ class Connection:
 
     def _unknown(self, reason: object) -> NoReturn:
         raise CommitOutcomeUnknown(
-            f"the catalog at {self.url} does not say whether it has done what it was asked to: {reason}. "
-            "Look what is there before you do it again")
+            f"the catalog at {self.url} does not say whether it did what it was asked: {reason}. Check "
+            "before you repeat the request")
 
     def _unreachable(self, reason: object) -> StorageError:
         return StorageError(f"the catalog at {self.url} cannot be asked: {reason}", path=self.url)
@@ -269,7 +269,7 @@ def _as_json(value: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"what the catalog was to be told cannot be written as JSON: {error}") from None
+        raise InvalidArgument(f"what the catalog was asked cannot be written as JSON: {error}") from None
 
 
 def _refusal(reply: Any) -> Exception:
@@ -302,6 +302,6 @@ def _httpx() -> Any:
         import httpx
     except ImportError:
         raise MissingDependency(
-            "a catalog behind a server is asked with httpx, which is not installed: "
+            "a catalog behind a server needs httpx, which is not installed: "
             "pip install 'deltanb[catalog]'", extra="catalog") from None
     return httpx

@@ -91,8 +91,8 @@ class RemoteIcebergTables(IcebergTables):
             if not isinstance(verdict, Refused):
                 return verdict
             names = ", ".join(str(each.name) for each in proposals)
-            raise CommitFailed(f"Transaction failed: {names}: others changed these tables again and again; "
-                               "try again", failed_requirements=[])
+            raise CommitFailed(f"Transaction failed: {names}: others keep changing these tables; try "
+                               "again", failed_requirements=[])
         raise StorageError(
             f"the catalog at {self._remote.url} did not answer {TRIES} times; nothing was committed",
             path=self._remote.url) from unknown

@@ -76,7 +76,7 @@ class RemoteStore:
             config = self.connection.send(_OWN["/config"], {})
         except InvalidArgument as error:
             raise InvalidArgument(f"{self.url} serves no catalog of this library ({error}); 'deltanb serve' "
-                                  "begins one") from None
+                                  "starts one") from None
         self.name: str = config["name"]
         self.warehouse: str = config["warehouse"]
         """Where its tables' files are."""
@@ -197,7 +197,7 @@ class RemoteNamespaces:
         self._send("create_namespace", namespace, properties=dict(properties or {}))
 
     def exists(self, namespace: Any) -> bool:
-        """Whether a namespace is there."""
+        """Whether a namespace exists."""
         try:
             self.properties(namespace)
         except NamespaceNotFound:

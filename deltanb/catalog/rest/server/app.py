@@ -133,7 +133,7 @@ class _Door:
         try:
             content = await asyncio.wait_for(_read(http, most), BODY_SECONDS)
         except asyncio.TimeoutError:
-            raise _Refused(408, "RequestTimeoutException", "the body did not come in time") from None
+            raise _Refused(408, "RequestTimeoutException", "the body did not arrive in time") from None
         if endpoint.body is not None and not _is_json(http.headers.get("content-type")):
             raise _Refused(415, "UnsupportedMediaTypeException",
                            "the body must be JSON: send the header 'Content-Type: application/json'")

@@ -58,7 +58,7 @@ class Keyed:
         """The key of a request: each principal has keys of its own.
 
         Raises:
-            InvalidArgument: the header is no UUID.
+            InvalidArgument: the header is not a UUID.
         """
         try:
             key = str(uuid.UUID(header.strip())) if len(header.strip()) == 36 else None

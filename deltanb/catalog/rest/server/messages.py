@@ -101,7 +101,7 @@ class Request:
         try:
             value = msgspec.json.decode(self.content)
         except DAMAGED as error:
-            refuse("the body", f"is no JSON: {error}")
+            refuse("the body", f"is not JSON: {error}")
         if not isinstance(value, dict):
             refuse("the body", "must be an object")
         try:

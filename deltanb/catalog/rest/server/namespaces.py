@@ -60,7 +60,7 @@ def load_namespace(request: Request) -> Reply:
 
 
 def namespace_exists(request: Request) -> Reply:
-    """Whether a namespace is there."""
+    """Whether a namespace exists."""
     if not request.service.tables.store.namespaces.exists(request.namespace):
         name = ".".join(request.namespace)
         raise NamespaceNotFound(f"there is no namespace {name}", namespace=name)

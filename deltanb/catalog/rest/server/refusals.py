@@ -22,9 +22,9 @@ MAY_BE_KEPT = frozenset({400, 404, 406, 409, 422})
 STATUSES = {
     400: "The request is malformed", 401: "No token, or an unknown one", 403: "Not allowed",
     404: "Nothing of that name", 406: "Of a kind that is not supported", 408: "The body is late",
-    409: "In conflict with what is there", 413: "The body is too large", 415: "The body is no JSON",
+    409: "Conflicts with the current state", 413: "The body is too large", 415: "The body is not JSON",
     419: "The token has expired", 422: "Set and removed at once",
-    500: "Nobody knows whether a commit landed", 503: "Nothing happened; try again"}
+    500: "The outcome of a commit is unknown", 503: "Nothing happened; try again"}
 """What the statuses of refusals mean."""
 
 EXTENSION_STATUSES = {
@@ -74,12 +74,12 @@ def refusal(error: Exception) -> Reply:
     >>> refusal(errors.TableNotFound("there is no table ns.t", path="ns.t")).value
     {'error': {'message': 'Table does not exist: ns.t', 'type': 'NoSuchTableException', 'code': 404}}
     >>> refusal(KeyError("a bug")).value
-    {'error': {'message': 'the server failed; its log says how', 'type': 'InternalServerError', 'code': 500}}
+    {'error': {'message': 'the server failed; see its log', 'type': 'InternalServerError', 'code': 500}}
     """
     for kind, status, name in _STATUSES:
         if isinstance(error, kind):
             return with_kind(refused(status, name, _message(error), **_more(error)), error)
-    return refused(500, "InternalServerError", "the server failed; its log says how")
+    return refused(500, "InternalServerError", "the server failed; see its log")
 
 
 def with_kind(reply: Reply, error: Exception) -> Reply:

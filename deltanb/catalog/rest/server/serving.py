@@ -80,7 +80,7 @@ class Server:
         self._server.should_exit = True
         self._thread.join(self.service.settings.stop_seconds + START_SECONDS)
         if self._thread.is_alive():
-            raise IllegalStateError(f"the server at {self.url} has requests that do not end; try again")
+            raise IllegalStateError(f"the server at {self.url} has requests that do not finish; try again")
 
 
 def serve(
@@ -169,7 +169,8 @@ def _bound(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         sock = socket.socket(family, kind, proto)
     except (OSError, OverflowError, UnicodeError) as error:
-        raise InvalidArgument(f"{shown(host)}, port {port}, is no address to listen on: {error}") from error
+        raise InvalidArgument(f"{shown(host)}, port {port}, is not an address to listen on: "
+                              f"{error}") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)

@@ -67,7 +67,7 @@ def bounded(protocol: type[Any]) -> type[Any]:
 
 
 def _answer() -> bytes:
-    value: Any = refused(408, "RequestTimeoutException", "the headers did not come in time").value
+    value: Any = refused(408, "RequestTimeoutException", "the headers did not arrive in time").value
     body = msgspec.json.encode(value)
     return (f"HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nConnection: close\r\n"
             f"Content-Length: {len(body)}\r\n\r\n").encode() + body

@@ -78,7 +78,7 @@ def load_table(request: Request) -> Reply:
 
 
 def table_exists(request: Request) -> Reply:
-    """Whether a table is there."""
+    """Whether a table exists."""
     request.service.tables.row(request.table)
     return Reply(204)
 

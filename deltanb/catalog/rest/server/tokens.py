@@ -173,7 +173,7 @@ def _hash_of(entry: Json, path: str) -> str:
             refuse(f"{path}.token", "is empty, or begins or ends with a space")
         return _sha256(entry["token"])
     if not re.fullmatch("[0-9a-fA-F]{64}", entry["sha256"]):
-        refuse(f"{path}.sha256", "is no hash of 64 hexadecimal digits")
+        refuse(f"{path}.sha256", "is not a hash of 64 hexadecimal digits")
     return str(entry["sha256"]).lower()
 
 
@@ -196,7 +196,7 @@ def _time(text_: str | None, path: str) -> int | None:
     try:
         time = datetime.fromisoformat(text_.replace("Z", "+00:00"))
     except ValueError:
-        refuse(path, f"is no time such as 2027-01-01T00:00:00Z: {text_!r:.40}")
+        refuse(path, f"is not a time such as 2027-01-01T00:00:00Z: {text_!r:.40}")
     if time.tzinfo is None:
         refuse(path, "has no time zone; end it with Z")
     return int(time.timestamp() * 1000)

@@ -304,7 +304,7 @@ def _loaded(request: Request, name: TableName) -> tuple[TableRow, Tail]:
         assert row.delta is not None
         if before == row and (row.delta.latest, row.delta.published) == (tail.latest, tail.published):
             return row, tail
-    raise MaxCommitRetriesExceeded(f"{name} changes again and again; try again")
+    raise MaxCommitRetriesExceeded(f"{name} keeps changing; try again")
 
 
 def _answer(request: Request, name: TableName) -> Reply:

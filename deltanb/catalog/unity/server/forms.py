@@ -150,7 +150,7 @@ def commit_of(value: Any, path: str) -> Commit:
     """The form of a commit that is proposed, or not published yet."""
     commit: Commit = _COMMIT(value, path)
     if not is_staged_name(str(commit.file_name), commit.version):
-        refuse(f"{path}.file-name", f"is no name of a staged file of version {commit.version}: "
+        refuse(f"{path}.file-name", f"is not the name of a staged file of version {commit.version}: "
                                     f"{shown(commit.file_name)}")
     return commit
 

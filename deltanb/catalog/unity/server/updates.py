@@ -224,7 +224,7 @@ def _commit(
     if len(tail.commits) >= MAX_UNPUBLISHED:
         raise TooManyUnpublished(
             f"{row.name} has {len(tail.commits)} commits that are not published, and may have "
-            f"{MAX_UNPUBLISHED}; publish them, and say so by {PUBLISHED}")
+            f"{MAX_UNPUBLISHED}; publish them, and report it with {PUBLISHED}")
     after = staged(files, commit, row.delta)
     before = json.loads(row.delta.metadata or "{}").get("configuration") or {}
     require_managed(after.protocol, after.metadata, before.get(CATALOG_TABLE_ID))

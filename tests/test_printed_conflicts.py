@@ -30,7 +30,7 @@ def lose():
         "ann": lambda t: t.append({"id": [3], "day": ["mon"]}),
         "ben": lambda t: t.delete("day = 'mon'")}).outcomes["ben"]
 '''
-TOLD = (
+PARTS = (
     "ConcurrentAppendException: Transaction conflict detected.",
     "your DELETE on ducks read files where day = 'mon', and version 1 by\n  ann added 1 file there. Nothing",
     "predicate     day = 'mon'",
@@ -47,7 +47,7 @@ def failed(**data: object) -> ConcurrentAppendException:
 
 
 def is_told(text: str) -> None:
-    for part in TOLD:
+    for part in PARTS:
         assert part in text, f"{part!r} is not in\n{text}"
     assert text.count("What you can do") == 1
 
