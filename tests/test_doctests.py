@@ -5,7 +5,9 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,15 @@ MODULES = [
 
 
 class Finder(doctest.DocTestFinder):
-    """Finds the examples of decorated functions, too: they are of the module of what was decorated."""
+    """Finds the examples of decorated functions, too, which are of the module of what was decorated, and
+    those of properties that are computed once."""
+
+    def _find(self, tests: Any, obj: Any, name: str, module: Any, *rest: Any) -> None:
+        super()._find(tests, obj, name, module, *rest)  # type: ignore[misc]
+        if inspect.isclass(obj):
+            for key, value in vars(obj).items():
+                if isinstance(value, cached_property) and self._from_module(module, value.func):
+                    super()._find(tests, value.func, f"{name}.{key}", module, *rest)  # type: ignore[misc]
 
     def _from_module(self, module: object, object: object) -> bool:  # type: ignore[override]
         return super()._from_module(module, inspect.unwrap(object))  # type: ignore[misc, arg-type]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from collections.abc import Iterator
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+import deltanb
 import deltanb as dn
+from deltanb.text.display import Displayable
 
 ON_SPARK = ("df", "stream", "toDF")
 """What the names of methods begin or end with that start Spark: their examples are for reading."""
@@ -27,21 +31,35 @@ def members(cls: type[Any]) -> Iterator[tuple[str, Any]]:
 
 
 MODULES = (dn, dn.actions, dn.examples, dn.locks)
+RESULTS = ("deltanb.commands", "deltanb.log")
+"""Where the classes are whose instances calls return, for people to look at."""
+
+
+def named() -> Iterator[tuple[str, Any]]:
+    """What the modules that people import have, and what shows itself."""
+    for module in MODULES:
+        begin = module.__name__.removeprefix("deltanb").lstrip(".")
+        yield from ((f"{begin}.{name}".lstrip("."), getattr(module, name)) for name in dir(module))
+    for info in pkgutil.walk_packages(deltanb.__path__, "deltanb."):
+        if info.name.startswith(RESULTS):
+            for name, thing in vars(import_module(info.name)).items():
+                if inspect.isclass(thing) and issubclass(thing, Displayable) and (
+                        thing.__module__ == info.name):
+                    yield f"{info.name.removeprefix('deltanb.')}.{name}", thing
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """The functions and classes of the modules that people import, with the members of these."""
-    for module in MODULES:
-        begin = module.__name__.removeprefix("deltanb").lstrip(".")
-        for name in dir(module):
-            thing, label = getattr(module, name), f"{begin}.{name}".lstrip(".")
-            if name.startswith("_") or not getattr(thing, "__module__", "").startswith("deltanb"):
-                continue
-            if inspect.isfunction(thing) or inspect.isclass(thing):
-                yield label, thing
-            if inspect.isclass(thing):
-                for member, value in members(thing):
-                    yield f"{label}.{member}", value
+    """The functions and classes that people meet, with the members of these."""
+    for name, thing in named():
+        if name.rpartition(".")[2].startswith("_") or not (
+                getattr(thing, "__module__", "").startswith("deltanb")):
+            continue
+        if inspect.isfunction(thing) or inspect.isclass(thing):
+            yield name, thing
+        if inspect.isclass(thing):
+            for member, value in members(thing):
+                if not (member == "fields" and issubclass(thing, Displayable)):
+                    yield f"{name}.{member}", value
 
 
 PUBLIC = dict(public())

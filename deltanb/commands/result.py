@@ -44,13 +44,24 @@ class CommandResult(Displayable, Spelt, int, place="result"):
 
     @classmethod
     def of(cls, operation: Operation, version: int | None, engine: str = "log") -> CommandResult:
-        """The result of an operation with its version, or None if it was not committed."""
+        """The result of an operation with its version, or None if it was not committed.
+
+        >>> from deltanb.transaction.operations import Operation
+        >>> result = CommandResult.of(Operation("DELETE", metrics={"numDeletedRows": 4}), version=3)
+        >>> result == 3, result.metrics
+        (True, {'numDeletedRows': 4})
+        """
         metrics = {name: int(value) for name, value in operation.metrics.items() if value is not None}
         return cls(operation.name, version, engine, metrics)
 
     @classmethod
     def staged(cls, result: Any) -> Any:
-        """What a call within a transaction returns: a command's result as staged, anything else as it is."""
+        """What a call within a transaction returns: a command's result as staged, anything else as it is.
+
+        >>> result = CommandResult.staged(CommandResult("DELETE", 3, "log"))
+        >>> result.is_staged, CommandResult.staged("no result")
+        (True, 'no result')
+        """
         return replace(result, is_staged=True) if isinstance(result, cls) else result
 
     def __new__(cls, operation: str, version: int | None, *_: Any, **__: Any) -> CommandResult:
@@ -85,7 +96,11 @@ class CommandResult(Displayable, Spelt, int, place="result"):
 
     @property
     def changes_data(self) -> bool:
-        """Whether the command changes rows."""
+        """Whether the command changes rows.
+
+        >>> CommandResult("DELETE", 3, "log").changes_data, CommandResult("OPTIMIZE", 3, "arrow").changes_data
+        (True, False)
+        """
         return self.operation in CHANGES_DATA
 
 

@@ -127,6 +127,14 @@ class TableDiff(Displayable):
     ``start_time`` and ``end_time`` are in epoch milliseconds. ``commits`` are those in between, newest first,
     ``num_commits`` is their number. ``rows`` is None if only the log was compared. A backward diff (``start``
     after ``end``) has the changes that would lead back.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> _ = table.append({"id": [2], "name": ["Huey"]}, merge_schema=True)
+    >>> diff = table.as_of(1).snapshot - table.as_of(0).snapshot
+    >>> diff.num_commits, [change.name for change in diff.schema], diff.rows
+    (1, ['name'], None)
     """
 
     table: str

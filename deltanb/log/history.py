@@ -53,6 +53,13 @@ class HistoryEntry(Displayable, SpeltRow, place="entry"):
 
     :attr:`actions` has the content of the commit, :attr:`added` and :attr:`removed` the files; they are read
     at first use. An entry from :func:`commit` or ``history[i]`` shows them.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> entry = table.history()[0]
+    >>> entry.operation, entry.read_version, len(entry.added)
+    ('CREATE TABLE AS SELECT', None, 1)
     """
 
     version: int
@@ -76,7 +83,11 @@ class HistoryEntry(Displayable, SpeltRow, place="entry"):
 
     @property
     def time(self) -> dt.datetime:
-        """The timestamp as a datetime in UTC."""
+        """The timestamp as a datetime in UTC.
+
+        >>> HistoryEntry(0, 1_700_000_000_000).time.isoformat()
+        '2023-11-14T22:13:20+00:00'
+        """
         return _EPOCH + dt.timedelta(milliseconds=self.timestamp)
 
     @property
@@ -86,6 +97,12 @@ class HistoryEntry(Displayable, SpeltRow, place="entry"):
         Raises:
             VersionNotFound: the log no longer has the commit, or this one was made by hand.
             InvalidTable: a damaged commit, naming file and line.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> content = dn.create(MemoryStore(), {"id": [1]}).history()[0].content
+        >>> len(content.added), len(content.lines)
+        (1, 4)
         """
         if self.known_content is None:
             log = vars(self).get("_log")
@@ -100,14 +117,25 @@ class HistoryEntry(Displayable, SpeltRow, place="entry"):
 
     @property
     def known_content(self) -> CommitContent | None:
-        """The content if it was read; showing a commit reads nothing."""
+        """The content if it was read; showing a commit reads nothing.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> entry = dn.create(MemoryStore(), {"id": [1]}).history()[0]
+        >>> entry.content is entry.known_content
+        True
+        """
         content: CommitContent | None = vars(self).get("_content")
         return content
 
     @property
     def known_files(self) -> tuple[int, int]:
         """The numbers of files added and removed if they were counted, which is done for commits without
-        operation metrics and for those whose content was read; else (0, 0)."""
+        operation metrics and for those whose content was read; else (0, 0).
+
+        >>> HistoryEntry(0, 0).known_files
+        (0, 0)
+        """
         if self.known_content is not None:
             return len(self.added), len(self.removed)
         counts: tuple[int, int] = vars(self).get("_files", (0, 0))
@@ -115,17 +143,38 @@ class HistoryEntry(Displayable, SpeltRow, place="entry"):
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """All actions of the commit, in the order of the log."""
+        """All actions of the commit, in the order of the log.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> entry = dn.create(MemoryStore(), {"id": [1]}).history()[0]
+        >>> [action.key for action in entry.actions]
+        ['commitInfo', 'metaData', 'protocol', 'add']
+        """
         return self.content.actions
 
     @property
     def added(self) -> tuple[AddFile, ...]:
-        """The files that the commit added."""
+        """The files that the commit added.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> [file.num_records for file in dn.create(MemoryStore(), {"id": [1, 2]}).history()[0].added]
+        [2]
+        """
         return self.content.added
 
     @property
     def removed(self) -> tuple[RemoveFile, ...]:
-        """The files that the commit removed."""
+        """The files that the commit removed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> _ = table.delete()
+        >>> len(table.history()[0].removed)
+        1
+        """
         return self.content.removed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -189,14 +238,24 @@ class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
 
     @property
     def table(self) -> str:
-        """The table's name, looked up at first use, since the list itself needs no replay."""
+        """The table's name, looked up at first use, since the list itself needs no replay.
+
+        >>> import deltanb as dn
+        >>> dn.create("pond", {"id": [1]}).history().table
+        'pond'
+        """
         if not isinstance(self._table, str):
             log = self._table
             self._table = log.snapshot.metadata.name or last_part(log.path)
         return self._table
 
     def up_to(self, version: int, limit: int | None = None) -> History:
-        """The commits up to ``version``, at most ``limit`` of them."""
+        """The commits up to ``version``, at most ``limit`` of them.
+
+        >>> history = History([HistoryEntry(2, 9), HistoryEntry(1, 5), HistoryEntry(0, 0)])
+        >>> [entry.version for entry in history.up_to(1)], len(history.up_to(1, limit=1))
+        ([1, 0], 1)
+        """
         _check_limit(limit)
         known = [entry for entry in self if entry.version <= version]
         damaged = {at: error for at, error in self.damaged.items() if at <= version}
@@ -205,6 +264,12 @@ class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
     def to_arrow(self) -> pa.Table:
         """The commits as a table, one row each, with the columns of ``DESCRIBE HISTORY``:
         :func:`deltanb.log.history_columns.to_arrow`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> commits = dn.create(MemoryStore(), {"id": [1]}).history().to_arrow()
+        >>> commits.select(["version", "operation"]).to_pylist()
+        [{'version': 0, 'operation': 'CREATE TABLE AS SELECT'}]
         """
         from deltanb.log.history_columns import to_arrow
         return to_arrow(self)
@@ -214,6 +279,12 @@ class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
 
         Raises:
             MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> frame = dn.create(MemoryStore(), {"id": [1]}).history().to_pandas()
+        >>> frame.loc[0, "operationMetrics"]["numOutputRows"]
+        '1'
         """
         from deltanb.log.history_columns import to_pandas
         return to_pandas(self)
@@ -223,6 +294,12 @@ class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
     ) -> upper.ConflictMap:
         """Who raced whom in these commits, who lost, and what it cost: by writers, by operations and by the
         hour of the day. Arguments and errors are those of :func:`deltanb.observe.conflict_map.conflict_map`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> table.history().conflicts().total.races
+        0
         """
         return upper.conflict_map(self, isolation, zone)
 
@@ -233,6 +310,13 @@ class History(Displayable, Spelt, Sequence[HistoryEntry], place="history"):
     ) -> upper.Replay:
         """Which of these commits would have conflicted under other rules, with row-level concurrency, or in a
         table of other partitions; arguments and result are those of :func:`deltanb.observe.what_if.replay`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> table.history().replay(isolation="Serializable").total
+        2
         """
         return upper.replay(self, isolation, rules, without, row_level, partition_by)
 

@@ -258,12 +258,23 @@ class ChecksumVerification(Displayable):
 
     @property
     def ok(self) -> bool:
-        """Whether there is a checksum and all fields agree."""
+        """Whether there is a checksum and all fields agree.
+
+        >>> ChecksumVerification("ducks", 3, (Comparison("numFiles", 3, 3),)).ok
+        True
+        >>> ChecksumVerification("ducks", 3, problem="there is no .crc file").ok
+        False
+        """
         return self.problem is None and not self.differences
 
     @property
     def differences(self) -> tuple[Comparison, ...]:
-        """The fields that do not agree."""
+        """The fields that do not agree.
+
+        >>> compared = Comparison("numFiles", 3, 3), Comparison("tableSizeBytes", 900, 800)
+        >>> [each.field for each in ChecksumVerification("ducks", 3, compared).differences]
+        ['tableSizeBytes']
+        """
         return tuple(one for one in self.compared if not one.agrees)
 
     def raise_if_wrong(self) -> None:
@@ -271,6 +282,11 @@ class ChecksumVerification(Displayable):
 
         Raises:
             InvalidTable: a field differs, or nothing could be compared; ``.fields`` has their names.
+
+        >>> ChecksumVerification("ducks", 3, (Comparison("numFiles", 3, 2),)).raise_if_wrong()
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.InvalidTable: ...
         """
         if self.ok:
             return

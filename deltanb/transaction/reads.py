@@ -165,6 +165,12 @@ class FileScan(Displayable, Sequence[AddFile]):
     """The files a scan found: iterates :class:`AddFile`; ``.table`` is the Arrow table.
 
     The actions are made one by one as they are asked for; a scan of a million files stays Arrow.
+
+    >>> from deltanb.testing import MemoryStore, TableBuilder, add
+    >>> builder = TableBuilder(MemoryStore()).create().commit(add("a", size=3))
+    >>> scan = builder.log.start_transaction().filter_files()
+    >>> len(scan), [file.size for file in scan], scan.table.num_rows
+    (1, [3], 1)
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -190,13 +196,26 @@ class FileScan(Displayable, Sequence[AddFile]):
         return AddFile.from_row(row)
 
     def where(self, mask: Any) -> FileScan:
-        """Those of the files for which a mask (of numpy) is True."""
+        """Those of the files for which a mask (of numpy) is True.
+
+        >>> import numpy as np
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> txn = TableBuilder(MemoryStore()).create().commit(add("a"), add("b")).log.start_transaction()
+        >>> [file.path for file in txn.filter_files().where(np.array([False, True]))]
+        ['b']
+        """
 
         return self if mask.all() else FileScan(self.table.filter(array_of(mask)))
 
     @property
     def paths(self) -> list[str]:
-        """The files' paths as in the log."""
+        """The files' paths as in the log.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> txn = TableBuilder(MemoryStore()).create().commit(add("a"), add("b")).log.start_transaction()
+        >>> list(txn.filter_files().paths)
+        ['a', 'b']
+        """
         return list(self.table["path"].to_pylist())
 
 

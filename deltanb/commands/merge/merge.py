@@ -134,17 +134,44 @@ class MergeBuilder(Displayable, SpeltClass, place="merge"):
 
         Raises:
             InvalidArgument: an earlier clause for matching rows has no condition.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2], "n": [10, 20]})
+        >>> merge = table.merge({"id": [1, 2], "n": [5, 0]}, "target.id = source.id")
+        >>> merge = merge.when_matched_update("source.n > 0", set={"n": "target.n + source.n"})
+        >>> _ = merge.when_matched_update(set={"n": -1}).execute()
+        >>> table.to_arrow()["n"].to_pylist()
+        [15, -1]
         """
         return self._with(Clause(MATCHED, UPDATE, condition, _mapping(set, "set")))
 
     def when_matched_update_all(
         self, condition: str | None = None, *, except_cols: Sequence[str] = ()
     ) -> MergeBuilder:
-        """Update a matching row with the source's columns of the same names."""
+        """Update a matching row with the source's columns of the same names.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1], "name": ["Huey"], "seen": [1]})
+        >>> merge = table.merge({"id": [1], "name": ["Dewey"], "seen": [2]}, on="id")
+        >>> _ = merge.when_matched_update_all(except_cols=["name"]).execute()
+        >>> table.to_arrow().to_pylist()
+        [{'id': 1, 'name': 'Huey', 'seen': 2}]
+        """
         return self._with(Clause(MATCHED, UPDATE, condition, None, _names(except_cols)))
 
     def when_matched_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete a matching row."""
+        """Delete a matching row.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2, 3]})
+        >>> merge = table.merge({"id": [2, 3], "keep": [True, False]}, on="id")
+        >>> _ = merge.when_matched_delete("NOT keep").execute()
+        >>> table.to_arrow()["id"].to_pylist()
+        [1, 2]
+        """
         return self._with(Clause(MATCHED, DELETE, condition))
 
     def when_not_matched_insert(
@@ -153,27 +180,71 @@ class MergeBuilder(Displayable, SpeltClass, place="merge"):
         """Insert a source row without a match; columns without a value are NULL.
 
         Values are SQL or Python values, as in :meth:`when_matched_update`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1], "name": ["Huey"], "seen": [1]})
+        >>> merge = table.merge({"id": [1, 2], "name": ["x", "dewey"]}, on="id")
+        >>> values = {"id": "source.id", "name": "initcap(source.name)"}
+        >>> _ = merge.when_not_matched_insert(values=values).execute()
+        >>> table.to_arrow(where="id = 2").to_pylist()
+        [{'id': 2, 'name': 'Dewey', 'seen': None}]
         """
         return self._with(Clause(NOT_MATCHED, INSERT, condition, _mapping(values, "values")))
 
     def when_not_matched_insert_all(
         self, condition: str | None = None, *, except_cols: Sequence[str] = ()
     ) -> MergeBuilder:
-        """Insert a source row without a match, with the columns of the same names."""
+        """Insert a source row without a match, with the columns of the same names.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.merge({"id": [1, 2]}, on="id").when_not_matched_insert_all().execute()
+        >>> sorted(table.to_arrow()["id"].to_pylist())
+        [1, 2]
+        """
         return self._with(Clause(NOT_MATCHED, INSERT, condition, None, _names(except_cols)))
 
     def when_not_matched_by_source_update(
         self, condition: str | None = None, *, set: Mapping[str, Any]
     ) -> MergeBuilder:
-        """Update a target row without a match in the source."""
+        """Update a target row without a match in the source.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2], "active": [True, True]})
+        >>> merge = table.merge({"id": [1]}, on="id")
+        >>> _ = merge.when_not_matched_by_source_update(set={"active": False}).execute()
+        >>> table.to_arrow()["active"].to_pylist()
+        [True, False]
+        """
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, UPDATE, condition, _mapping(set, "set")))
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> MergeBuilder:
-        """Delete a target row without a match in the source."""
+        """Delete a target row without a match in the source.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2, 30]})
+        >>> merge = table.merge({"id": [1]}, on="id")
+        >>> _ = merge.when_not_matched_by_source_delete("target.id < 10").execute()
+        >>> table.to_arrow()["id"].to_pylist()
+        [1, 30]
+        """
         return self._with(Clause(NOT_MATCHED_BY_SOURCE, DELETE, condition))
 
     def with_schema_evolution(self) -> MergeBuilder:
-        """Add columns of the source that clauses assign and the table lacks."""
+        """Add columns of the source that clauses assign and the table lacks.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> merge = table.merge({"id": [1], "name": ["Huey"]}, on="id").with_schema_evolution()
+        >>> _ = merge.when_matched_update_all().execute()
+        >>> table.to_arrow().to_pylist()
+        [{'id': 1, 'name': 'Huey'}]
+        """
         return replace(self, evolves=True)
 
     def _with(self, clause: Clause) -> MergeBuilder:
@@ -211,6 +282,14 @@ class MergeBuilder(Displayable, SpeltClass, place="merge"):
             InvalidArgument: no clause, or an unknown engine.
             SourceRowsLost: a cluster repeatedly lost the executors that held the source.
             DeltaConcurrentModificationException: another commit changed what was read.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> merge = table.merge({"id": [1, 2]}, on="id").when_not_matched_insert_all()
+        >>> result = merge.execute(user_metadata="night run")
+        >>> result.version, result.metrics["numTargetRowsInserted"], table.history()[0].user_metadata
+        (1, 1, 'night run')
         """
         check_engine(engine)
         if not self.clauses:

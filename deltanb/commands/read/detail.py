@@ -21,7 +21,14 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 class TableDetail(Displayable, dict[str, Any]):
-    """The row of DESCRIBE DETAIL, a dict with its own picture."""
+    """The row of DESCRIBE DETAIL, a dict with its own picture.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> detail = dn.create(MemoryStore(), {"id": [1]}).detail()
+    >>> detail["numFiles"], detail["partitionColumns"]
+    (1, [])
+    """
 
 
 def detail(snapshot: Snapshot) -> TableDetail:

@@ -71,11 +71,25 @@ class ChangeFeed(Displayable):
         self.partition_columns = tuple(partition_columns)
 
     def to_arrow(self) -> pa.Table:
-        """The changes as an Arrow table."""
+        """The changes as an Arrow table.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]}, properties={"delta.enableChangeDataFeed": True})
+        >>> table.changes(0).to_arrow().select(["id", "_change_type"]).to_pylist()
+        [{'id': 1, '_change_type': 'insert'}]
+        """
         return self._rows
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """The changes as a pandas DataFrame; options are those of Arrow's ``to_pandas``."""
+        """The changes as a pandas DataFrame; options are those of Arrow's ``to_pandas``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]}, properties={"delta.enableChangeDataFeed": True})
+        >>> list(table.changes(0).to_pandas()["_change_type"])
+        ['insert']
+        """
         library("pandas", "changes().to_pandas")
         return self._rows.to_pandas(**options)
 
@@ -103,12 +117,28 @@ class ChangeFeed(Displayable):
 
     @property
     def columns_of_table(self) -> list[str]:
-        """The names of the table's own columns, without those of the feed."""
+        """The names of the table's own columns, without those of the feed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]}, properties={"delta.enableChangeDataFeed": True})
+        >>> list(table.changes(0).columns_of_table)
+        ['id']
+        """
         return [name for name in self._rows.column_names if name not in FEED_COLUMNS]
 
     @cached_property
     def commits(self) -> list[dict[str, Any]]:
-        """The time and the row counts by kind of each version that changed rows."""
+        """The time and the row counts by kind of each version that changed rows.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]}, properties={"delta.enableChangeDataFeed": True})
+        >>> _ = table.delete()
+        >>> first, second = table.changes(0).commits
+        >>> first["version"], first["insert"], second["version"], second["delete"]
+        (0, 1, 1, 1)
+        """
         by_version: dict[int, dict[str, Any]] = {}
         for (version, kind), places in self._places.items():
             time = self._rows[COMMIT_TIMESTAMP][int(places[0])].as_py()
@@ -116,7 +146,15 @@ class ChangeFeed(Displayable):
         return [by_version[version] for version in sorted(by_version)]
 
     def of(self, version: int, kind: str, limit: int | None = None) -> pa.Table:
-        """The rows of one kind in one commit, in the table's columns."""
+        """The rows of one kind in one commit, in the table's columns.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})
+        >>> _ = table.delete("id = 1")
+        >>> table.changes(0).of(1, "delete").to_pylist()
+        [{'id': 1}]
+        """
         at = self._places.get((version, kind), np.zeros(0, np.int64))[:limit]
         return self._rows.select(self.columns_of_table).take(pa.array(at, pa.int64()))
 
@@ -137,7 +175,16 @@ class ChangeFeed(Displayable):
                 for part in parts}
 
     def updated(self, version: int) -> Pairs | None:
-        """The first updated rows of one commit in pairs; None if they cannot be paired."""
+        """The first updated rows of one commit in pairs; None if they cannot be paired.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> feed = {"delta.enableChangeDataFeed": True}
+        >>> table = dn.create(MemoryStore(), {"id": [1], "n": [1]}, properties=feed)
+        >>> _ = table.update({"n": "2"})
+        >>> table.changes(1).updated(1).key
+        'id'
+        """
         if version not in self._pairs:
             self._pairs[version] = self._paired(version)
         return self._pairs[version]

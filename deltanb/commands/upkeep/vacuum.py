@@ -73,6 +73,14 @@ class VacuumResult(CommandResult):
     epoch ms. ``unnamed`` are those that no version had, as far as the log knows: from an interrupted write,
     or someone else's. ``version`` is that of the commit VACUUM END, None after a dry run. ``num_folders``
     counts the removed empty folders.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> _ = table.overwrite({"id": [2]})
+    >>> result = table.vacuum(dry_run=True)
+    >>> result.version, result.num_files, result.files.column_names  # it is too young to go
+    (None, 0, ['path', 'size', 'modification_time'])
     """
 
     table: str
@@ -83,17 +91,35 @@ class VacuumResult(CommandResult):
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing was deleted."""
+        """Whether nothing was deleted.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).vacuum(dry_run=True).is_dry_run
+        True
+        """
         return self.version is None
 
     @property
     def num_files(self) -> int:
-        """The number of files."""
+        """The number of files.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).vacuum(dry_run=True).num_files
+        0
+        """
         return int(self.files.num_rows)
 
     @property
     def size_in_bytes(self) -> int:
-        """The sum of their sizes."""
+        """The sum of their sizes.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).vacuum(dry_run=True).size_in_bytes
+        0
+        """
         return pc.sum(self.files["size"]).as_py() or 0
 
 

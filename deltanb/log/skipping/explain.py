@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from deltanb.actions import decode_path
+from deltanb.errors import InvalidArgument
 from deltanb.log.skipping import partitions, prune
 from deltanb.log.skipping.generated import implied_predicates
 from deltanb.log.skipping.stats import NUM_RECORDS, Stat, has_bounds
@@ -113,26 +114,66 @@ class ScanExplanation(Displayable):
 
     @property
     def opened(self) -> int:
-        """The number of files to open."""
+        """The number of files to open.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
+        >>> table.explain("pond = 'b'").opened
+        1
+        """
         return self.steps[-1].files
 
     @property
     def opened_bytes(self) -> int:
-        """Their bytes."""
+        """Their bytes.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> table.explain("id = 1").opened_bytes == table.snapshot.size_in_bytes
+        True
+        """
         return self.steps[-1].size
 
     @property
     def spared(self) -> int:
-        """The number of files that are skipped."""
+        """The number of files that are skipped.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).explain("id = 2").spared
+        1
+        """
         return self.num_files - self.opened
 
     @property
     def spared_bytes(self) -> int:
-        """Their bytes."""
+        """Their bytes.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> table.explain("id = 2").spared_bytes == table.snapshot.size_in_bytes
+        True
+        """
         return self.size_in_bytes - self.opened_bytes
 
     def spared_by(self, by: By) -> int:
-        """The number of files that one step skipped."""
+        """The number of files that one step skipped.
+
+        Raises:
+            InvalidArgument: no step is called so.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
+        >>> plan = table.explain("pond = 'b' AND age > 10")
+        >>> plan.spared_by("partition values"), plan.spared_by("statistics")
+        (1, 1)
+        """
+        if by not in STEPS:
+            raise InvalidArgument(f"spared_by takes one of {', '.join(STEPS)}, found {by!r:.80}")
         at = STEPS.index(by)
         before = self.steps[at - 1].files if at else self.num_files
         return before - self.steps[at].files
