@@ -31,8 +31,10 @@ def members(cls: type[Any]) -> Iterator[tuple[str, Any]]:
 
 
 MODULES = (dn, dn.actions, dn.examples, dn.locks)
-RESULTS = ("deltanb.commands", "deltanb.log")
+RESULTS = ("deltanb.commands", "deltanb.log", "deltanb.observe", "deltanb.query", "deltanb.text.display")
 """Where the classes are whose instances calls return, for people to look at."""
+HANDLES = (dn.DeltaTable, dn.DeltaLog, dn.OptimisticTransaction)
+"""What is under one of these handles now and then: people read the help of the handle."""
 
 
 def named() -> Iterator[tuple[str, Any]]:
@@ -44,7 +46,7 @@ def named() -> Iterator[tuple[str, Any]]:
         if info.name.startswith(RESULTS):
             for name, thing in vars(import_module(info.name)).items():
                 if inspect.isclass(thing) and issubclass(thing, Displayable) and (
-                        thing.__module__ == info.name):
+                        thing.__module__ == info.name and not issubclass(thing, HANDLES)):
                     yield f"{info.name.removeprefix('deltanb.')}.{name}", thing
 
 

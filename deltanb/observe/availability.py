@@ -91,7 +91,11 @@ class Versions(Displayable):
 
     @property
     def runs(self) -> tuple[range, ...]:
-        """The readable versions as runs without a gap."""
+        """The readable versions as runs without a gap.
+
+        >>> Versions("ducks", 5, (Gap(0, 1, "log"), Gap(4, 4, "files", 2))).runs
+        (range(2, 4), range(5, 6))
+        """
         edges = [-1, *(edge for gap in self.gaps for edge in (gap.first, gap.last)), self.last + 1]
         pairs = zip(edges[::2], edges[1::2], strict=True)
         return tuple(range(low + 1, high) for low, high in pairs if high > low + 1)
@@ -106,7 +110,12 @@ class Versions(Displayable):
         return any(version in run for run in self.runs)
 
     def reason(self, version: int) -> str | None:
-        """Why a version cannot be read; None if it can."""
+        """Why a version cannot be read; None if it can.
+
+        >>> versions = Versions("ducks", 5, (Gap(4, 4, "files", 2),))
+        >>> versions.reason(4), versions.reason(5)
+        ('2 of its files are gone (vacuumed)', None)
+        """
         if 0 <= version <= self.last:
             return next((gap.reason for gap in self.gaps if gap.first <= version <= gap.last), None)
         return f"there is no version {version}: the newest is {self.last}"

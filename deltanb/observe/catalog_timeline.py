@@ -77,6 +77,13 @@ class CatalogTimeline(CommitTimeline):
 
         Raises:
             InvalidArgument: neither a number nor a time.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///drawn.db", warehouse="drawn")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> len(CatalogTimeline.of(catalog).commits)
+        1
         """
         newest = catalog.store.instant()
         last = min(newest, newest if end is None else _place(catalog, end))
@@ -92,7 +99,15 @@ class CatalogTimeline(CommitTimeline):
         return cls(transactions, catalog.name, **settings)
 
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CatalogTimeline:
-        """The same timeline with remarks on transactions, by number, and on those that failed, by txnId."""
+        """The same timeline with remarks on transactions, by number, and on those that failed, by txnId.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///marked.db", warehouse="marked")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> "the first order" in str(catalog.timeline().marked({1: "✓ the first order"}))
+        True
+        """
         return CatalogTimeline(self.tracks, self.table, {**self.marks, **marks}, title or self.title,
                                self.writers)
 

@@ -93,6 +93,12 @@ class ConflictMap(Charted):
     are the first and the last commit looked at.
 
     Equal maps are of equal meetings.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> conflicts = dn.create(MemoryStore(), {"id": [1]}).history().conflicts()
+    >>> conflicts.versions, conflicts.total.races
+    ((0, 0), 0)
     """
 
     meetings: Meetings
@@ -100,27 +106,61 @@ class ConflictMap(Charted):
 
     @property
     def table(self) -> str:
-        """The table's name."""
+        """The table's name.
+
+        >>> import deltanb as dn
+        >>> dn.create("mapped", {"id": [1]}).history().conflicts().table
+        'mapped'
+        """
         return self.meetings.table
 
     @property
     def zone(self) -> str:
-        """The time zone of the hours."""
+        """The time zone of the hours.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).history().conflicts(zone="Europe/Athens").zone
+        'Europe/Athens'
+        """
         return self.meetings.zone
 
     @property
     def blind_spots(self) -> tuple[BlindSpot, ...]:
-        """What is not known, and of which versions."""
+        """What is not known, and of which versions.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> conflicts = dn.create(MemoryStore(), {"id": [1]}).history().conflicts()
+        >>> [spot.kind for spot in conflicts.blind_spots]  # other processes keep no journal of their failures
+        ['journal']
+        """
         return self.meetings.blind_spots
 
     @property
     def lost(self) -> tuple[Meeting, ...]:
-        """The meetings at which a transaction failed, the newest last."""
+        """The meetings at which a transaction failed, the newest last.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).history().conflicts().lost
+        ()
+        """
         return tuple(one for one in self.meetings if one.is_lost)
 
     @cached_property
     def total(self) -> Tally:
-        """All meetings, counted."""
+        """All meetings, counted.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> one, other = table.start_transaction(), table.start_transaction()
+        >>> [txn.commit(txn.write_files({"id": [2]}), "WRITE") for txn in (one, other)]
+        [1, 2]
+        >>> table.history().conflicts().total.races
+        1
+        """
         return Tally.of((), self.meetings)
 
     def by(self, what: str = "writer") -> tuple[Tally, ...]:
@@ -168,6 +208,12 @@ class ConflictMap(Charted):
 
         Raises:
             InvalidArgument: ``by`` is none of ``writer``, ``operation`` and ``hour``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> conflicts = dn.create(MemoryStore(), {"id": [1]}).history().conflicts()
+        >>> conflicts.to_arrow("hour").column_names[:3]
+        ['hour', 'races', 'lost']
         """
         import pyarrow as pa
 
@@ -188,6 +234,11 @@ class ConflictMap(Charted):
         Raises:
             InvalidArgument: ``by`` is none of ``writer``, ``operation`` and ``hour``.
             MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> list(dn.create(MemoryStore(), {"id": [1]}).history().conflicts().to_pandas().columns[:2])
+        ['winner', 'loser']
         """
         try:
             import pandas

@@ -81,7 +81,16 @@ class FileLayout(Charted):
     ``num_null`` those with NULL alone. A text that was cut off in the log ends in ``…``. ``depth`` is the
     number of files whose range holds a value, on average. ``spans`` are the stretches of the axis that the
     condition names: an axis is 0 at the least bound and 1 at the greatest; texts lie on it by the first
-    characters in which they differ. """
+    characters in which they differ.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1, 5]})
+    >>> _ = table.append({"id": [4, 9]})
+    >>> layout = table.layout("id")
+    >>> layout.num_files, layout.files["min"].to_pylist(), layout.files["max"].to_pylist()
+    (2, [1, 4], [5, 9])
+    """
 
     table: str
     version: int
@@ -123,7 +132,13 @@ class FileLayout(Charted):
         return bars
 
     def to_arrow(self) -> pa.Table:
-        """The files as a table, a row each: ``path``, ``min``, ``max``, ``rows``, ``bytes``, ``opened``."""
+        """The files as a table, a row each: ``path``, ``min``, ``max``, ``rows``, ``bytes``, ``opened``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1, 5]}).layout("id").to_arrow().column_names
+        ['path', 'min', 'max', 'rows', 'bytes', 'opened']
+        """
         return self.files
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -131,6 +146,11 @@ class FileLayout(Charted):
 
         Raises:
             MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> list(dn.create(MemoryStore(), {"id": [1, 5]}).layout("id").to_pandas()["rows"])
+        [2]
         """
         try:
             import pandas  # noqa: F401

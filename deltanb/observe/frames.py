@@ -114,6 +114,13 @@ class StepFrame(Displayable):
 
     ``line`` is what :meth:`~deltanb.observe.stepper.Stepper.step` prints. ``state`` is ``running``,
     ``committed``, ``failed`` or ``abandoned``, for several tables also ``unknown``.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+    >>> _ = stepper.advance()
+    >>> stepper.frame.number, stepper.frame.state, stepper.frame.line
+    (1, 'running', '1 prepare: 0 actions, SnapshotIsolation')
     """
 
     number: int = 0
@@ -142,12 +149,26 @@ class StepFrame(Displayable):
 
     @property
     def algorithm(self) -> tuple[tuple[str, str], ...]:
-        """The commit in eight lines."""
+        """The commit in eight lines.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> len(stepper.frame.algorithm)
+        8
+        """
         return ALGORITHM if self.grid is None else GROUP_ALGORITHM
 
     @property
     def place(self) -> str:
-        """The short name of the algorithm's current line."""
+        """The short name of the algorithm's current line.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.frame.place, stepper.advance(), stepper.frame.place
+        ('read', '1 prepare: 0 actions, SnapshotIsolation', 'prepare')
+        """
         return self.algorithm[self.at][0]
 
 

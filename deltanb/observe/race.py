@@ -138,8 +138,29 @@ def _judged(raced: Any, txn: Any, step: Step) -> Stop | None:
 
 class Race(Raced, CommitTimeline):
     """The timeline of a race: ``outcomes`` has each writer's last version, None, or the exception that ended
-    it, ``waits`` the locks that writers waited for."""
+    it, ``waits`` the locks that writers waited for.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> add = lambda table: table.append({"id": [2]})
+    >>> race = dn.race(table, {"one": add, "other": add})
+    >>> sorted(race.outcomes)
+    ['one', 'other']
+    """
 
 
 class CatalogRace(Raced, CatalogTimeline):
-    """The timeline of a race on a catalog; its outcomes are transactions of the catalog."""
+    """The timeline of a race on a catalog; its outcomes are transactions of the catalog.
+
+    >>> import deltanb as dn
+    >>> catalog = dn.Catalog("sqlite:///raced.db", warehouse="raced")
+    >>> catalog.create_namespace("shop")
+    >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+    >>> def order(catalog):
+    ...     with catalog.transaction() as txn:
+    ...         _ = txn.table("shop.orders").append({"id": [2]})
+    >>> race = dn.race(catalog, {"ann": order, "ben": order})
+    >>> sorted(race.outcomes)
+    ['ann', 'ben']
+    """

@@ -65,6 +65,13 @@ class Stepper(Interactive):
 
     A step reads or writes when it is left, so a rival that commits before that is seen by it. A commit that
     fails does not raise: the last frame shows why.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore("memory:///ducks"), {"id": [1]})
+    >>> stepper = table.start_transaction().stepper()
+    >>> isinstance(stepper, Stepper), stepper.tables
+    (True, ['ducks'])
     """
 
     txn: Any
@@ -86,17 +93,41 @@ class Stepper(Interactive):
 
     @property
     def frames(self) -> tuple[StepFrame, ...]:
-        """All frames so far: the one before the first step, then one per step or rival."""
+        """All frames so far: the one before the first step, then one per step or rival.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> while not stepper.is_done:
+        ...     _ = stepper.advance()
+        >>> len(stepper.frames)
+        4
+        """
         return tuple(self._frames)
 
     @property
     def position(self) -> int:
-        """The index in :attr:`frames` of the one that is shown."""
+        """The index in :attr:`frames` of the one that is shown.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.position, stepper.advance(), stepper.position
+        (0, '1 prepare: 0 actions, SnapshotIsolation', 1)
+        """
         return self._at
 
     @property
     def frame(self) -> StepFrame:
-        """The current frame; an older one also says how the commit ended, if it has."""
+        """The current frame; an older one also says how the commit ended, if it has.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance()
+        >>> stepper.frame.place, stepper.frames[0].place
+        ('prepare', 'read')
+        """
         shown, newest = self._frames[self._at], self._frames[-1]
         is_newest = shown is newest
         ended = newest.state != "running"
@@ -106,16 +137,44 @@ class Stepper(Interactive):
 
     @property
     def is_done(self) -> bool:
-        """Whether the commit has ended, one way or the other."""
+        """Whether the commit has ended, one way or the other.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> while not stepper.is_done:
+        ...     _ = stepper.advance()
+        >>> stepper.version
+        1
+        """
         return self._frames[-1].state != "running"
 
     @property
     def conflict(self) -> Any:
-        """The conflict that made the commit fail; None if it has not failed or failed for another reason."""
+        """The conflict that made the commit fail; None if it has not failed or failed for another reason.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> txn = dn.create(MemoryStore(), {"id": [1]}).start_transaction()
+        >>> stepper = txn.stepper([file.remove() for file in txn.filter_files()], "DELETE")
+        >>> _ = stepper.let_win("delete")
+        >>> while not stepper.is_done:
+        ...     _ = stepper.advance()
+        >>> stepper.conflict.rule
+        'delete / read'
+        """
         return getattr(self.error, "conflict", None)
 
     def in_short(self) -> str:
-        """How the commit ended."""
+        """How the commit ended.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.close()
+        >>> stepper.in_short()
+        'abandoned'
+        """
         return self._frames[-1].line.split(" ", 1)[1].split(":", 1)[0]
 
     # -- to be defined by each kind of commit ---------------------------------------------------------
@@ -150,13 +209,29 @@ class Stepper(Interactive):
         """Give the commit up at its present step; its transaction is then abandoned.
 
         What is committed by then stays. If the outcome of a step is unknown, it is looked up first.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> txn = dn.create(MemoryStore(), {"id": [1]}).start_transaction()
+        >>> stepper = txn.stepper()
+        >>> _ = stepper.advance()
+        >>> stepper.close()
+        >>> txn.status
+        'abandoned'
         """
         if not self.is_done:
             self._drive.give_up()
             self._show(self._abandoned("closed", GivenUp()))
 
     def advance(self) -> str:
-        """As :meth:`step`, but the line is returned and not printed."""
+        """As :meth:`step`, but the line is returned and not printed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.advance()
+        '1 prepare: 0 actions, SnapshotIsolation'
+        """
         if self.is_done:
             self.move(len(self._frames) - 1)
             return f"nothing left to do: {self.in_short()}"
@@ -208,11 +283,26 @@ class Stepper(Interactive):
 
         A notebook shows the line once. Python's prompt shows the value again, and IPython's an empty ``Out``,
         unless it is assigned: ``_ = stepper.step()``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.step()
+        1 prepare: 0 actions, SnapshotIsolation
         """
         return printed(self.advance())
 
     def run(self) -> StepLine:
-        """Run the remaining steps; each one prints its line."""
+        """Run the remaining steps; each one prints its line.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.run()
+        1 prepare: 0 actions, SnapshotIsolation
+        2 put: v1 if it is absent
+        3 committed v1 after 1 attempt
+        """
         line = self.step()
         while not self.is_done:
             line = self.step()
@@ -221,25 +311,72 @@ class Stepper(Interactive):
     # -- the trace -------------------------------------------------------------------------------
 
     def back(self) -> StepLine:
-        """Show the frame before this one; nothing is undone."""
+        """Show the frame before this one; nothing is undone.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance()
+        >>> _ = stepper.back()
+        0 you read v0
+        >>> stepper.position, len(stepper.frames)
+        (0, 2)
+        """
         return printed(self.move(self._at - 1))
 
     def first(self) -> StepLine:
-        """Show the first frame."""
+        """Show the first frame.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance(), stepper.advance(), stepper.first()
+        0 you read v0
+        >>> stepper.position
+        0
+        """
         return printed(self.move(0))
 
     def last(self) -> StepLine:
-        """Show the newest frame."""
+        """Show the newest frame.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance(), stepper.advance(), stepper.first(), stepper.last()
+        0 you read v0
+        2 put: v1 if it is absent
+        >>> stepper.position
+        2
+        """
         return printed(self.move(len(self._frames) - 1))
 
     def next(self) -> StepLine:
-        """Show the frame after this one; at the newest frame this is :meth:`step`."""
+        """Show the frame after this one; at the newest frame this is :meth:`step`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance(), stepper.first(), stepper.next()
+        0 you read v0
+        1 prepare: 0 actions, SnapshotIsolation
+        >>> stepper.position
+        1
+        """
         if self._at == len(self._frames) - 1:
             return self.step()
         return printed(self.move(self._at + 1))
 
     def move(self, position: int) -> str:
-        """Show the frame at an index, or the nearest one, and return its line."""
+        """Show the frame at an index, or the nearest one, and return its line.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance(), stepper.advance(), stepper.move(1)
+        >>> stepper.position
+        1
+        """
         self._at = min(max(0, position), len(self._frames) - 1)
         self._call_listeners()
         frame = self.frame
@@ -301,7 +438,14 @@ class CommitStepper(Stepper):
 
     @property
     def version(self) -> int | None:
-        """The version that was committed; None until then."""
+        """The version that was committed; None until then.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.version is None
+        True
+        """
         return None if self.txn.committed is None else self.txn.committed.version
 
     def rival(self, kind: Rival, writer: str = rivals.WRITER) -> StepLine:
@@ -315,19 +459,47 @@ class CommitStepper(Stepper):
         Raises:
             InvalidArgument: an unknown rival, or a name that is not text.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.rival("metadata", "Gladstone")
+        Gladstone: set the property deltanb.rival = 1, v1
         """
         return printed(self.let_win(kind, writer))
 
     def let_win(self, kind: Rival, writer: str = rivals.WRITER) -> str:
-        """As :meth:`rival`, but the line is returned and not printed."""
+        """As :meth:`rival`, but the line is returned and not printed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.let_win("metadata", "Gladstone")
+        'Gladstone: set the property deltanb.rival = 1, v1'
+        """
         return self._let_win(kind, writer)
 
     def refusal(self, kind: str) -> str | None:
-        """Why a rival of this kind has nothing to do; None if it has."""
+        """Why a rival of this kind has nothing to do; None if it has.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.refusal("delete")
+        'no file was read'
+        """
         return rivals.refusal(self.txn, kind)
 
     def advance(self) -> str:
-        """As :meth:`step`, but the line is returned and not printed."""
+        """As :meth:`step`, but the line is returned and not printed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance(), stepper.advance()
+        >>> stepper.advance()
+        '3 committed v1 after 1 attempt'
+        """
         if not self.is_done and self._drive.step is None:
             self.txn._must_be_open()
         is_new = self._drive.committed is None
@@ -337,7 +509,15 @@ class CommitStepper(Stepper):
         return line
 
     def in_short(self) -> str:
-        """How the commit ended."""
+        """How the commit ended.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> _ = stepper.advance(), stepper.advance(), stepper.advance()
+        >>> stepper.in_short()
+        'v1 is committed and stays'
+        """
         frame = self._frames[-1]
         if frame.state == "committed":
             return f"v{max(box.version for box in frame.boxes)} is committed and stays"
@@ -392,7 +572,7 @@ class GroupStepper(Stepper):
     >>> import deltanb as dn
     >>> from itertools import count
     >>> numbers = count(1)  # tables are taken in the order of their ids
-    >>> _ = dn.set_options(new_id=lambda: f"{next(numbers):08x}-0000-4000-8000-000000000000")
+    >>> changed = dn.set_options(new_id=lambda: f"{next(numbers):08x}-0000-4000-8000-000000000000")
     >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
     >>> catalog.create_namespace("shop")
     >>> for name in ("orders", "totals"):
@@ -423,6 +603,7 @@ class GroupStepper(Stepper):
     16 publish shop.orders: v2 into its folder
     17 publish shop.totals: v1 into its folder
     18 done: every version is in its folder
+    >>> changed.undo()
     """
 
     txn: CatalogTransaction
@@ -440,12 +621,38 @@ class GroupStepper(Stepper):
 
     @property
     def seq(self) -> int | None:
-        """The number of the committed transaction of the catalog; None until then."""
+        """The number of the committed transaction of the catalog; None until then.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///seq.db", warehouse="seq")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [2]})
+        >>> stepper = txn.stepper()
+        >>> while not stepper.is_done:
+        ...     _ = stepper.advance()
+        >>> stepper.seq
+        2
+        """
         return None if self._drive.committed is None else self._drive.committed.seq
 
     @property
     def versions(self) -> dict[str, int]:
-        """The committed versions by table; empty until then."""
+        """The committed versions by table; empty until then.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///committed.db", warehouse="committed")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [2]})
+        >>> stepper = txn.stepper()
+        >>> while not stepper.is_done:
+        ...     _ = stepper.advance()
+        >>> stepper.versions
+        {'shop.orders': 1}
+        """
         done = self._drive.committed
         return {} if done is None else dict(done.versions)
 
@@ -460,22 +667,67 @@ class GroupStepper(Stepper):
         Raises:
             InvalidArgument: an unknown rival, or a table that is not in the transaction.
             IllegalStateError: the commit has ended, or a rival of this kind has nothing to do here.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///rival.db", warehouse="rival")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [2]})
+        >>> stepper = txn.stepper()
+        >>> _ = stepper.rival("metadata", "shop.orders", "ben")
+        ben: set the property deltanb.rival = 1, shop.orders v1
         """
         return printed(self.let_win(kind, table, writer))
 
     def let_win(self, kind: Rival, table: str | None = None, writer: str = rivals.WRITER) -> str:
-        """As :meth:`rival`, but the line is returned and not printed."""
+        """As :meth:`rival`, but the line is returned and not printed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///winner.db", warehouse="winner")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [2]})
+        >>> stepper = txn.stepper()
+        >>> stepper.let_win("metadata", "shop.orders", "ben")
+        'ben: set the property deltanb.rival = 1, shop.orders v1'
+        """
         return self._let_win(kind, writer, table)
 
     def refusal(self, kind: str, table: str | None = None) -> str | None:
-        """Why a rival of this kind has nothing to do on a table; None if it has."""
+        """Why a rival of this kind has nothing to do on a table; None if it has.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///refusal.db", warehouse="refusal")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [2]})
+        >>> stepper = txn.stepper()
+        >>> stepper.refusal("delete", "shop.orders")
+        'no file was read'
+        """
         txn = self.txn.transaction_of(self._named(table))
         if txn is None:
             return "an Iceberg table's rows are PyIceberg's; give a function of the table"
         return rivals.refusal(txn, kind)
 
     def in_short(self) -> str:
-        """How the commit ended."""
+        """How the commit ended.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///in_short.db", warehouse="in_short")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [2]})
+        >>> stepper = txn.stepper()
+        >>> _ = stepper.advance()
+        >>> stepper.close()
+        >>> stepper.in_short()
+        'abandoned'
+        """
         if self._drive.committed is not None:
             return f"transaction {self._drive.committed.seq} is committed and stays"
         return super().in_short()

@@ -126,6 +126,14 @@ class StreamState(Displayable):
             progress: as its ``recentProgress``, oldest first.
             error: why it failed, if it did.
             known: returns the log of a table by the table's id; by default, of tables open in this process.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), "id bigint")
+        >>> report = {"batchId": 0, "numInputRows": 7}
+        >>> state = StreamState.of(table.log, "4a812577-36cc", progress=[report])
+        >>> state.status, state.num_batches
+        ('stopped', 0)
         """
         reports = list(progress)
         done = log.update().set_transactions.get(query_id, -1)
@@ -143,22 +151,58 @@ class StreamState(Displayable):
 
     @property
     def label(self) -> str:
-        """The name of the query, or the beginning of its id if it has none."""
+        """The name of the query, or the beginning of its id if it has none.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), "id bigint")
+        >>> report = {"batchId": 0, "numInputRows": 7}
+        >>> state = StreamState.of(table.log, "4a812577-36cc", progress=[report])
+        >>> state.label
+        '4a812577'
+        """
         return self.name or self.id.partition("-")[0]
 
     @property
     def rows_in(self) -> int | None:
-        """Rows read in the :attr:`batches` that Spark still knows; None if it knows none."""
+        """Rows read in the :attr:`batches` that Spark still knows; None if it knows none.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), "id bigint")
+        >>> report = {"batchId": 0, "numInputRows": 7}
+        >>> state = StreamState.of(table.log, "4a812577-36cc", progress=[report])
+        >>> state.rows_in
+        7
+        """
         return _sum(batch.rows_in for batch in self.batches)
 
     @property
     def rows_out(self) -> int | None:
-        """Rows written by the :attr:`batches` that are in the table; None if there are none."""
+        """Rows written by the :attr:`batches` that are in the table; None if there are none.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), "id bigint")
+        >>> report = {"batchId": 0, "numInputRows": 7}
+        >>> state = StreamState.of(table.log, "4a812577-36cc", progress=[report])
+        >>> state.rows_out is None
+        True
+        """
         return _sum(batch.rows_out for batch in self.batches)
 
     @property
     def last_commit(self) -> BatchState | None:
-        """The newest batch in the table, if it is among its newest commits."""
+        """The newest batch in the table, if it is among its newest commits.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), "id bigint")
+        >>> report = {"batchId": 0, "numInputRows": 7}
+        >>> state = StreamState.of(table.log, "4a812577-36cc", progress=[report])
+        >>> state.last_commit is None
+        True
+        """
         return next((batch for batch in self.batches if batch.version is not None), None)
 
 

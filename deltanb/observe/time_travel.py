@@ -46,6 +46,14 @@ class TimeFrame(Displayable):
 
     ``preview`` has at most 20 rows of version ``version`` (the second one of two), ``note`` says why it has
     none. ``commit`` names the version's operation and user.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> _ = table.append({"id": [2]})
+    >>> frame = table.time_travel().at(0)
+    >>> frame.version, frame.preview.num_rows, frame.start, frame.diff
+    (0, 1, None, None)
     """
 
     table: str
@@ -121,6 +129,13 @@ class TimeTravel(Interactive):
         Raises:
             VersionNotFound, DataFileNotFound, InvalidTable: it cannot be read; the message says why.
             InvalidArgument: neither a version nor a time.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> table.time_travel().at(0).preview["id"].to_pylist()
+        [1]
         """
         snapshot = self._snapshot(moment)
         return self._show(self._frame(snapshot))
@@ -130,6 +145,14 @@ class TimeTravel(Interactive):
 
         Raises:
             InvalidArgument: ``keys`` that are not columns at ``end``, or that several rows share.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> frame = table.time_travel().compare(0, 1)
+        >>> frame.start, frame.version, frame.diff.num_commits
+        (0, 1, 1)
         """
         from deltanb.commands.read.diff import diff as compared
 
@@ -149,11 +172,27 @@ class TimeTravel(Interactive):
 
     @property
     def preview(self) -> pa.Table:
-        """The first rows, at most 20, of the current version."""
+        """The first rows, at most 20, of the current version.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": range(99)}).time_travel().preview.num_rows
+        20
+        """
         return self.frame.preview
 
     def refresh(self) -> TimeFrame:
-        """Find out again which versions can be read; the position stays the same."""
+        """Find out again which versions can be read; the position stays the same.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> travel = table.time_travel()
+        >>> _ = table.append({"id": [2]})
+        >>> _ = travel.refresh()
+        >>> travel.at(1).preview.num_rows
+        2
+        """
         self._look_again()
         return self._show(self.frame)
 

@@ -79,6 +79,11 @@ class CommitTimeline(Charted):
         Raises:
             VersionNotFound: the table has no such versions.
             InvalidTable: a damaged commit, naming file and line.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create().commit(add("a")).commit(add("b"))
+        >>> [track.version for track in CommitTimeline.of(builder.log, start=1).commits]
+        [1, 2]
         """
         at = log.update().version if newest is None else newest
         name = units.name_of(log.path)
@@ -112,15 +117,40 @@ class CommitTimeline(Charted):
 
     @property
     def commits(self) -> list[Track]:
-        """The commits, oldest first."""
+        """The commits, oldest first.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add
+        >>> builder = TableBuilder(MemoryStore()).create().commit(add("a"))
+        >>> [track.version for track in CommitTimeline.of(builder.log).commits]
+        [0, 1]
+        """
         return [track for track in self.tracks if track.is_committed]
 
     @property
     def failed(self) -> list[Track]:
-        """The transactions that committed nothing: of this session, and of others where a journal is kept."""
+        """The transactions that committed nothing: of this session, and of others where a journal is kept.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder, add, remove
+        >>> builder = TableBuilder(MemoryStore()).create().commit(add("a"))
+        >>> txn = builder.log.start_transaction()
+        >>> removed = [file.remove() for file in txn.filter_files()]
+        >>> _ = builder.commit(remove("a"))
+        >>> try:
+        ...     txn.commit(removed, "DELETE")
+        ... except Exception:
+        ...     [attempt] = CommitTimeline.of(builder.log).failed
+        >>> attempt.operation
+        'DELETE'
+        """
         return [track for track in self.tracks if not track.is_committed]
 
     @cached_property
     def scene(self) -> Any:
-        """What the drawings show, and where: strip, lanes, window and words."""
+        """What the drawings show, and where: strip, lanes, window and words.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> scene = CommitTimeline.of(TableBuilder(MemoryStore()).create().log).scene
+        >>> len(scene.lanes.lanes)
+        1
+        """
         return views().drawing(self, "scene")

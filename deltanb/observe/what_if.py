@@ -146,6 +146,14 @@ class Replay(Displayable):
     of them. ``row_level`` and ``partition_by`` are what else was supposed. ``cut_off`` are the versions whose
     commits met so many others that they were checked against the nearest ones alone, ``damaged`` those that
     the history left out because they cannot be read.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> _ = table.append({"id": [2]})
+    >>> replay = table.history().replay(isolation=["Serializable", "WriteSerializable"])
+    >>> replay.total, replay.levels
+    (2, ('Serializable', 'WriteSerializable'))
     """
 
     table: str
@@ -162,12 +170,25 @@ class Replay(Displayable):
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """The outcome in numbers, one per level."""
+        """The outcome in numbers, one per level.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> [outcome.passes for outcome in table.history().replay(isolation="Serializable").outcomes]
+        [0]
+        """
         return tuple(_outcome(self.rows, at) for at in range(len(self.levels)))
 
     @cached_property
     def by_interest(self) -> tuple[Replayed, ...]:
-        """The rows, those that would have ended differently first."""
+        """The rows, those that would have ended differently first.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).history().replay().by_interest
+        ()
+        """
         return tuple(sorted(self.rows, key=lambda row: not row.changes))
 
     def timeline(self, isolation: str | None = None) -> CommitTimeline:
@@ -176,6 +197,12 @@ class Replay(Displayable):
 
         Raises:
             InvalidArgument: not one of the levels that were asked for.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> timeline = dn.create(MemoryStore(), {"id": [1]}).history().replay().timeline()
+        >>> [track.version for track in timeline.commits]
+        [0]
         """
         from deltanb.observe.timeline import CommitTimeline
         from deltanb.observe.tracks import Mark
@@ -201,13 +228,25 @@ class Replay(Displayable):
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """The conflicts that would have failed commits, by version and level."""
+        """The conflicts that would have failed commits, by version and level.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).history().replay().conflicts
+        ()
+        """
         return tuple(verdict.conflict for row in self.rows if row.version is not None
                      for verdict in row.verdicts if verdict.conflict is not None)
 
     @property
     def unknown(self) -> tuple[Replayed, ...]:
-        """The commits without an answer, because the log has too little about them."""
+        """The commits without an answer, because the log has too little about them.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).history().replay().unknown
+        ()
+        """
         return tuple(row for row in self.rows if any(verdict.unknown for verdict in row.verdicts))
 
 
@@ -443,6 +482,16 @@ class Explanation(Displayable):
     ``rows`` are the commits since the version it read, oldest first. ``conflict`` is the first conflict;
     ``error`` is what its commit would raise, None if it would succeed. ``newest`` is the last version
     examined, ``is_empty`` means that the transaction has nothing to write yet and is checked by its reads.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> txn = table.start_transaction()
+    >>> _ = txn.filter_files("id = 1")
+    >>> _ = table.append({"id": [1]})
+    >>> explanation = dn.explain_conflict(txn)
+    >>> explanation.ok, explanation.newest, [row.version for row in explanation.rows]
+    (False, 1, [1])
     """
 
     table: str
@@ -456,22 +505,66 @@ class Explanation(Displayable):
 
     @property
     def ok(self) -> bool:
-        """Whether it would commit."""
+        """Whether it would commit.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.start_transaction()
+        >>> _ = txn.filter_files("id = 1")
+        >>> _ = table.append({"id": [1]})
+        >>> explanation = dn.explain_conflict(txn)
+        >>> explanation.ok
+        False
+        """
         return self.error is None
 
     @property
     def conflict(self) -> Conflict | None:
-        """Why it would not commit; None if it would."""
+        """Why it would not commit; None if it would.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.start_transaction()
+        >>> _ = txn.filter_files("id = 1")
+        >>> _ = table.append({"id": [1]})
+        >>> explanation = dn.explain_conflict(txn)
+        >>> explanation.conflict.rule
+        'append'
+        """
         return getattr(self.error, "conflict", None)
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks against the last version examined, in order."""
+        """The checks against the last version examined, in order.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.start_transaction()
+        >>> _ = txn.filter_files("id = 1")
+        >>> _ = table.append({"id": [1]})
+        >>> explanation = dn.explain_conflict(txn)
+        >>> [check.name for check in explanation.checks if check.state == "failed"]
+        ['append']
+        """
         return next((row.checks for row in reversed(self.rows) if row.is_checked), ())
 
     @property
     def version(self) -> int:
-        """The version it would commit as, or that of the winner it would fail at."""
+        """The version it would commit as, or that of the winner it would fail at.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.start_transaction()
+        >>> _ = txn.filter_files("id = 1")
+        >>> _ = table.append({"id": [1]})
+        >>> explanation = dn.explain_conflict(txn)
+        >>> explanation.version
+        1
+        """
         return next((row.version for row in self.rows if row.rule), self.newest + 1)
 
 

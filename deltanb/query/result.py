@@ -31,6 +31,13 @@ class QueryResult(Displayable):
     """The rows of a query, and a word on every Delta table that it read.
 
     A later query may name the variable that holds it; so may everything that takes a stream of Arrow's.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+    >>> result = dn.sql("SELECT count(*) AS num_ducks FROM ducks")
+    >>> result.rows.to_pylist()
+    [{'num_ducks': 2}]
     """
 
     sql: str
@@ -51,25 +58,61 @@ class QueryResult(Displayable):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
+        """The names of the columns.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> list(dn.sql("SELECT id, id + 1 AS next FROM ducks").columns)
+        ['id', 'next']
+        """
         return list(self.rows.column_names)
 
     @property
     def num_files(self) -> int:
-        """Files of all tables together, at the versions that were read."""
+        """Files of all tables together, at the versions that were read.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"pond": ["a", "b"], "id": [1, 2]}, partition_by="pond")
+        >>> result = dn.sql("SELECT id FROM ducks WHERE pond = 'a'")
+        >>> result.num_files, result.opened
+        (2, 1)
+        """
         return sum(scan.num_files for scan in self.scans)
 
     @property
     def opened(self) -> int:
-        """Files of them that were opened; at most so many where one was read in part."""
+        """Files of them that were opened; at most so many where one was read in part.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> dn.sql("SELECT id FROM ducks WHERE id > 9").opened
+        0
+        """
         return sum(scan.opened for scan, read in zip(self.scans, self.reads, strict=True) if read != "none")
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """The rows as an Arrow table.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> dn.sql("SELECT max(id) AS most FROM ducks").to_arrow().to_pylist()
+        [{'most': 2}]
+        """
         return self.rows
 
     def to_pandas(self, **settings: Any) -> pd.DataFrame:
-        """The rows as a pandas DataFrame; settings as of ``pyarrow.Table.to_pandas``."""
+        """The rows as a pandas DataFrame; settings as of ``pyarrow.Table.to_pandas``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> dn.sql("SELECT id FROM ducks ORDER BY id").to_pandas()["id"].tolist()
+        [1, 2]
+        """
         library("pandas", "to_pandas")
         return self.rows.to_pandas(**settings)
 
@@ -91,7 +134,15 @@ def rows_of_texts(sql: str, columns: Mapping[str, Sequence[str | None]], source:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class QueryPlan(Displayable):
-    """Which files a query over several tables would open, and why it would skip the others."""
+    """Which files a query over several tables would open, and why it would skip the others.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+    >>> plan = dn.sql("EXPLAIN SELECT id FROM ducks WHERE id > 9")
+    >>> plan.num_files, plan.opened
+    (1, 0)
+    """
 
     sql: str
     """The query as it was written."""
@@ -100,12 +151,26 @@ class QueryPlan(Displayable):
 
     @property
     def num_files(self) -> int:
-        """Files of all tables together, at the versions that would be read."""
+        """Files of all tables together, at the versions that would be read.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> dn.sql("EXPLAIN SELECT id FROM ducks").num_files
+        1
+        """
         return sum(scan.num_files for scan in self.scans)
 
     @property
     def opened(self) -> int:
-        """Files of them that would be opened."""
+        """Files of them that would be opened.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> ducks = dn.create(MemoryStore(), {"id": [1, 2]})
+        >>> dn.sql("EXPLAIN SELECT id FROM ducks WHERE id > 9").opened
+        0
+        """
         return sum(scan.opened for scan in self.scans)
 
 

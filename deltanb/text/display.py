@@ -30,6 +30,12 @@ class Displayable:
 
     The text form is the first one: ``print`` and notebooks show it, HTML repeats its headings, tests read
     both. ``repr`` is one line, for lists, logs and failed assertions.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> history = dn.create(MemoryStore(), {"id": [1]}).history()
+    >>> isinstance(history, Displayable), sorted(history._repr_mimebundle_())
+    (True, ['text/html', 'text/plain'])
     """
 
     __slots__ = ()
@@ -85,6 +91,11 @@ class Interactive(Displayable):
     """What moves, and has controls for that in a notebook.
 
     A notebook gets two outputs of it: the controls, and the picture that is left where they are not.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> isinstance(dn.create(MemoryStore(), {"id": [1]}).time_travel(), Interactive)
+    True
     """
 
     def __init__(self) -> None:
@@ -93,7 +104,18 @@ class Interactive(Displayable):
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this function, without arguments, whenever something else is shown."""
+        """Call this function, without arguments, whenever something else is shown.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [2]})
+        >>> travel, versions = table.time_travel(), []
+        >>> travel.listen(lambda: versions.append(travel.frame.version))
+        >>> _ = travel.at(0)
+        >>> versions
+        [0]
+        """
         self._listeners.append(listener)
 
     def _call_listeners(self) -> None:
@@ -105,13 +127,25 @@ class Interactive(Displayable):
 
 
 class Charted(Displayable):
-    """What has a chart, too: as a Vega-Lite specification, as Altair's and as SVG."""
+    """What has a chart, too: as a Vega-Lite specification, as Altair's and as SVG.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> isinstance(dn.create(MemoryStore(), {"id": [1]}).timeline(), Charted)
+    True
+    """
 
     __slots__ = ()
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The picture as a Vega-Lite specification."""
+        """The picture as a Vega-Lite specification.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> sorted(dn.create(MemoryStore(), {"id": [1]}).timeline().spec)[:2]
+        ['$schema', 'config']
+        """
         spec: dict[str, Any] = views().drawing(self, "spec")
         return spec
 
@@ -121,11 +155,23 @@ class Charted(Displayable):
 
         Raises:
             MissingDependency: Altair is not installed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> chart = dn.create(MemoryStore(), {"id": [1]}).timeline().chart
+        >>> chart.properties(title="Ducks").to_dict()["title"]
+        'Ducks'
         """
         return views().drawing(self, "chart")
 
     @property
     def svg(self) -> str:
-        """The picture as SVG, drawn without other tools; of a long timeline the newest versions."""
+        """The picture as SVG, drawn without other tools; of a long timeline the newest versions.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).timeline().svg[:4]
+        '<svg'
+        """
         svg: str = views().drawing(self, "svg")
         return svg

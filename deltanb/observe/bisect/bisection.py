@@ -53,6 +53,15 @@ class Bisection(Displayable):
     often the statement was asked. ``flips`` are the places where it changed, of those asked: (place, whether
     it holds from there on). ``meetings`` are the pairs of commits that ran at the same time, one of them
     among ``commits``, by table. ``notes`` say what limits the answer.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> for number in (2, -3, 4):
+    ...     _ = table.append({"id": [number]})
+    >>> bisection = dn.bisect(table, "id > 0")
+    >>> bisection.last_good, bisection.first_bad
+    (1, 2)
     """
 
     tables: tuple[str, ...]
@@ -74,15 +83,39 @@ class Bisection(Displayable):
 
     @property
     def commit(self) -> HistoryEntry | None:
-        """The commit that made :attr:`first_bad`; of a transaction of several tables, that of its first."""
+        """The commit that made :attr:`first_bad`; of a transaction of several tables, that of its first.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [-2]}, user_metadata="night run")
+        >>> dn.bisect(table, "id > 0").commit.user_metadata
+        'night run'
+        """
         return next(iter(self.commits.values()), None)
 
     @property
     def skipped(self) -> tuple[Trial, ...]:
-        """The places that count as neither good nor bad, each with its reason."""
+        """The places that count as neither good nor bad, each with its reason.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [-2]})
+        >>> dn.bisect(table, "id > 0").skipped
+        ()
+        """
         return tuple(trial for trial in self.trials if trial.holds is None)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the first bad place is known."""
+        """Whether the first bad place is known.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.append({"id": [-2]})
+        >>> dn.bisect(table, "id > 0").is_exact
+        True
+        """
         return len(self.candidates) == 1 and self.verdict != BEFORE

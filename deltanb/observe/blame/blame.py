@@ -76,6 +76,14 @@ class Blame(Displayable):
     ``method`` is the way in which they were found: ``row ids``, ``feed`` or ``versions``, the least sure one
     that was needed (:data:`~deltanb.observe.blame.answers.WAYS`). ``doubts`` say what is uncertain, and
     ``is_certain`` of which rows; ``version`` is the version of the table, ``columns`` are those asked for.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> _ = table.append({"id": [2]})
+    >>> blame = table.blame()
+    >>> blame.version, blame.to_arrow().sort_by("id")["_version"].to_pylist()
+    (1, [0, 1])
     """
 
     def __init__(
@@ -91,7 +99,14 @@ class Blame(Displayable):
 
     @cached_property
     def commits(self) -> tuple[Blamed, ...]:
-        """The commits that were the last to write rows, newest first, with the number of rows."""
+        """The commits that were the last to write rows, newest first, with the number of rows.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> blame = dn.create(MemoryStore(), {"id": [1, 2]}).blame()
+        >>> [(commit.version, commit.num_rows) for commit in blame.commits]
+        [(0, 2)]
+        """
         versions, counts = np.unique(self._answers.rows, return_counts=True)
         known = zip(versions[::-1].tolist(), counts[::-1].tolist(), strict=True)
         return tuple(replace(self._commits[version], num_rows=count)
@@ -99,12 +114,24 @@ class Blame(Displayable):
 
     @property
     def num_unknown(self) -> int:
-        """Rows whose commit is not known; their ``_version`` is null."""
+        """Rows whose commit is not known; their ``_version`` is null.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1, 2]}).blame().num_unknown
+        0
+        """
         return int((self._answers.rows == UNKNOWN).sum())
 
     @property
     def is_certain(self) -> pa.Array:
-        """For each row whether everything said of it is certain."""
+        """For each row whether everything said of it is certain.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1, 2]}).blame().is_certain.to_pylist()
+        [True, True]
+        """
         mask: np.ndarray = np.ones(len(self), bool)
         for doubt in self._answers.doubts.values():
             mask &= ~doubt
@@ -112,18 +139,36 @@ class Blame(Displayable):
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why commits of rows are uncertain or not known."""
+        """Why commits of rows are uncertain or not known.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1, 2]}).blame().doubts
+        ()
+        """
         return tuple(Doubt(reason, int(mask.sum())) for reason, mask in self._answers.doubts.items())
 
     @property
     def names(self) -> list[str]:
-        """The names of the table's own columns."""
+        """The names of the table's own columns.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> list(dn.create(MemoryStore(), {"id": [1]}).blame().names)
+        ['id']
+        """
         return list(self._rows.column_names)
 
     def to_arrow(self) -> pa.Table:
         """The rows with ``_version``, ``_operation``, ``_writer`` and ``_timestamp`` of the commit that last
         wrote each; and for each column asked for those that last changed its value, such as
-        ``_amount_version``. What is not known is null."""
+        ``_amount_version``. What is not known is null.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).blame().to_arrow().column_names
+        ['id', '_version', '_operation', '_writer', '_timestamp']
+        """
         return self._whole
 
     @cached_property
@@ -131,7 +176,13 @@ class Blame(Displayable):
         return self.head(len(self))
 
     def head(self, limit: int) -> pa.Table:
-        """The first rows of :meth:`to_arrow`."""
+        """The first rows of :meth:`to_arrow`.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": range(9)}).blame().head(2).num_rows
+        2
+        """
         table = self._rows.slice(0, limit)
         for prefix, versions in [("_", self._answers.rows), *(
                 (f"_{name}_", versions) for name, versions in self._answers.columns.items())]:
@@ -151,7 +202,13 @@ class Blame(Displayable):
         return {name: pa.array(values_of[name], kind).take(pa.array(places)) for name, kind in FIELDS.items()}
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """:meth:`to_arrow` as a pandas DataFrame; options are those of Arrow's ``to_pandas``."""
+        """:meth:`to_arrow` as a pandas DataFrame; options are those of Arrow's ``to_pandas``.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> list(dn.create(MemoryStore(), {"id": [1]}).blame().to_pandas()["_version"])
+        [0]
+        """
         library("pandas", "blame().to_pandas")
         return self.to_arrow().to_pandas(**options)
 

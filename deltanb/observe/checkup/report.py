@@ -61,6 +61,12 @@ class Checkup(Displayable):
 
     ``num_files`` and ``size_in_bytes`` are those of the version, None where it cannot be read;
     ``num_commits`` counts the commits whose records were looked at, the newest ones.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> report = dn.create(MemoryStore(), {"id": [1]}).checkup()
+    >>> report.version, report.num_files, report.findings
+    (0, 1, ())
     """
 
     table: str
@@ -73,7 +79,13 @@ class Checkup(Displayable):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the findings, each once, in their order."""
+        """The kinds of the findings, each once, in their order.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).checkup().kinds
+        ()
+        """
         return tuple(dict.fromkeys(finding.kind for finding in self.findings))
 
     def fails(self, kinds: Iterable[str]) -> bool:
@@ -100,6 +112,11 @@ class Checkup(Displayable):
 
         Raises:
             MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> "kind" in dn.create(MemoryStore(), {"id": [1]}).checkup().to_pandas().columns
+        True
         """
         try:
             import pandas

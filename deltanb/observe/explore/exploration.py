@@ -118,6 +118,13 @@ class Exploration(Displayable):
     the invariant does not hold, those after fewest turns first. ``num_orders`` counts the orders, and
     ``num_states`` the states that they lead through, of which each was looked at once. ``left_out`` says what
     was not explored because a limit was reached; "" if nothing. ``isolation`` is the level of the table.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("explored", {"id": [1]})
+    >>> add = lambda table: table.append({"id": [2]})
+    >>> exploration = dn.explore(table, {"a": add, "b": add})
+    >>> exploration.num_orders, [outcome.committed for outcome in exploration.outcomes]
+    (6, [('a', 'b')])
     """
 
     table: str
@@ -138,7 +145,14 @@ class Exploration(Displayable):
 
     @property
     def holds(self) -> bool | None:
-        """Whether the invariant holds in every state; None without an invariant."""
+        """Whether the invariant holds in every state; None without an invariant.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("held", {"id": [1]})
+        >>> add = lambda table: table.append({"id": [2]})
+        >>> dn.explore(table, {"a": add, "b": add}, invariant="id > 0").holds
+        True
+        """
         return not self.violations if self.invariant else None
 
     def check(self) -> Exploration:
@@ -211,7 +225,15 @@ class Exploration(Displayable):
 
 @dataclass(frozen=True, repr=False)
 class LevelComparison(Displayable):
-    """Explorations of the same writers under several isolation levels, by level."""
+    """Explorations of the same writers under several isolation levels, by level.
+
+    >>> import deltanb as dn
+    >>> table = dn.create("levels", {"id": [1]})
+    >>> add = lambda table: table.append({"id": [2]})
+    >>> levels = dn.explore(table, {"a": add, "b": add}).compare(["Serializable", "WriteSerializable"])
+    >>> list(levels.explorations)
+    ['Serializable', 'WriteSerializable']
+    """
 
     table: str
     explorations: Mapping[str, Exploration]

@@ -171,6 +171,14 @@ class PostMortem(Displayable):
     ``facts`` are what is known of the job, each with its source. ``winners`` are in order; those of
     ``num_winners`` that are beyond a bound are left out. ``remarks`` are what could not
     be read, understood or decided. Credentials are cut out of every text but those of ``conflict``.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> table = dn.create(MemoryStore(), {"id": [1]})
+    >>> _ = table.delete("id = 1")
+    >>> why = dn.post_mortem(table, read_version=0, operation="DELETE", predicate="id = 1")
+    >>> why.num_winners, why.rule
+    (1, 'delete / read')
     """
 
     table: str
@@ -193,12 +201,27 @@ class PostMortem(Displayable):
 
     @property
     def status(self) -> int:
-        """The exit status of ``deltanb why``: 0 if who ended the job and the rule are proved, else 3."""
+        """The exit status of ``deltanb why``: 0 if who ended the job and the rule are proved, else 3.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> dn.post_mortem(table, read_version=0).status  # nobody has committed since
+        3
+        """
         return 0 if self.certainty == PROVED else 3
 
     @property
     def winner(self) -> WinnerReport | None:
-        """The commit that ended the job, or would have."""
+        """The commit that ended the job, or would have.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> _ = table.delete("id = 1")
+        >>> dn.post_mortem(table, read_version=0, operation="DELETE", predicate="id = 1").winner.version
+        1
+        """
         return next((one for one in self.winners if one.rule or one.outcome in ENDED), None)
 
     def to_json(self) -> str:

@@ -80,6 +80,12 @@ class Verification(Displayable):
     ``versions`` are the first and the last version looked at, ``num_commits`` how many commits that were.
     ``files`` says which data files were opened: ``none``, ``sample`` or ``all``. ``omitted`` counts findings
     of each kind beyond the first ones, which alone are listed.
+
+    >>> import deltanb as dn
+    >>> from deltanb.testing import MemoryStore
+    >>> report = dn.create(MemoryStore(), {"id": [1]}).verify()
+    >>> report.is_sound, report.versions, report.num_commits
+    (True, (0, 0), 1)
     """
 
     table: str
@@ -96,17 +102,36 @@ class Verification(Displayable):
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was found, proved or possible."""
+        """Whether nothing was found, proved or possible.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore, TableBuilder, remove
+        >>> builder = TableBuilder(MemoryStore()).create().commit(remove("never added"))
+        >>> dn.verify(builder.store).is_sound
+        False
+        """
         return not self.findings and not self.cycles
 
     @property
     def proved(self) -> tuple[Finding, ...]:
-        """The findings that no sound history has."""
+        """The findings that no sound history has.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).verify().proved
+        ()
+        """
         return tuple(finding for finding in self.findings if finding.certainty == PROVED)
 
     @property
     def status(self) -> int:
-        """The exit status of ``deltanb verify``: 0 sound, 1 proved, 3 only possible."""
+        """The exit status of ``deltanb verify``: 0 sound, 1 proved, 3 only possible.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).verify().status
+        0
+        """
         certainties = {finding.certainty for finding in self.findings} | {c.certainty for c in self.cycles}
         return 1 if PROVED in certainties else 3 if certainties else 0
 
@@ -116,6 +141,12 @@ class Verification(Displayable):
         Raises:
             DeltaError: the log is too damaged to be drawn.
             IllegalStateError: the report was made by hand and has no log.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> [track.version for track in table.verify().timeline().commits]
+        [0]
         """
         if self.log is None:
             raise IllegalStateError("this report was made by hand and has no log; take table.verify()")
@@ -124,7 +155,13 @@ class Verification(Displayable):
         return shown.marked(self._remarks(), "sound" if self.is_sound else title)
 
     def with_drawing(self) -> Verification:
-        """The report with the first cycle drawn, unless the log is too damaged, or the cycle too long."""
+        """The report with the first cycle drawn, unless the log is too damaged, or the cycle too long.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> dn.create(MemoryStore(), {"id": [1]}).verify().with_drawing().drawn is None  # there is no cycle
+        True
+        """
         if self.log is None or not self.cycles:
             return self
         versions = self.cycles[0].versions
@@ -173,6 +210,11 @@ class Verification(Displayable):
 
         Raises:
             MissingDependency: pandas is not installed.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> len(dn.create(MemoryStore(), {"id": [1]}).verify().to_pandas())
+        0
         """
         try:
             import pandas
