@@ -18,6 +18,8 @@ from deltanb.text.display import Displayable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltanb.observe.explore.remedies import Remedy
+
 
 MAX_NAMES = 8
 """Writers that an outcome in words names of those that committed, and of those that failed."""
@@ -142,6 +144,8 @@ class Exploration(Displayable):
     replayed: Callable[[int], tuple[Taken, ...]] | None = field(
         compare=False, default=None)
     again: Callable[..., Exploration] | None = field(compare=False, default=None)
+    arguments: Mapping[str, Any] = field(compare=False, default_factory=dict)
+    """What was explored: table, writers, invariant, seed."""
 
     @property
     def holds(self) -> bool | None:
@@ -201,6 +205,33 @@ class Exploration(Displayable):
             raise InvalidArgument(f"replay takes the number of an order, found {number!r}")
         assert self.replayed is not None
         return self.replayed(number)
+
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What would keep the invariant, each change tried by exploring the same writers with it: the other
+        isolation levels, each writer as one transaction of the table, the writers one after the other.
+
+        Raises:
+            InvalidArgument: there is no invariant.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("vault", {"id": [1], "balance": [100]})
+        >>> def withdraw(table):
+        ...     if table.to_arrow()["balance"][0].as_py() >= 60:
+        ...         table.update({"balance": "balance - 60"}, "id = 1")
+        >>> exploration = dn.explore(table, {"ann": withdraw, "ben": withdraw}, invariant="balance >= 0")
+        >>> for remedy in exploration.remedies():
+        ...     print("✓" if remedy.holds else "✕", remedy.change)
+        ✕ isolation='WriteSerializable'
+        ✕ isolation='SnapshotIsolation'
+        ✓ each writer as one transaction: with table.transaction() as txn
+        ✓ writers one after the other, as under an exclusive lock
+        """
+        from deltanb.observe.explore.remedies import remedies_of
+
+        if not self.invariant:
+            raise InvalidArgument("there is nothing to keep: explore was given no invariant")
+        assert self.again is not None
+        return tuple(remedies_of(self, self.arguments, self.again))
 
     def compare(
         self, isolation: str | Sequence[str] | None = None

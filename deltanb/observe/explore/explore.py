@@ -101,13 +101,30 @@ def explore(
       5. ben reads v1
       6. ben commits v2 (UPDATE)
     """
-    asked = _Asked(table, named(writers), invariant, isolation, seed)
     _number("seconds", seconds, float)
     _number("max_states", max_states, int)
-    if orders is None and depth is None:
-        return asked.everything(max_states, seconds)
-    return asked.drawn(1000 if orders is None else _number("orders", orders, int),
-                       None if depth is None else _number("depth", depth, int), seconds)
+    if orders is not None or depth is not None:
+        orders = 1000 if orders is None else _number("orders", orders, int)
+        depth = None if depth is None else _number("depth", depth, int)
+    bounds = {"orders": orders, "depth": depth, "seconds": seconds, "max_states": max_states}
+    return _explored(table, named(writers), invariant, seed, bounds, isolation)
+
+
+def _explored(
+    table: Any, writers: Mapping[str, Work], invariant: Any, seed: int | None, bounds: Mapping[str, Any],
+    isolation: str | None, is_serial: bool = False,
+) -> Exploration:
+    """An exploration within bounds; a serial one gives each writer all its turns at a time."""
+    asked = _Asked(table, writers, invariant, isolation, seed)
+    asked.again = partial(_again, {**asked.arguments, "bounds": bounds, "isolation": isolation})
+    if bounds["orders"] is not None and not is_serial:
+        return asked.drawn(bounds["orders"], bounds["depth"], bounds["seconds"])
+    return asked.everything(bounds["max_states"], bounds["seconds"], is_serial)
+
+
+def _again(arguments: Mapping[str, Any], **changes: Any) -> Exploration:
+    """The same exploration, with changes."""
+    return _explored(**{**arguments, **changes})
 
 
 def _place(table: Any, isolation: str | None) -> Any:
@@ -155,22 +172,22 @@ class _Asked:
         self.programs = [Program(name, work, self.place, self.seed) for name, work in works.items()]
         self.search = Search(self.programs, self.place.root)
         self.turns = sum(program.rehearse() for program in self.programs)
+        self.again: Callable[..., Exploration] | None = None
         self._answers: dict[str, Any] = {}
         self._rows: dict[str, tuple[str, Any]] = {}
 
     # -- all orders ------------------------------------------------------------------------------------
 
-    def everything(self, max_states: int, seconds: float) -> Exploration:
+    def everything(self, max_states: int, seconds: float, is_serial: bool = False) -> Exploration:
+        """All orders."""
         until = clock(seconds)
-        graph = self._again(lambda: self.search.all(max_states, until))
+        graph = self._again(lambda: self.search.all(max_states, until, is_serial))
         ends = [node for node in graph.nodes if node.is_end and node.orders]
         outcomes = self._outcomes(ends, self.search.num_renamings > 1)
         left_out = graph.left_out and (
             f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and of "
             "the orders those that end among them")
-        return self._exploration(
-            outcomes, self._violations(graph), len(graph.nodes), left_out,
-            partial(explore, **self.arguments, seconds=seconds, max_states=max_states))
+        return self._exploration(outcomes, self._violations(graph), len(graph.nodes), left_out)
 
     def _again(self, search: Callable[[], Any]) -> Any:
         """The result of a search, which begins anew where a writer has to be known more precisely."""
@@ -213,8 +230,7 @@ class _Asked:
             left_out += (f"; what {units.count(depth, 'turn')} in one order break is met by each of them "
                          f"with a probability of {chance:.2g} at least")
         return self._exploration(
-            self._outcomes(ends, False), violations, len(states), left_out,
-            partial(explore, **self.arguments, orders=orders, depth=depth, seconds=seconds), is_sampled=True)
+            self._outcomes(ends, False), violations, len(states), left_out, is_sampled=True)
 
     def _draw(self, lots: Random, depth: int | None, length: int) -> list[Node]:
         """The states of an order that is drawn: turn by turn, or by priorities that change."""
@@ -249,13 +265,13 @@ class _Asked:
 
     def _exploration(
         self, outcomes: Sequence[Outcome], violations: Sequence[Violation], num_states: int, left_out: str,
-        again: Callable[..., Exploration], is_sampled: bool = False,
+        is_sampled: bool = False,
     ) -> Exploration:
         return Exploration(
             self.place.name, tuple(self.works), self.place.isolation, tuple(outcomes), tuple(violations),
             sum(one.orders for one in outcomes), num_states, sum(program.runs for program in self.programs),
             left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._replayed,
-            again)
+            self.again, self.arguments)
 
     def _replayed(self, number: int) -> tuple[Taken, ...]:
         nodes = self._again(lambda: self.search.of_number(number))

@@ -102,8 +102,9 @@ class Search:
 
     # -- all of them -----------------------------------------------------------------------------------
 
-    def all(self, max_states: int, until: Callable[[], bool]) -> Graph:
-        """All states, until there are so many, or ``until`` says so.
+    def all(self, max_states: int, until: Callable[[], bool], is_serial: bool = False) -> Graph:
+        """All states, until there are so many, or ``until`` says so; in a serial search a writer that has
+        begun takes all its turns before another one does.
 
         Raises:
             Looked: a writer has to be known more precisely, and the search to be done again.
@@ -118,7 +119,7 @@ class Search:
                     break
                 node = nodes[at]
                 at += 1
-                for place in self._turns(node):
+                for place in self._turns(node, is_serial):
                     after = self.after(node, place)
                     known_after = known.setdefault(key_of(after), after)
                     if known_after is after:
@@ -135,10 +136,11 @@ class Search:
                 other.tries = _sum(other.tries, node.tries, place, node.locals[place])
         return graph
 
-    def _turns(self, node: Node) -> Iterator[int]:
+    def _turns(self, node: Node, is_serial: bool) -> Iterator[int]:
         """The writers whose turns are looked at: of those that do the same, none begins before the one before
         it in their list."""
-        for place in node.ready:
+        begun = [place for place in node.ready if is_serial and node.locals[place].script]
+        for place in begun or node.ready:
             twin = self._twins[place]
             if node.locals[place].script or twin is None or node.locals[twin].script:
                 yield place

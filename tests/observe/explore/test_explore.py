@@ -200,6 +200,32 @@ def test_levels_are_compared() -> None:
         table(), works, isolation="WriteSerializable"))
 
 
+def test_remedies_are_tried() -> None:
+    explored = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "n >= 40")
+    tried = {remedy.change.split(":")[0].split(",")[0]: remedy for remedy in explored.remedies()}
+    assert {name: remedy.holds for name, remedy in tried.items()} == {
+        "isolation='WriteSerializable'": False, "isolation='SnapshotIsolation'": False,
+        "each writer as one transaction": False, "writers one after the other": False}
+    assert tried["writers one after the other"].why == "it breaks in the order ann, ann, ann, ben, ben, ben"
+    assert tried["writers one after the other"].exploration.num_orders == 2
+
+    def careful(t: Any) -> None:
+        if t.to_arrow()["n"][0].as_py() >= 60:
+            t.update({"n": "n - 60"}, "id = 1")
+
+    explored = dn.explore(account(), {"ann": careful, "ben": careful}, "n >= 0")
+    assert [remedy.holds for remedy in explored.remedies()] == [False, False, True, True]
+
+    def by_itself(t: Any) -> None:
+        with t.transaction() as txn:
+            withdraw(txn)
+
+    explored = dn.explore(account(), {"ann": by_itself, "ben": withdraw}, "n >= 40")
+    assert "ann cannot work so" in [one.why[:18] for one in explored.remedies()]
+    with pytest.raises(InvalidArgument, match="nothing to keep"):
+        dn.explore(account(), [withdraw]).remedies()
+
+
 def test_the_table_stays_as_it_is(tmp_path: Any) -> None:
     made = dn.create(tmp_path / "t", ROWS)
     before = sorted((path, path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file())

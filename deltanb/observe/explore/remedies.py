@@ -1,0 +1,72 @@
+"""What would keep an invariant: each change is tried, by exploring the same writers with it.
+
+What lives here: :class:`Remedy`, :func:`remedies_of`, and the changes that are tried.
+What it does not know: how orders are explored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from deltanb.observe.turns import LOSSES
+from deltanb.observe.verdicts import LEVELS
+from deltanb.table.table import DeltaTable
+
+if TYPE_CHECKING:
+    from deltanb.observe.explore.exploration import Exploration
+
+
+ONE_TRANSACTION = "each writer as one transaction: with table.transaction() as txn"
+
+
+class Remedy(NamedTuple):
+    """A change, whether the invariant holds with it in every order, and what was explored to know it.
+
+    ``why`` says what stands against it where it does not: an order that breaks the invariant all the same, or
+    a writer that cannot work so.
+    """
+
+    change: str
+    holds: bool
+    why: str
+    exploration: Exploration
+
+
+def remedies_of(exploration: Exploration, arguments: Mapping[str, Any], again: Callable[..., Exploration]
+                ) -> Iterator[Remedy]:
+    """The changes, one after the other."""
+    for level in LEVELS:
+        if level != exploration.isolation:
+            yield _tried(f"isolation={level!r}", again(isolation=level))
+    if isinstance(arguments["table"], DeltaTable):
+        writers = _by_work(arguments["writers"], _as_one_transaction)
+        yield _tried(ONE_TRANSACTION, again(writers=writers))
+    yield _tried("writers one after the other, as under an exclusive lock", again(is_serial=True))
+
+
+def _by_work(writers: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """The writers with their work changed; those that do the same still do."""
+    changed = {id(work): change(work) for work in writers.values()}
+    return {name: changed[id(work)] for name, work in writers.items()}
+
+
+def _as_one_transaction(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def together(table: Any) -> None:
+        with table.transaction() as txn:
+            work(txn)
+
+    return together
+
+
+def _tried(change: str, explored: Exploration) -> Remedy:
+    for outcome in explored.outcomes:
+        for name, error in outcome.errors.items():
+            if not isinstance(error, LOSSES):
+                why = f"{name} cannot work so: {type(error).__name__}: {error}"
+                return Remedy(change, False, why, explored)
+    if explored.violations:
+        order = ", ".join(explored.violations[0].order)
+        return Remedy(change, False, f"it breaks in the order {order}", explored)
+    why = explored.left_out and f"as far as it was explored: {explored.left_out}"
+    return Remedy(change, True, why, explored)
