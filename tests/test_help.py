@@ -13,6 +13,7 @@ import pytest
 
 import deltanb
 import deltanb as dn
+from deltanb.catalog.iceberg.table import IcebergTable
 from deltanb.text.display import Displayable
 
 ON_SPARK = ("df", "stream", "toDF")
@@ -31,9 +32,11 @@ def members(cls: type[Any]) -> Iterator[tuple[str, Any]]:
 
 
 MODULES = (dn, dn.actions, dn.examples, dn.locks)
-RESULTS = ("deltanb.commands", "deltanb.log", "deltanb.observe", "deltanb.query", "deltanb.text.display")
+RESULTS = ("deltanb.catalog.iceberg.table", "deltanb.catalog.progress", "deltanb.catalog.snapshot",
+           "deltanb.catalog.transaction", "deltanb.commands", "deltanb.locks.core.record", "deltanb.log",
+           "deltanb.observe", "deltanb.query", "deltanb.text.display")
 """Where the classes are whose instances calls return, for people to look at."""
-HANDLES = (dn.DeltaTable, dn.DeltaLog, dn.OptimisticTransaction)
+HANDLES = (dn.DeltaTable, dn.DeltaLog, dn.OptimisticTransaction, dn.Transaction, IcebergTable)
 """What is under one of these handles now and then: people read the help of the handle."""
 
 
@@ -46,7 +49,8 @@ def named() -> Iterator[tuple[str, Any]]:
         if info.name.startswith(RESULTS):
             for name, thing in vars(import_module(info.name)).items():
                 if inspect.isclass(thing) and issubclass(thing, Displayable) and (
-                        thing.__module__ == info.name and not issubclass(thing, HANDLES)):
+                        thing.__module__ == info.name and not (
+                            issubclass(thing, HANDLES) and thing not in HANDLES)):
                     yield f"{info.name.removeprefix('deltanb.')}.{name}", thing
 
 

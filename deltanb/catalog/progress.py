@@ -87,6 +87,16 @@ class GroupCommit(Displayable):
     ``state`` is ``running``, ``committed``, ``failed``, ``abandoned`` (nothing was committed, either) or
     ``unknown``; ``seq`` is the number of the catalog's transaction once it is committed. ``ratifications``
     counts the attempts to ratify, ``step`` the steps so far.
+
+    >>> import deltanb as dn
+    >>> catalog = dn.Catalog("sqlite:///group.db", warehouse="group")
+    >>> catalog.create_namespace("shop")
+    >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+    >>> txn = catalog.transaction()
+    >>> _ = txn.table("shop.orders").append({"id": [3]})
+    >>> _ = txn.commit()
+    >>> txn.group.state, txn.group.seq, [row.name for row in txn.group.rows]
+    ('committed', 2, ['shop.orders'])
     """
 
     txn_id: str
@@ -100,7 +110,18 @@ class GroupCommit(Displayable):
     error: BaseException | None = None
 
     def row(self, name: str) -> GroupRow:
-        """The row of a table."""
+        """The row of a table.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///group_row.db", warehouse="group_row")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [3]})
+        >>> _ = txn.commit()
+        >>> txn.group.row("shop.orders").name
+        'shop.orders'
+        """
         return next(row for row in self.rows if row.name == name)
 
 

@@ -51,6 +51,15 @@ class CatalogSnapshot(Displayable, Mapping[str, Any]):
 
         Raises:
             TableNotFound: the table does not exist, or did not exist then.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///then.db", warehouse="then")
+        >>> catalog.create_namespace("shop")
+        >>> orders = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> then = catalog.snapshot(["shop.orders"])
+        >>> _ = orders.append({"id": [3]})
+        >>> then.table("shop.orders").count(), orders.count()
+        (2, 3)
         """
         name = TableName.of(name)
         if name not in self._tables:
@@ -73,11 +82,29 @@ class CatalogSnapshot(Displayable, Mapping[str, Any]):
 
     @property
     def loaded(self) -> dict[str, Any]:
-        """The tables that were loaded so far."""
+        """The tables that were loaded so far.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///loaded.db", warehouse="loaded")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> then = catalog.snapshot(["shop.orders"])
+        >>> _ = then["shop.orders"]
+        >>> list(then.loaded)
+        ['shop.orders']
+        """
         return {str(name): table for name, table in self._tables.items()}
 
     @property
     def versions(self) -> dict[str, int | None]:
-        """The version of each loaded table; for an Iceberg table, the id of its snapshot."""
+        """The version of each loaded table; for an Iceberg table, the id of its snapshot.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///snapshot_versions.db", warehouse="snapshot_versions")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> catalog.snapshot(["shop.orders"]).versions
+        {'shop.orders': 0}
+        """
         return {str(name): table.version if isinstance(table, DeltaTable) else table.snapshot_id
                 for name, table in self._tables.items()}

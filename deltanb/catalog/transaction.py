@@ -192,7 +192,15 @@ class CatalogTransaction(Displayable):
 
     @classmethod
     def of(cls, catalog: Catalog, tables: Mapping[str, StagedChanges]) -> CatalogTransaction:
-        """The commit of tables, by name, on which statements were staged elsewhere."""
+        """The commit of tables, by name, on which statements were staged elsewhere.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///staged_elsewhere.db", warehouse="staged_elsewhere")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> CatalogTransaction.of(catalog, {}).tables
+        {}
+        """
         made = cls(catalog)
         made._tables = {TableName.of(name): table for name, table in tables.items()}
         return made
@@ -208,6 +216,15 @@ class CatalogTransaction(Displayable):
         Raises:
             TableNotFound: the table does not exist, or did not exist then.
             IllegalStateError: the transaction has ended.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_table.db", warehouse="txn_table")
+        >>> catalog.create_namespace("shop")
+        >>> orders = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> with catalog.transaction() as txn:
+        ...     _ = txn.table("shop.orders").append({"id": [3]})
+        ...     txn.table("shop.orders").count(), orders.count()
+        (3, 2)
         """
         self._must_be_open("table")
         name = TableName.of(name)
@@ -221,17 +238,51 @@ class CatalogTransaction(Displayable):
 
     @property
     def tables(self) -> Mapping[str, StagedChanges | StagedIcebergTable]:
-        """The tables used so far, by name."""
+        """The tables used so far, by name.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_tables.db", warehouse="txn_tables")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> with catalog.transaction() as txn:
+        ...     _ = txn.table("shop.orders").count()
+        ...     list(txn.tables)
+        ['shop.orders']
+        """
         return {str(name): table for name, table in self._tables.items()}
 
     @property
     def group(self) -> GroupCommit | None:
-        """The progress of its commit, tables by phases; None before the commit has begun."""
+        """The progress of its commit, tables by phases; None before the commit has begun.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_group.db", warehouse="txn_group")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [3]})
+        >>> txn.group is None, txn.commit().seq, txn.group.state
+        (True, 2, 'committed')
+        """
         return None if self.drive is None else self.drive.progress
 
     @property
     def conflict(self) -> Conflict | None:
-        """Why the commit failed, if another one was the reason."""
+        """Why the commit failed, if another one was the reason.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_conflict.db", warehouse="txn_conflict")
+        >>> catalog.create_namespace("shop")
+        >>> orders = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").delete("id = 1")
+        >>> _ = orders.delete("id = 1")
+        >>> try:
+        ...     txn.commit()
+        ... except dn.errors.DeltaConcurrentModificationException:
+        ...     print(txn.conflict.table, txn.conflict.rule)
+        shop.orders append
+        """
         error = self.error
         return error.conflict if isinstance(error, DeltaConcurrentModificationException) else None
 
@@ -260,6 +311,15 @@ class CatalogTransaction(Displayable):
             CommitOutcomeUnknown: the catalog does not know the outcome; the files are retained.
             TableNotFound: a table was dropped or renamed meanwhile.
             IllegalStateError: it has ended already.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_commit.db", warehouse="txn_commit")
+        >>> catalog.create_namespace("shop")
+        >>> orders = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [3]})
+        >>> txn.commit().seq, orders.version
+        (2, 1)
         """
         drive = self.begin()
         if drive is None:
@@ -279,6 +339,14 @@ class CatalogTransaction(Displayable):
             IllegalStateError: it has ended already.
             InvalidArgument: it has more tables, or updates of one, than the catalog's limits allow.
             DeltaError: a table refuses the commit before anything is staged.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_begin.db", warehouse="txn_begin")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> txn.begin() is None  # no statement was made
+        True
         """
         self._must_be_open("commit")
         self._end("has ended without a statement that changed anything", "abandoned")
@@ -326,11 +394,31 @@ class CatalogTransaction(Displayable):
 
         Returns:
             A :class:`~deltanb.observe.stepper.GroupStepper`.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_stepper.db", warehouse="txn_stepper")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [3]})
+        >>> txn.stepper().advance()
+        '1 prepare shop.orders: 1 action, read v0'
         """
         return upper.GroupStepper(self)
 
     def transaction_of(self, name: str) -> OptimisticTransaction | None:
-        """A Delta table's own transaction within the commit, once that has begun; None for other tables."""
+        """A Delta table's own transaction within the commit, once that has begun; None for other tables.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_of.db", warehouse="txn_of")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [3]})
+        >>> _ = txn.commit()
+        >>> txn.transaction_of("shop.orders").status
+        'committed'
+        """
         part = self._parts.get(name)
         return part.transaction if isinstance(part, _DeltaPart) else None
 
@@ -351,6 +439,14 @@ class CatalogTransaction(Displayable):
 
         Returns:
             The commit, if it landed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_ended.db", warehouse="txn_ended")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> txn.begin() is None, txn.ended() is None
+        (True, True)
         """
         if self.drive is not None:
             self.catalog.attempts.append(
@@ -398,7 +494,18 @@ class CatalogTransaction(Displayable):
             raise interrupt
 
     def give_up(self) -> None:
-        """Discard the statements and delete the files they wrote; does nothing after the end."""
+        """Discard the statements and delete the files they wrote; does nothing after the end.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///txn_give_up.db", warehouse="txn_give_up")
+        >>> catalog.create_namespace("shop")
+        >>> orders = catalog.create_table("shop.orders", {"id": [1, 2]})
+        >>> txn = catalog.transaction()
+        >>> _ = txn.table("shop.orders").append({"id": [3]})
+        >>> txn.give_up()
+        >>> orders.version
+        0
+        """
         if self.status == "open":
             self._end("was given up", "abandoned")
             for table in self._tables.values():

@@ -136,7 +136,18 @@ class StagedTable(DeltaTable, StagedChanges):
 
     @property
     def version(self) -> int:
-        """The version that was read first; after the commit, the committed version."""
+        """The version that was read first; after the commit, the committed version.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> with table.transaction() as txn:
+        ...     _ = txn.append({"id": [2]})
+        ...     print(txn.version)
+        0
+        >>> txn.version
+        1
+        """
         return Number(self.staged.base.version if self.committed is None else self.committed)
 
     @property
@@ -203,6 +214,14 @@ class TableTransaction(StagedTable):
             DeltaConcurrentModificationException: another writer's commit conflicts with what was read or
                 changed here; see ``.conflict``. Nothing was committed, and the files are deleted.
             IllegalStateError: it has ended already.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.transaction()
+        >>> _ = txn.append({"id": [2]}), txn.delete("id = 1")
+        >>> txn.commit(), len(table.history())
+        (1, 2)
         """
         self.check_open("commit")
         self.end = "has ended without a statement that changed anything"
@@ -212,7 +231,17 @@ class TableTransaction(StagedTable):
         return self.committed
 
     def give_up(self) -> None:
-        """Discard the statements and delete the files they wrote; does nothing after the end."""
+        """Discard the statements and delete the files they wrote; does nothing after the end.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> txn = table.transaction()
+        >>> _ = txn.append({"id": [2]})
+        >>> txn.give_up()
+        >>> table.version, table.count()
+        (0, 1)
+        """
         if not self.end:
             self.end = "was given up"
             self.delete_written()

@@ -66,7 +66,15 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
     @property
     def name(self) -> str:
-        """The name in the catalog, with its namespace."""
+        """The name in the catalog, with its namespace.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_name.db", warehouse="ice_name")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.name
+        'shop.orders'
+        """
         return str(self.full_name)
 
     def loaded(self) -> Loaded:
@@ -74,41 +82,100 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
         Raises:
             TableNotFound: it was dropped or renamed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_loaded.db", warehouse="ice_loaded")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.loaded().metadata["format-version"]
+        2
         """
         self._known = self.tables.load(self.full_name)
         return self._known
 
     @property
     def known(self) -> Loaded:
-        """The table as last seen by this handle, which its picture shows; loaded at first use."""
+        """The table as last seen by this handle, which its picture shows; loaded at first use.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_known.db", warehouse="ice_known")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> before = table.known
+        >>> catalog.table("shop.orders").append({"id": [3]}).operation
+        'WRITE'
+        >>> table.known is before, table.loaded() is before
+        (True, False)
+        """
         return self.loaded() if self._known is None else self._known
 
     @property
     def metadata(self) -> Json:
-        """The table's current metadata, the JSON of its metadata file; must not be modified."""
+        """The table's current metadata, the JSON of its metadata file; must not be modified.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_metadata.db", warehouse="ice_metadata")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> len(table.metadata["snapshots"])
+        1
+        """
         return self.loaded().metadata
 
     @property
     def location(self) -> str:
-        """The URI of its folder."""
+        """The URI of its folder.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_location.db", warehouse="ice_location")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.location.startswith("file:///")
+        True
+        """
         return str(self.metadata["location"])
 
     @property
     def snapshot_id(self) -> int | None:
-        """The current snapshot; None if the table has no rows yet."""
+        """The current snapshot; None if the table has no rows yet.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_snapshot.db", warehouse="ice_snapshot")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> result = table.append({"id": [3]})
+        >>> table.snapshot_id == result.version
+        True
+        """
         snapshot_id = self.metadata.get("current-snapshot-id")
         return None if snapshot_id in (None, -1) else int(snapshot_id)
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the top-level columns."""
+        """The names of the top-level columns.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_columns.db", warehouse="ice_columns")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.column_names
+        ['id']
+        """
         metadata = self.metadata
         schema = next(s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"])
         return [field["name"] for field in schema["fields"]]
 
     @property
     def properties(self) -> dict[str, str]:
-        """The table's properties."""
+        """The table's properties.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_properties.db", warehouse="ice_properties")
+        >>> catalog.create_namespace("shop")
+        >>> settings = {"format": "iceberg", "properties": {"owner": "Daisy"}}
+        >>> catalog.create_table("shop.orders", {"id": [1]}, **settings).properties["owner"]
+        'Daisy'
+        """
         return dict(self.metadata.get("properties", {}))
 
     def pyiceberg(self) -> Any:
@@ -116,6 +183,13 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
         Raises:
             MissingDependency: PyIceberg is not installed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_client.db", warehouse="ice_client")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.pyiceberg().scan().to_arrow().num_rows
+        2
         """
         return pyiceberg_client.table(
             self.full_name, self._read, self._commit, file_io_properties(self.tables.warehouse.store))
@@ -136,6 +210,13 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
         Raises:
             InvalidArgument: the condition cannot be parsed, or names an unknown column.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_arrow.db", warehouse="ice_arrow")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.to_arrow(columns=["id"], where="id > 1").to_pylist()
+        [{'id': 2}]
         """
         where = self._condition(where)
         with pyiceberg_client.errors(self.name):
@@ -145,7 +226,15 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
     def to_batches(
         self, columns: Sequence[str] | None = None, where: Where | None = None, limit: int | None = None
     ) -> pa.RecordBatchReader:
-        """The rows as a stream of batches; arguments and errors are those of :meth:`to_arrow`."""
+        """The rows as a stream of batches; arguments and errors are those of :meth:`to_arrow`.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_batches.db", warehouse="ice_batches")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.to_batches().read_all().num_rows
+        2
+        """
         where = self._condition(where)
         with pyiceberg_client.errors(self.name):
             return self._scan_of(columns, where, limit).to_arrow_batch_reader()
@@ -153,7 +242,15 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
     @like(DeltaTable.count)
     def count(self, where: Where | None = None) -> int:
         """The number of rows, or of those for which a condition in PyIceberg's syntax is true; from the
-        manifests where these say it."""
+        manifests where these say it.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_count.db", warehouse="ice_count")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.count(), table.count("id = 1")
+        (2, 1)
+        """
         where = self._condition(where)
         with pyiceberg_client.errors(self.name):
             return int(self._scan_of(None, where).count())
@@ -178,12 +275,28 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
         Raises:
             CommitFailed: another commit was first; nothing was changed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_append.db", warehouse="ice_append")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> table.append({"id": [3]}).metrics["added-records"], table.count()
+        (1, 3)
         """
         return self._write("append", data)
 
     @like(DeltaTable.overwrite)
     def overwrite(self, data: Any) -> CommandResult:
-        """Replace all rows. PyIceberg makes two snapshots for it, whose metrics are added."""
+        """Replace all rows. PyIceberg makes two snapshots for it, whose metrics are added.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_overwrite.db", warehouse="ice_overwrite")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> _ = table.overwrite({"id": [7]})
+        >>> table.to_arrow().to_pylist()
+        [{'id': 7}]
+        """
         return self._write("overwrite", data)
 
     @like(DeltaTable.delete)
@@ -193,6 +306,14 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
         Raises:
             InvalidArgument: the condition cannot be parsed, or names an unknown column.
             CommitFailed: another commit was first; nothing was changed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_delete.db", warehouse="ice_delete")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> _ = table.delete("id = 1")
+        >>> table.to_arrow().to_pylist()
+        [{'id': 2}]
         """
         where = self._condition(where)
         return self._run("DELETE", lambda table: table.delete(*(() if where is None else (where,))))
@@ -203,6 +324,14 @@ class IcebergTable(Frame, Displayable, Askable, SpeltClass, place="iceberg"):
 
         Raises:
             CommitFailed: another commit was first; nothing was changed.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///ice_truncate.db", warehouse="ice_truncate")
+        >>> catalog.create_namespace("shop")
+        >>> table = catalog.create_table("shop.orders", {"id": [1, 2]}, format="iceberg")
+        >>> _ = table.truncate()
+        >>> table.count()
+        0
         """
         return self._run("TRUNCATE", lambda table: table.delete())
 

@@ -148,18 +148,45 @@ class LockTimeline(Displayable):
 
     @cached_property
     def events(self) -> tuple[LockEvent, ...]:
-        """The events, the oldest first."""
+        """The events, the oldest first.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(record=100, clock=lambda: 0)
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     _ = txn.lock_exclusive(1, b"k")
+        ...     txn.commit()
+        >>> [event.what for event in manager.timeline().events]
+        ['granted', 'released', 'committed']
+        """
         return tuple(_event(self.dropped + at, row) for at, row in enumerate(self.rows))
 
     def newest(self, limit: int) -> tuple[LockEvent, ...]:
-        """So many events at most, the newest first."""
+        """So many events at most, the newest first.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(record=100, clock=lambda: 0)
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     _ = txn.lock_exclusive(1, b"k")
+        ...     txn.commit()
+        >>> [event.what for event in manager.timeline().newest(1)]
+        ['committed']
+        """
         total, few = len(self.rows), self.rows[:-1 - limit:-1]
         return tuple(_event(self.dropped + total - 1 - at, row) for at, row in enumerate(few))
 
     @cached_property
     def outcomes(self) -> dict[int, str]:
         """What became of each transaction, by its id: "committed", "rolled back", "deadlock victim",
-        "timed out", "interrupted", "failed", "put off"; empty while it is open."""
+        "timed out", "interrupted", "failed", "put off"; empty while it is open.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(record=100, clock=lambda: 0)
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     _ = txn.lock_exclusive(1, b"k")
+        ...     txn.commit()
+        >>> manager.timeline().outcomes
+        {1: 'committed'}
+        """
         by_transaction: dict[int, list[Row]] = {}
         for row in self.rows:
             if row[2] != "closed":
@@ -168,17 +195,44 @@ class LockTimeline(Displayable):
 
     @cached_property
     def scene(self) -> Any:
-        """What the picture shows, and where: lanes and bands."""
+        """What the picture shows, and where: lanes and bands.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(record=100, clock=lambda: 0)
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     _ = txn.lock_exclusive(1, b"k")
+        ...     txn.commit()
+        >>> len(manager.timeline().scene.lanes)
+        1
+        """
         return views().drawing(self, "scene")
 
     def table(self) -> Any:
         """The events as an Arrow table, a row each: ``number``, ``at``, ``transaction``, ``name``, ``what``,
-        ``index``, ``key``, ``lock``, ``mode``, ``held``, ``level``."""
+        ``index``, ``key``, ``lock``, ``mode``, ``held``, ``level``.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(record=100, clock=lambda: 0)
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     _ = txn.lock_exclusive(1, b"k")
+        ...     txn.commit()
+        >>> manager.timeline().table()["what"].to_pylist()
+        ['granted', 'released', 'committed']
+        """
         return upper.lock_events(self.events)
 
     @property
     def svg(self) -> str:
-        """The picture as SVG."""
+        """The picture as SVG.
+
+        >>> from deltanb.locks import LockManager
+        >>> manager = LockManager(record=100, clock=lambda: 0)
+        >>> with manager.new_transaction("nightly") as txn:
+        ...     _ = txn.lock_exclusive(1, b"k")
+        ...     txn.commit()
+        >>> manager.timeline().svg[:4]
+        '<svg'
+        """
         drawn: str = views().drawing(self, "svg")
         return drawn
 
