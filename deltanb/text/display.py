@@ -87,6 +87,7 @@ class Displayable:
         return written
 
 
+@answer_wrong_arguments(only=("listen",))
 class Interactive(Displayable):
     """What moves, and has controls for that in a notebook.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import InvalidArgument, InvariantViolated
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
+from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,6 +113,7 @@ class Violation:
         return "\n".join(lines)
 
 
+@answer_wrong_arguments(only=("replay", "compare"))
 @dataclass(frozen=True, repr=False)
 class Exploration(Displayable):
     """What writers can do to each other on a table: every order of their turns, or a part of them.
