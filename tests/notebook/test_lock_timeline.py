@@ -181,6 +181,7 @@ def test_of_very_many_the_newest_are_drawn() -> None:
     assert scene.total == 100
     assert [lane.transaction for lane in scene.lanes] == [2 * at + 1 for at in range(88, 100)]
     assert len(scene.lanes) == MAX_LANES and scene.is_cut
+    assert scene.first == min(lane.start for lane in scene.lanes) > 0, "the room is for those that are drawn"
     assert sum(len(line.bands) for lane in scene.lanes for line in lane.lines) <= ALL_BANDS
     assert "of what happened often, the newest is drawn" in str(timeline)
     assert_consistent(timeline)

@@ -163,6 +163,8 @@ def laned(rows: Sequence[Row], now: int) -> Lanes:
         if row[1] in own and row[2] != "closed":
             own[row[1]].append((place, row))
     lanes = [_lane(transaction, events, first, closed, most) for transaction, events in own.items()]
+    if not is_counted:  # what came before the newest transactions has no lane
+        first = max(first, min((lane.start for lane in lanes if lane.start < last), default=first))
     whats = [row[2] for row in rows]
     is_cut = sum(_cut(lane, lanes) for lane in lanes) > 0
     return Lanes(tuple(lanes), len(newest), first, last, is_counted, whats.count("waits"),

@@ -1,13 +1,13 @@
 """The timeline of locks as SVG: lanes of transactions, scopes as thin bars, modes as bands, waits dashed.
 
-What lives here: how lanes are drawn, and their tooltips. Each mode has a colour, a strength of tint and a
-word or a letter.
+What lives here: how lanes are drawn, which words have room, and tooltips, which have all of them. Each mode
+has a colour, a strength of tint and a word or a letter.
 What it does not know: where bands begin and end (``lock_lanes``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -16,15 +16,17 @@ from deltanb.locks.core.names import called
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element, label, line, picture
 from deltanb.notebook.drawing.colors import NEUTRAL, color
+from deltanb.notebook.drawing.labels import BOLD, cut
 from deltanb.notebook.drawing.lock_lanes import ENDS, WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand
+from deltanb.notebook.drawing.pens import width_of
 from deltanb.text import formatting as units
 
-LEFT, WIDTH, RIGHT = 150, 700, 110  # pixels: names, the plot, words at its end
-ROW, BAND, SCOPE = 19, 14, 15  # pixels: a lock's row, its band, a level of scopes
+LEFT, WIDTH, RIGHT = 172, 644, 136  # pixels: names, the plot, words at its end; together as wide as a cell
+ROW, BAND, SCOPE = 20, 15, 16  # pixels: a lock's row, its band, a level of scopes
 GAP = 10  # pixels between lanes
-MAX_NAME = 20  # characters of a lock's name
-CHARACTER = 6.0  # pixels of a small character
-SIGN = 12  # pixels of a sign that stands in a band, with some air
+MAX_NAME = 20  # characters of a transaction's name
+EDGE, BESIDE = 14, 8  # pixels: from the picture's edge to words, and from names to the plot
+SIGN, AIR = 5, 3  # pixels: half a sign that marks an end, and what words keep off other things
 TONES = {SHARED: "optimize", UPGRADABLE: "rewrite", EXCLUSIVE: "append"}
 TINTS = {SHARED: 0.16, UPGRADABLE: 0.3, EXCLUSIVE: 0.42}
 LETTERS = {SHARED: "S", UPGRADABLE: "U", EXCLUSIVE: "X"}
@@ -42,11 +44,11 @@ def draw(lanes: Lanes, sentence: str) -> str:
     def x(at: float) -> float:
         return LEFT + (at - lanes.first) / span * WIDTH
 
-    parts = list(_legend(lanes))
-    y = 46.0
+    parts, legend = _legend(lanes)
+    y = 46.0 + legend
     for at, lane in enumerate(lanes.lanes):
         if at:
-            parts.append(line(f"M14 {y - GAP / 2:.1f}H{LEFT + WIDTH + RIGHT - 14}", stroke_opacity=0.6))
+            parts.append(line(f"M{EDGE} {y - GAP / 2:.1f}H{LEFT + WIDTH + RIGHT - EDGE}", stroke_opacity=0.6))
         parts += _lane(lane, x, y)
         y += _height(lane) + GAP
     parts += _axis(lanes, x, y)
@@ -58,56 +60,112 @@ def _height(lane: Lane) -> float:
 
 
 def _lane(lane: Lane, x: Place, top: float) -> Iterator[str]:
-    yield label(called(lane.transaction, MAX_NAME), 14, top + 10, font_weight=600)
+    yield label(_name(lane.transaction), EDGE, top + 11, font_weight=600)
     for level in range(1, lane.depth):
         yield _row_name(f"scope {level}", top + level * SCOPE)
-    for scope in lane.scopes:
-        yield from _scope(scope, x, top + scope.level * SCOPE, lane.ended)
+    for level in range(lane.depth):
+        scopes = [scope for scope in lane.scopes if scope.level == level]
+        yield from _scopes(scopes, x, top + level * SCOPE, "" if level else lane.ended)
     y = top + lane.depth * SCOPE
     for one in lane.lines:
         yield _row_name(one.title, y)
-        yield from _bands(one, x, y)
+        yield from _line_of(one, x, y)
         y += ROW
 
 
+def _name(transaction: int) -> str:
+    """What a transaction is called, in the room that there is: its number is not cut."""
+    names = (called(transaction, most) for most in range(MAX_NAME, 0, -1))
+    room = (LEFT - EDGE - BESIDE) / BOLD
+    return next((name for name in names if width_of(name) <= room), str(int(transaction)))
+
+
 def _row_name(name: str, y: float) -> str:
-    return label(units.fit(name, MAX_NAME), LEFT - 8, y + 11, muted=True, text_anchor="end", font_size=11)
+    return label(cut(name, LEFT - EDGE - BESIDE), LEFT - BESIDE, y + 12, muted=True, text_anchor="end")
 
 
-def _scope(scope: ScopeBand, x: Place, y: float, ended: str) -> Iterator[str]:
-    start, end = x(scope.start), x(scope.end)
-    name = f"scope {scope.level}" if scope.level else "transaction"
-    ends = ", ".join(mark.what for mark in scope.ends) or "open"
-    yield element("rect", f"<title>{name}: {escape(ends)}</title>", x=start, y=y + 2,
-                  width=max(2.0, end - start), height=9, rx=2, fill=NEUTRAL, fill_opacity=0.22)
-    for mark in scope.ends[:-1]:
-        yield label(SIGNS[mark.what][0], x(mark.at), y + 11, font_size=11, text_anchor="middle")
-    if ended and not scope.level:
-        look: dict[str, Any] = {"cls": "x", "font_weight": 600} if ENDS[ended].startswith("✕") else {}
-        yield label(ENDS[ended], end + 4, y + 11, font_size=11, **look)
-    elif scope.ends:
-        yield label(SIGNS[scope.ends[-1].what], end + 4, y + 11, font_size=11)
+class _Row:
+    """What of a row is taken: words are only where nothing else is."""
+
+    def __init__(self, taken: Iterable[tuple[float, float]]) -> None:
+        self._taken = list(taken)
+
+    def put(self, words: str, starts: Iterable[float], last: float, scale: float = 1.0) -> float | None:
+        """The first of the places at which words are free, which are then taken; none beyond ``last``."""
+        wide = width_of(words) * scale
+        for start in starts:
+            if start >= LEFT and start + wide <= last and not any(
+                    start - AIR < end and begin < start + wide + AIR for begin, end in self._taken):
+                self._taken.append((start, start + wide))
+                return start
+        return None
+
+    def free(self, start: float, end: float) -> tuple[float, float]:
+        """The longest stretch between two places in which nothing is."""
+        inside = sorted(one for one in self._taken if start < one[1] and one[0] < end)
+        gaps, at = [], start
+        for begin, until in inside:
+            gaps.append((at, begin))
+            at = max(at, until)
+        return max([*gaps, (at, end)], key=lambda gap: gap[1] - gap[0])
 
 
-def _bands(one: Line, x: Place, y: float) -> Iterator[str]:
+def _scopes(scopes: Sequence[ScopeBand], x: Place, y: float, ended: str) -> Iterator[str]:
+    row, middles = _Row((x(scope.start), x(scope.end)) for scope in scopes), _Row(())
+    for scope in scopes:
+        start, end = x(scope.start), x(scope.end)
+        name = f"scope {scope.level}" if scope.level else "transaction"
+        ends = ", ".join(mark.what for mark in scope.ends) or "open"
+        yield element("rect", f"<title>{name}: {escape(ends)}</title>", x=start, y=y + 2,
+                      width=max(2.0, end - start), height=9, rx=2, fill=NEUTRAL, fill_opacity=0.22)
+        for mark in scope.ends[:-1]:
+            sign = SIGNS[mark.what][0]
+            if middles.put(sign, [x(mark.at) - width_of(sign) / 2], LEFT + WIDTH) is not None:
+                yield label(sign, x(mark.at), y + 11, text_anchor="middle")
+        if ended or scope.ends:
+            words = ENDS[ended] if ended else SIGNS[scope.ends[-1].what]
+            is_bad = ended != "" and words.startswith("✕")
+            yield from _end(row, words, end, y, is_bad)
+
+
+def _end(row: _Row, words: str, end: float, y: float, is_bad: bool) -> Iterator[str]:
+    """How a scope ended: in words, else by the sign alone."""
+    look: dict[str, Any] = {"cls": "x", "font_weight": 600} if is_bad else {}
+    for form in (words, *([] if words[0].isalpha() else [words[0]])):
+        at = row.put(form, [end + AIR + 1], LEFT + WIDTH + RIGHT - AIR, BOLD if is_bad else 1)
+        if at is not None:
+            yield label(form, at, y + 11, **look)
+            return
+
+
+def _line_of(one: Line, x: Place, y: float) -> Iterator[str]:
     for band in one.bands:
-        yield from _band(one, band, x(band.start), x(band.end), y)
-    for mark in one.marks:
-        yield from _mark(mark, x(mark.at), y)
+        is_wait = band.mode == WAITS
+        tip = f"{one.title}: {'waits' if is_wait else MODE_NAMES[band.mode]}"
+        yield element("rect", f"<title>{escape(units.clean(tip))}</title>", x=x(band.start), y=y,
+                      width=_wide(band, x), height=BAND, rx=2, **_look(band.mode))
+    edges = {at for band in one.bands for at in (x(band.start), x(band.start) + _wide(band, x))}
+    row = _Row([*((x(mark.at) - SIGN, x(mark.at) + SIGN) for mark in one.marks), *((at, at) for at in edges)])
+    for mark in reversed(one.marks):
+        yield from _mark(mark, x(mark.at), y, row)
+    for band in one.bands:
+        is_wait = band.mode == WAITS
+        if is_wait or not one.is_waited_for_in(band):
+            yield from _band_words(("waits", "w") if is_wait else words(band.mode), band, x, y, row)
 
 
-def _band(one: Line, band: Band, start: float, end: float, y: float) -> Iterator[str]:
-    width = max(2.0, end - start)
-    is_wait = band.mode == WAITS
-    tip = f"{one.title}: {'waits' if is_wait else MODE_NAMES[band.mode]}"
-    room = width - (SIGN / 2 if any(mark.at == band.end for mark in one.marks) else 0)
-    inside = _fitting(("waits", "w") if is_wait else words(band.mode), room)
-    if not is_wait and one.is_waited_for_in(band):
-        inside = ""
-    yield element("rect", f"<title>{escape(units.clean(tip))}</title>", x=start, y=y,
-                  width=width, height=BAND, rx=2, **_look(band.mode))
-    if inside:
-        yield label(inside, start + room / 2, y + 11, text_anchor="middle", font_size=10)
+def _wide(band: Band, x: Place) -> float:
+    return max(2.0, x(band.end) - x(band.start))
+
+
+def _band_words(forms: Sequence[str], band: Band, x: Place, y: float, row: _Row) -> Iterator[str]:
+    """The mode in the longest stretch of its band that is free, in full or as letters."""
+    start, end = row.free(x(band.start), x(band.end))
+    for form in forms:
+        at = row.put(form, [(start + end - width_of(form)) / 2], x(band.end))
+        if at is not None:
+            yield label(form, (start + end) / 2, y + 12, text_anchor="middle")
+            return
 
 
 def _look(mode: int) -> dict[str, Any]:
@@ -132,26 +190,33 @@ def words(mode: int) -> tuple[str, str]:
     return MODE_NAMES[mode], "+".join(parts)
 
 
-def _fitting(forms: tuple[str, str], width: float) -> str:
-    return next((one for one in forms if len(one) * CHARACTER + 4 <= width), "")
-
-
-def _mark(mark: Mark, x: float, y: float) -> Iterator[str]:
+def _mark(mark: Mark, x: float, y: float, row: _Row) -> Iterator[str]:
+    """The sign of how a wait ended, and its words where there is room beside it."""
     middle = y + BAND / 2
-    yield element("path", d=f"M{x - 4:.1f} {middle - 4:.1f}l8 8m0-8l-8 8", stroke=color("lost"),
+    cross = f"M{x - 4:.1f} {middle - 4:.1f}l8 8m0-8l-8 8"
+    yield element("path", f"<title>{escape(mark.what)}</title>", d=cross, stroke=color("lost"),
                   stroke_width=2.2, fill="none")
-    yield label(mark.what, x + 8, middle + 4, font_size=11)
+    places = (x + SIGN + AIR, x - SIGN - AIR - width_of(mark.what))
+    at = row.put(mark.what, places, LEFT + WIDTH + RIGHT - AIR)
+    if at is not None:
+        yield label(mark.what, at, y + 12)
 
 
-def _legend(lanes: Lanes) -> Iterator[str]:
+def _legend(lanes: Lanes) -> tuple[list[str], float]:
+    """The modes that there are, on as many lines as they take; and the height of these lines."""
     modes = {band.mode for lane in lanes.lanes for one in lane.lines for band in one.bands}
-    x = 14.0
+    parts: list[str] = []
+    x, y = float(EDGE), 0.0
     for mode in sorted(modes, key=lambda mode: (mode == WAITS, not base_of(mode), mode)):
         name, letters = ("waits", "") if mode == WAITS else words(mode)
         caption = f"{name} ({letters})" if letters else name
-        yield element("rect", x=x, y=14, width=22, height=BAND, rx=2, **_look(mode))
-        yield label(caption, x + 28, 25, muted=True, font_size=11)
-        x += 28 + len(caption) * CHARACTER + 18
+        wide = 28 + width_of(caption)
+        if x + wide > LEFT + WIDTH + RIGHT - EDGE:
+            x, y = float(EDGE), y + ROW
+        parts.append(element("rect", x=x, y=y + 14, width=22, height=BAND, rx=2, **_look(mode)))
+        parts.append(label(caption, x + 28, y + 26, muted=True))
+        x += wide + 10
+    return parts, y
 
 
 def _axis(lanes: Lanes, x: Place, y: float) -> Iterator[str]:
@@ -164,5 +229,5 @@ def _axis(lanes: Lanes, x: Place, y: float) -> Iterator[str]:
         caption = f"{unit} since the manager was made"
     for at in layout.ticks(lanes.first / size, lanes.last / size, 8):
         yield line(f"M{x(at * size):.1f} {y:.1f}v4")
-        yield label(units.number(at), x(at * size), y + 17, muted=True, text_anchor="middle", font_size=11)
-    yield label(caption, LEFT + WIDTH / 2, y + 33, muted=True, text_anchor="middle", font_size=11)
+        yield label(units.number(at), x(at * size), y + 17, muted=True, text_anchor="middle")
+    yield label(caption, LEFT + WIDTH / 2, y + 33, muted=True, text_anchor="middle")

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from deltanb.notebook.drawing.labels import BOLD
+from deltanb.notebook.drawing.pens import width_of
+
 Key = tuple[str, object]
 """What a box stands for: "txn" and an id, "lock" and a name, "thread" and a name."""
 
@@ -20,10 +23,12 @@ Kind = Literal["waits", "holds", "ahead"]
 RING_COLUMNS = 4  # boxes side by side in a ring: what fits the width of a cell
 ROW = 74  # pixels from row to row in a ring
 GAP = 62  # pixels from row to row in columns
-WIDE, HIGH, FLAT = 156, 40, 26  # pixels: a transaction, and one line in a box
-LOCKS = (84, 160)  # pixels that a lock is wide at least and at most
-ARROWS = (70, 132)  # pixels that arrows are long at least and at most
-LETTER, SMALL = 6.9, 6.1  # pixels that a letter of a name takes at most on average, and of other words
+WIDE, HIGH, FLAT = 156, 40, 26  # pixels: a transaction at least, and one line in a box
+TRANSACTIONS = (WIDE, 330)  # pixels that a transaction is wide at least and at most
+LOCKS = (84, 200)  # pixels that a lock is wide at least and at most
+ARROWS = (70, 150)  # pixels that arrows are long at least and at most
+MAX_RING = 950  # pixels that a ring is wide at most, if two columns fit
+INSIDE = 12  # pixels of a box beside its words
 EDGE = 20  # pixels around the whole
 
 
@@ -68,6 +73,8 @@ class Net:
     height: float = 0
     column: float = 192
     """Pixels from the middle of a box to that of the next one."""
+    wide: float = WIDE
+    """Pixels that a transaction is wide."""
     is_ring: bool = False
 
     def box(self, key: Key) -> Box:
@@ -77,10 +84,12 @@ class Net:
 
 def laid_out(net: Net) -> Net:
     """The same net with positions: a ring if it is a single circle, else columns."""
-    wide = _between(LOCKS, [len(box.title) * LETTER + 18 for box in net.boxes if box.key[0] == "lock"])
-    boxes = tuple(replace(box, width=wide if box.key[0] == "lock" else WIDE) for box in net.boxes)
-    long = _between(ARROWS, [len(arrow.words) * SMALL + 10 for arrow in net.arrows])
-    net = replace(net, boxes=boxes, column=(WIDE + wide) / 2 + long)
+    lock = _between(LOCKS, [width_of(box.title) + 18 for box in net.boxes if box.key[0] == "lock"])
+    other = _between(TRANSACTIONS, [max(width_of(box.title) * BOLD, width_of(box.note)) + INSIDE
+                                    for box in net.boxes if box.key[0] != "lock"])
+    boxes = tuple(replace(box, width=lock if box.key[0] == "lock" else other) for box in net.boxes)
+    long = _between(ARROWS, [width_of(arrow.words) + 12 for arrow in net.arrows])
+    net = replace(net, boxes=boxes, column=(other + lock) / 2 + long, wide=other)
     ring = _round(net)
     return in_ring(net, ring) if ring else in_columns(net)
 
@@ -108,13 +117,14 @@ def in_ring(net: Net, order: Sequence[Key]) -> Net:
     >>> [(box.x, box.y) for box in net.boxes]
     [(98.0, 40.0), (290.0, 40.0), (290.0, 114.0), (98.0, 114.0)]
     """
-    columns = min(RING_COLUMNS, len(order) // 2)
+    fitting = 1 + int((MAX_RING - 2 * EDGE - net.wide) // net.column)
+    columns = min(RING_COLUMNS, max(2, fitting), len(order) // 2)
     rows = (len(order) - 2 * columns + 1) // 2 + 2
     places = [(column, 0) for column in range(columns)]
     places += [(columns - 1, row) for row in range(1, rows)]
     places += [(column, rows - 1) for column in range(columns - 2, -1, -1)]
     places += [(0, row) for row in range(rows - 2, 0, -1)]
-    left = EDGE + WIDE / 2
+    left = EDGE + net.wide / 2
     at = {key: (left + column * net.column, EDGE * 2.0 + row * ROW)
           for key, (column, row) in zip(order, places, strict=False)}
     boxes = tuple(replace(box, x=at[box.key][0], y=at[box.key][1]) for box in net.boxes)
@@ -130,7 +140,7 @@ def in_columns(net: Net) -> Net:
     for box in net.boxes:
         columns[deepest - ranks[box.key]].append(box)
     y = _rows(net, columns)
-    left, top = EDGE + WIDE / 2, EDGE * 2 - min(y.values(), default=0.0)
+    left, top = EDGE + net.wide / 2, EDGE * 2 - min(y.values(), default=0.0)
     boxes = tuple(replace(box, x=left + (deepest - ranks[box.key]) * net.column, y=top + y[box.key])
                   for box in net.boxes)
     return replace(net, boxes=boxes, width=2 * left + deepest * net.column,
