@@ -36,7 +36,6 @@ from deltanb.transaction.current import (
     WRITE_SERIALIZABLE,
     CurrentTransaction,
 )
-from deltanb.transaction.operations import replaces_definition
 from deltanb.transaction.steps import Winner
 
 REMOVED_BY_REPLACE = frozenset({"delta.clustering"})
@@ -247,7 +246,7 @@ def _domain_finds(current: CurrentTransaction, winner: Winner) -> Finding | None
 
 
 def _domain_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
-    if not replaces_definition(current.operation.name, current.operation.parameters):
+    if not current.operation.replaces_definition:
         return current
     ours = {a.domain for a in current.actions if isinstance(a, DomainMetadata)}
     ended = [DomainMetadata(d.domain, d.configuration, removed=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from deltanb.actions.base import MAX_LONG
@@ -108,6 +109,11 @@ class Operation(Displayable):
             _check_json(self.name, part, getattr(self, part))
         if self.changes_data is None:
             object.__setattr__(self, "changes_data", self.name in CHANGES_DATA)
+
+    @cached_property
+    def replaces_definition(self) -> bool:
+        """Whether it gives the table another schema in place of its own; each winner's commit asks."""
+        return replaces_definition(self.name, self.parameters)
 
     def replace(self, **changes: Any) -> Operation:
         """A copy with some parts changed, e.g. with the metrics known at the end.
