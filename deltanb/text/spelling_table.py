@@ -262,6 +262,8 @@ SPELLINGS: tuple[Name | Keyword, ...] = (
     Keyword("aliasName alias", SPARK, "target_alias", note="beside it, source_alias="),
     Keyword("other on how left_on right_on maintain_order", PANDAS + " " + POLARS, methods="update",
             advice="nothing: rows of another frame come in by upsert(data, on=…), or by merge"),
+    Keyword("before after axis copy", PANDAS, methods="truncate",
+            advice="nothing: all rows go; delete(where) takes those of a condition"),
     Keyword("right other", PANDAS + " " + POLARS, "source", methods="merge upsert", note="the rows to merge"),
     Keyword("schema", RS, "data_or_schema columns",
             advice="nothing: the rows have the table's schema; to_arrow().cast(schema) converts them"),

@@ -37,6 +37,7 @@ DEFINITIONS: dict[str, list[Work]] = {
                         lambda t: t.replace_columns("id bigint, p string, n int")],
     "change_column": [lambda t: t.change_column("v", comment="changed"),
                       lambda t: t.change_column("n", type="long")],
+    "change_columns": [lambda t: t.change_columns({"v": {"position": "first"}, "n": {"type": "long"}})],
     "set_properties": [lambda t: t.set_properties({"delta.columnMapping.mode": "name"}),
                        lambda t: t.set_properties({"delta.enableDeletionVectors": True}),
                        lambda t: t.set_properties({"delta.enableDeletionVectors": False}),

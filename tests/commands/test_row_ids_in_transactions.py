@@ -83,6 +83,11 @@ def delete(table: DeltaTable, model: Model) -> None:
     model.drop(keys)
 
 
+def truncate(table: DeltaTable, model: Model) -> None:
+    table.truncate()
+    model.drop(model.every(1))
+
+
 def overwrite(table: DeltaTable, model: Model) -> None:
     keys = model.every(5, 1)
     model.drop(keys)
@@ -114,7 +119,8 @@ def analyze(table: DeltaTable, model: Model) -> None:
 
 
 STATEMENTS = {
-    "append": [append], "update": [update], "delete": [delete], "overwrite": [overwrite],
+    "append": [append], "update": [update], "delete": [delete], "truncate": [truncate],
+    "overwrite": [overwrite],
     "merge": [merge, insert], "upsert": [upsert], "analyze": [analyze]}
 """By the method that runs them."""
 PAIRS = list(itertools.product(itertools.chain.from_iterable(STATEMENTS.values()), repeat=2))
@@ -137,7 +143,7 @@ def run(home: Home, statements: list[Any], rival: Callable[[], Any] | None = Non
     table = home.table
     before, mark = ids_of(table), mark_of(table)
     rows = {row["id"]: row["v"] for row in table.to_arrow(where=ROWS_OF).to_pylist()}
-    model = Model(dict(rows), next=max(100, *(key + 1 for key in before)))
+    model = Model(dict(rows), next=max([100, *(key + 1 for key in before)]))
     if rival is not None:
         model.next += 1000
     with home.begin() as txn:
@@ -162,8 +168,8 @@ def check(table: DeltaTable, model: Model, before: dict[int, tuple[int, int]], w
             known = before[key]
             assert (number, at) == (known[0], version if fate else known[1]), f"row {key} was {known}"
     files = table.snapshot.files.to_pylist()
-    assert mark_of(table) == max(mark, *(
-        file["base_row_id"] + json.loads(file["stats"])["numRecords"] - 1 for file in files))
+    assert mark_of(table) == max([mark, *(
+        file["base_row_id"] + json.loads(file["stats"])["numRecords"] - 1 for file in files)])
     tags = table.history(1)[0].tags or {}
     assert tags.get(PRESERVED, "true") == "true" and (PRESERVED in tags or rows == was)
     if FEED.items() <= table.properties.items():
@@ -182,9 +188,10 @@ def test_untouched_rows_keep_both_and_changed_ones_their_ids(
     with KINDS[kind](tmp_path, layout) as home:
         for pair in PAIRS[turn % len(LAYOUTS)::len(LAYOUTS)]:
             run(home, list(pair))
-            if len(ids_of(home.table)) < 12:
-                first = max(ids_of(home.table)) + 1
-                home.table.append({"id": [first, first + 1], "p": ["a", "a"], "v": [0, 0]})
+            few = max(12 - len(ids_of(home.table)), 0)
+            if few:
+                first = max(ids_of(home.table), default=0) + 1
+                home.table.append({"id": [*range(first, first + few)], "p": ["a"] * few, "v": [0] * few})
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
