@@ -92,10 +92,10 @@ def test_columns_may_be_added(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ({"replace_using": "nix"}, InvalidArgument, "replace_using: the table has no column 'nix'"),
-    ({"replace_using": "x"}, InvalidArgument, "the new rows have no column 'x'"),
-    ({"replace_using": []}, InvalidArgument, "names of columns"),
-    ({"replace_using": 5}, InvalidArgument, "replace_using=5 must be names of columns"),
-    ({"replace_using": ["id", 5]}, InvalidArgument, "names of columns"),
+    ({"replace_using": "x"}, InvalidArgument, "the data has no column 'x'"),
+    ({"replace_using": []}, InvalidArgument, "neither a column's name nor a list of them"),
+    ({"replace_using": 5}, InvalidArgument, "replace_using=5 is neither a column's name"),
+    ({"replace_using": ["id", 5]}, InvalidArgument, "neither a column's name"),
     ({"replace_on": "id = 1"}, InvalidPredicate, "ambiguous: target.id and source.id"),
     ({"replace_on": "target.id = source.nix"}, InvalidPredicate, "no column 'source.nix' for replace_on"),
     ({"replace_on": 7}, InvalidArgument, "is SQL text"),

@@ -9,7 +9,6 @@ Keys are equal as ``=`` says: NULL equals nothing, so a source row with NULL in 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,12 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltanb.errors import InvalidArgument, MultipleSourceRowsMatched
+from deltanb.schema.column_names import column_names, quoted_name, spelled
 from deltanb.schema.types import backticked
 from deltanb.sql.arrow_conditions import name_of
-from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
 
-QUOTED_NAME = re.compile(r"`((?:[^`]|``)+)`\Z")
 VALUES = ("true", "false", "null")
 """Words that are values in SQL, so that as a text they are conditions."""
 
@@ -43,23 +41,21 @@ def condition_of(on: Any, target_alias: str, source_alias: str) -> tuple[str, tu
     if isinstance(on, str):
         if on.lower() in VALUES:
             return on, ()
-        quoted = QUOTED_NAME.match(on.strip())
-        if quoted is None and not on.strip().isidentifier():
+        if quoted_name(on) is None and not on.strip().isidentifier():
             return on, ()
-        keys: tuple[str, ...] = (quoted[1].replace("``", "`") if quoted else on.strip(),)
-    else:
-        keys = _names(on)
+        on = on.strip()
+    keys = _names(on)
     equalities = (f"{_sql(target_alias)}.{_sql(key)} = {_sql(source_alias)}.{_sql(key)}" for key in keys)
     return " AND ".join(equalities), keys
 
 
 def _names(on: Any) -> tuple[str, ...]:
-    names = on if isinstance(on, Sequence) else getattr(on, "tolist", tuple)()  # pandas and NumPy have it
-    if not names or not all(isinstance(name, str) and name for name in names):
+    try:
+        return column_names(on, "on")
+    except InvalidArgument:
         raise InvalidArgument(
             "the condition of a merge is SQL text, such as 'target.id = source.id', or columns that both "
-            f"sides have, such as on=\"id\" or on=[\"id\", \"day\"]; found {shown(on)}")
-    return tuple(names)
+            f"sides have, such as on=\"id\" or on=[\"id\", \"day\"]; found {shown(on)}") from None
 
 
 def _sql(name: Any) -> str:
@@ -81,14 +77,8 @@ def check(keys: Sequence[str], table: str, columns: Iterable[str], source: Itera
 
 
 def _spelt(keys: Sequence[str], columns: Iterable[str], side: str) -> list[str]:
-    names = list(columns)
-    lowered = {name.lower(): name for name in names}
-    for key in keys:
-        if key.lower() not in lowered:
-            raise InvalidArgument(
-                f"on: the {side} has no column {key!r}; {did_you_mean(key, names)[0]}. Columns whose names "
-                "differ are compared in SQL: merge(…, on=\"target.id = source.key\")", column=key)
-    return [key if key in names else lowered[key.lower()] for key in keys]
+    return spelled(keys, columns, f"on: the {side}", "Columns whose names differ are compared in SQL: "
+                   'merge(…, on="target.id = source.key")')
 
 
 def columns_of(on: Any, what: str) -> tuple[str, ...]:

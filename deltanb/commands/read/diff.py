@@ -29,8 +29,8 @@ from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
+from deltanb.schema.column_names import column_names, spelled
 from deltanb.store.base import read_concurrency
-from deltanb.text.formatting import did_you_mean
 
 if TYPE_CHECKING:
     from deltanb.transaction.delta_log import DeltaLog
@@ -137,10 +137,7 @@ def key_names(keys: str | Iterable[str], what: str = "keys") -> tuple[str, ...]:
     >>> key_names("id"), key_names(["day", "id"])
     (('id',), ('day', 'id'))
     """
-    names = (keys,) if isinstance(keys, str) else tuple(keys) if isinstance(keys, Iterable) else (keys,)
-    if not all(isinstance(name, str) for name in names):
-        raise InvalidArgument(f"{what}={keys!r} is neither a column's name nor a list of them")
-    return names
+    return column_names(keys, what, may_be_empty=True)
 
 
 def known_columns(names: str | Sequence[str], at: Snapshot, what: str = "columns") -> tuple[str, ...]:
@@ -149,15 +146,7 @@ def known_columns(names: str | Sequence[str], at: Snapshot, what: str = "columns
     Raises:
         InvalidArgument: an unknown column; ``what`` is the name of the argument.
     """
-    spelled = []
-    for key in key_names(names, what):
-        field = at.schema.get(key)
-        if field is None:
-            raise InvalidArgument(
-                f"{what}: version {at.version} has no column {key!r}; "
-                f"{did_you_mean(key, at.schema.names)[0]}", column=key)
-        spelled.append(field.name)
-    return tuple(spelled)
+    return tuple(spelled(key_names(names, what), at.schema.names, f"{what}: version {at.version}"))
 
 
 # --- which rows are read --------------------------------------------------------------------------

@@ -5,12 +5,12 @@ What lives here: :class:`Match`. What it does not know: how matching rows are fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltanb.errors import InvalidArgument
+from deltanb.schema.column_names import column_names
 from deltanb.schema.types import backticked
-from deltanb.text.safe_text import shown
 from deltanb.transaction.operations import REPLACE_ON, REPLACE_USING
 
 __all__ = ["Match", "match_of"]
@@ -66,7 +66,4 @@ def match_of(
         if not isinstance(on, str):
             raise InvalidArgument(f"replace_on is SQL text, found {on!r:.80}")
         return Match(on, None, target_alias, source_alias)
-    names = (using,) if isinstance(using, str) else tuple(using) if isinstance(using, Iterable) else ()
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise InvalidArgument(f"replace_using={shown(using)} must be names of columns")
-    return Match(None, names, target_alias, source_alias)
+    return Match(None, column_names(using, "replace_using"), target_alias, source_alias)

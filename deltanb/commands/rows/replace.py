@@ -29,13 +29,13 @@ from deltanb.commands.rows.match import Match
 from deltanb.engines.arrow.enforce import nullable
 from deltanb.engines.arrow.touched import live_count, live_rows, written_rows
 from deltanb.engines.contract import MergeEngine, TouchedFile
-from deltanb.errors import InvalidArgument, UnsupportedPredicate
+from deltanb.errors import UnsupportedPredicate
 from deltanb.log.replay import files_table
 from deltanb.options import options
+from deltanb.schema.column_names import spelled
 from deltanb.schema.types import StructType, to_arrow
 from deltanb.sql import syntax
 from deltanb.sql.predicates import Condition, all_of, parse_condition
-from deltanb.text.formatting import did_you_mean
 from deltanb.transaction.reads import FileScan
 
 if TYPE_CHECKING:
@@ -59,11 +59,8 @@ class Matching:
     def __init__(self, txn: OptimisticTransaction, match: Match, columns: Sequence[str]) -> None:
         self.txn, target = txn, txn.snapshot.schema
         source = StructType(txn.metadata.schema.field(name) for name in columns)
-        for name in match.using or ():
-            for schema, side in ((target, "the table has"), (source, "the new rows have")):
-                if schema.get(name) is None:
-                    raise InvalidArgument(f"replace_using: {side} no column {name!r}; "
-                                          f"{did_you_mean(name, schema.names)[0]}", column=name)
+        for schema, side in ((target, "the table"), (source, "the data")):
+            spelled(match.using or (), schema.names, f"replace_using: {side}")
         whole = Names(target, source, match.target_alias, match.source_alias, options.clock())
         sql = whole.qualified(match.sql, place="replace_on")
         needed = {column.parts[1].name.lower() for column in syntax.columns(sql)
