@@ -112,7 +112,13 @@ class Operation(Displayable):
 
     @cached_property
     def replaces_definition(self) -> bool:
-        """Whether it gives the table another schema in place of its own; each winner's commit asks."""
+        """Whether it gives the table another schema in place of its own; each winner's commit asks.
+
+        >>> Operation("CREATE OR REPLACE TABLE").replaces_definition
+        True
+        >>> Operation("WRITE", {"mode": "Overwrite"}).replaces_definition
+        False
+        """
         return replaces_definition(self.name, self.parameters)
 
     def replace(self, **changes: Any) -> Operation:
