@@ -35,6 +35,7 @@ from deltanb.observe.checkup.kinds import KINDS as KINDS_OF_UPKEEP
 from deltanb.observe.checkup.report import Checkup, Finding
 from deltanb.observe.conflict_map import ConflictMap
 from deltanb.observe.explore.exploration import Exploration, LevelComparison, Outcome, Taken, Violation
+from deltanb.observe.explore.play import Play
 from deltanb.observe.meetings import Contender, Meeting, Meetings
 from deltanb.observe.post_mortem.report import (
     Fact,
@@ -180,7 +181,7 @@ KINDS = (
     "ChangeFeed", "QueryPlan", "QueryResult", "TableDiff", "TimeTravel", "TimeFrame", "Versions",
     "VacuumResult",
     "CommandResult", "StatementResult", "MergeBuilder", "ConflictMap",
-    "Verification", "Checkup", "Bisection", "Exploration", "LevelComparison",
+    "Verification", "Checkup", "Bisection", "Exploration", "LevelComparison", "Moment", "Play",
     "Blame", "PostMortem", "ChecksumVerification", "LockManager",
     "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
@@ -200,6 +201,15 @@ def explored(writers: int = 1000) -> Exploration:
     broken = tuple(Violation(at, names, 10**300, turns) for at in range(1000))
     return Exploration("orders", names, "Serializable", outcomes, broken, 10**33, 10**6, 10**6, "x" * 400,
                        "y" * 120)
+
+
+def played(turns: int = 1000) -> Play:
+    """Very many turns, and rows of very many wide columns."""
+    rows = pa.table({f"column {'x' * 100} {at}": ["y" * 1000] * 1000 for at in range(100)})
+    one = Taken("writer " + "x" * 100, "fails", 10**9, "x" * 100, "y" * 100)
+    play = Play("orders", (one.writer,), (one,) * turns, (rows,) * (turns + 1), 10**300)
+    play.move(turns // 2)
+    return play
 
 
 def catalog_of(folder: Path) -> dn.Catalog:
@@ -358,6 +368,7 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
             flips=tuple((at, at % 2 == 0) for at in range(10_000)), notes=("x" * 400,) * 100),
         "Exploration": explored, "LevelComparison": lambda: LevelComparison("orders", {
             "x" * 40 + str(at): explored() for at in range(3)}),
+        "Moment": lambda: played().moment, "Play": played,
         "Blame": lambda: blamed(wide_rows),
         "PostMortem": much_of_everything,
         "ChecksumVerification": lambda: ChecksumVerification("orders", 7, different),

@@ -38,3 +38,14 @@ def test_levels_side_by_side(update_golden: bool) -> None:
     assert_consistent(comparison)
     assert_golden(comparison, "exploration_levels", update_golden)
     assert "4 of 6" in str(comparison)
+
+
+def test_an_order_is_played(update_golden: bool) -> None:
+    play = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "balance >= 0").play()
+    assert play.moment.turn is None and "before the first turn" in str(play)
+    play.move(4)
+    page = assert_consistent(play)
+    assert_golden(play, "exploration_order", update_golden)
+    assert "✓ UPDATE v1" in page.text and play.moment.rows.to_pylist() == [{"id": 1, "balance": 40}]
+    assert play.last().rows.to_pylist() == [{"id": 1, "balance": -20}]
+    assert (play.next().at, play.first().at, play.back().at) == (6, 0, 0)

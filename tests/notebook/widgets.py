@@ -27,6 +27,11 @@ for name in ("orders", "totals"):
     both.table(f"shop.{name}").update({"n": "n + 1"})
 both.stepper()"""
 
+PLAY = """\
+writers = {"ann": lambda table: table.append({"day": [1], "qty": [7]}),
+           "ben": lambda table: table.delete("day = 1")}
+dn.explore(table, writers).play()"""
+
 
 @dataclass(frozen=True)
 class Widget:
@@ -45,6 +50,7 @@ class Widget:
 WIDGETS = {
     "CommitStepper": Widget(STEPPER, "advance()"),
     "GroupStepper": Widget(GROUP, "advance()"),
+    "Play": Widget(PLAY, "next()"),
     "TimeTravel": Widget(TRAVEL, "at(1)"),
 }
 """By the name of the class; ``test_saved_widgets`` fails where one is missing."""

@@ -16,6 +16,8 @@ MAX_COLUMNS = 5
 """Writers that have a column each; of more, an outcome is a sentence."""
 MAX_ORDER = 12
 """Turns of an order that are named in a line."""
+MAX_FIELDS, MAX_VALUE, MAX_SUMMARY = 8, 24, 60
+"""Columns of the table that are shown, characters of a value, and of the rows in one line."""
 MAX_TURNS = 40
 """Turns of an order that are shown in a table."""
 
@@ -102,6 +104,68 @@ def _turns(turns: Any) -> Table:
                  for at, turn in enumerate(turns[:MAX_TURNS], 1))
     columns = ("turn", "writer", "what", "version", "operation")
     return Table(columns, rows, len(turns), "turn", limit=MAX_TURNS)
+
+
+def moment(moment: Any) -> View:
+    """The view of a :class:`~deltanb.observe.explore.play.Moment`: the turns, a column for each writer, and
+    the rows then."""
+    total = len(moment.turns)
+    marks = (f"turn {units.number(moment.at)} of {units.number(total)}", muted(f"number {moment.number}"))
+    words = "before the first turn" if moment.turn is None else str(moment.turn)
+    sections = [_lanes(moment)]
+    tables = moment.rows if isinstance(moment.rows, dict) else {"Rows": moment.rows}
+    sections += [_rows(name, rows) for name, rows in tables.items()]
+    return View("Order", moment.table, marks, (words,), tuple(sections))
+
+
+def play(play: Any) -> View:
+    """The view of a :class:`~deltanb.observe.explore.play.Play`: of its moment."""
+    return moment(play.moment)
+
+
+def _lanes(moment: Any) -> Section:
+    """The turns around the one that is shown; those to come are grey."""
+    first = max(0, min(moment.at - MAX_TURNS // 2, len(moment.turns) - MAX_TURNS))
+    shown = list(enumerate(moment.turns[first:first + MAX_TURNS], first + 1))
+    is_grid = len(moment.writers) <= MAX_COLUMNS
+    columns = ("", "turn", *(moment.writers if is_grid else ("writer", "what")))
+    rows = []
+    for at, turn in shown:
+        does = _does(turn) if at <= moment.at else muted(_words(turn))
+        cells = tuple(does if name == turn.writer else "" for name in moment.writers) if is_grid else (
+            turn.writer, does)
+        rows.append(("▶" if at == moment.at else "", units.number(at), *cells))
+    marked = frozenset(place for place, (at, _) in enumerate(shown) if at == moment.at)
+    table = Table(columns, tuple(rows), len(moment.turns), "turn", limit=MAX_TURNS, marked=marked)
+    return Section("Turns", muted("one after the other; each writer in its column"), table, is_open=True,
+                   text_rows=True)
+
+
+def _rows(name: str, rows: Any) -> Section:
+    if rows is None:
+        return Section(name, muted("more than are shown here"))
+    values = rows.slice(0, options.max_rows).to_pylist()
+    names = tuple(map(units.clean, rows.column_names[:MAX_FIELDS]))
+    cells = tuple(tuple(units.fit(units.clean(str(value)), MAX_VALUE) for value in row)
+                  for row in (list(row.values())[:MAX_FIELDS] for row in values))
+    some = ", ".join(f"({', '.join(row)})" for row in cells)
+    summary = [units.count(rows.num_rows, "row"), muted(f": {units.fit(some, MAX_SUMMARY)}" if some else "")]
+    return Section(name, summary, Table(names, cells, rows.num_rows), is_open=True)
+
+
+def _words(turn: Any) -> str:
+    if turn.did == "reads":
+        return f"reads {turn.place}"
+    return f"{turn.operation} {turn.place}"
+
+
+def _does(turn: Any) -> Inline:
+    if turn.did == "reads":
+        return f"reads {turn.place}"
+    words = f"{turn.operation} {turn.place}"
+    if turn.did == "commits":
+        return ok(f"✓ {words}")
+    return warn(f"✕ {words}: {turn.rule}") if turn.did == "fails" else f"{words} is taken, goes on"
 
 
 def _did(turn: Any) -> Inline:

@@ -150,6 +150,8 @@ _ENTRIES: dict[str, Entry] = {
     "Bisection": Entry(bisection.view),
     "Exploration": Entry(exploration.view),
     "LevelComparison": Entry(exploration.comparison),
+    "Moment": Entry(exploration.moment),
+    "Play": Entry(exploration.play, widget="deltanb.notebook.widgets.play"),
     "ConflictMap": Entry(conflict_map.view, html=conflict_map.to_html, drawings=conflict_map.DRAWINGS),
     "PostMortem": Entry(post_mortem.view, post_mortem.to_text),
     "Blame": Entry(blame.view),

@@ -19,6 +19,7 @@ from deltanb.text.spellings import answer_wrong_arguments
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltanb.observe.explore.play import Play
     from deltanb.observe.explore.remedies import Remedy
 
 
@@ -113,7 +114,7 @@ class Violation:
         return "\n".join(lines)
 
 
-@answer_wrong_arguments(only=("replay", "compare"))
+@answer_wrong_arguments(only=("replay", "compare", "play"))
 @dataclass(frozen=True, repr=False)
 class Exploration(Displayable):
     """What writers can do to each other on a table: every order of their turns, or a part of them.
@@ -143,8 +144,9 @@ class Exploration(Displayable):
     left_out: str = ""
     invariant: str = ""
     is_sampled: bool = False
-    replayed: Callable[[int], tuple[Taken, ...]] | None = field(
+    played: Callable[[int], tuple[tuple[Taken, ...], list[Any]]] | None = field(
         compare=False, default=None)
+    """For the number of an order: its turns, and the rows before the first and after each."""
     again: Callable[..., Exploration] | None = field(compare=False, default=None)
     arguments: Mapping[str, Any] = field(compare=False, default_factory=dict)
     """What was explored: table, writers, invariant, seed."""
@@ -203,10 +205,33 @@ class Exploration(Displayable):
         >>> print(*exploration.replay(lost.number), sep="; ")
         ann reads v0; ben reads v0; ann commits v1 (WRITE); ben tries v1 (DELETE), fails: append
         """
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InvalidArgument(f"replay takes the number of an order, found {number!r}")
-        assert self.replayed is not None
-        return self.replayed(number)
+        _require_number("replay", number)
+        assert self.played is not None
+        return self.played(number)[0]
+
+    def play(self, number: int | None = None) -> Play:
+        """An order turn by turn, with the rows of the table at each; a notebook shows it with buttons.
+
+        It is that of a number, by default one that breaks the invariant or, where none does, one of the most
+        frequent outcome.
+
+        Raises:
+            InvalidArgument: no number of an order.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("lake", {"id": [1]})
+        >>> play = dn.explore(table, {"ann": lambda t: t.append({"id": [2]})}).play()
+        >>> [moment.rows.num_rows for moment in play.moments]
+        [1, 1, 2]
+        """
+        from deltanb.observe.explore.play import Play
+
+        if number is None:
+            number = (self.violations or self.outcomes)[0].number if self.outcomes else 0
+        _require_number("play", number)
+        assert self.played is not None
+        turns, rows = self.played(number)
+        return Play(self.table, self.writers, turns, rows, number)
 
     def remedies(self) -> tuple[Remedy, ...]:
         """What would keep the invariant, each change tried by exploring the same writers with it: the other
@@ -270,3 +295,8 @@ class LevelComparison(Displayable):
 
     table: str
     explorations: Mapping[str, Exploration]
+
+
+def _require_number(method: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise InvalidArgument(f"{method} takes the number of an order, found {number!r}")

@@ -270,12 +270,13 @@ class _Asked:
         return Exploration(
             self.place.name, tuple(self.works), self.place.isolation, tuple(outcomes), tuple(violations),
             sum(one.orders for one in outcomes), num_states, sum(program.runs for program in self.programs),
-            left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._replayed,
+            left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._played,
             self.again, self.arguments)
 
-    def _replayed(self, number: int) -> tuple[Taken, ...]:
+    def _played(self, number: int) -> tuple[tuple[Taken, ...], list[Any]]:
+        """The turns of an order, and the rows before the first and after each."""
         nodes = self._again(lambda: self.search.of_number(number))
-        return tuple(self._taken(nodes))
+        return tuple(self._taken(nodes)), [self._rows_of(node.world)[1] for node in nodes]
 
     def _outcomes(self, ends: Iterable[Node], is_renamed: bool) -> list[Outcome]:
         """The outcomes of the states in which all have ended, the most frequent first."""
