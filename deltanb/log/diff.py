@@ -151,6 +151,8 @@ class TableDiff(Displayable):
     rows: RowDiff | None = None
     columns: tuple[str, ...] | None = None
     """The columns that are shown of rows; None leaves it to what differs."""
+    staged_behind: int | None = None
+    """Of a transaction, the version that it has read: what is behind that is staged."""
 
 
 def compare(before: Snapshot, after: Snapshot) -> TableDiff:
@@ -188,7 +190,7 @@ def compare(before: Snapshot, after: Snapshot) -> TableDiff:
         properties=tuple(_property_changes(before, after)),
         protocol=tuple(_protocol_changes(before, after)),
         files=_file_changes(before, after),
-        commits=tuple(commits), num_commits=newer - older,
+        commits=tuple(commits), num_commits=newer - older, staged_behind=after.log.staged_behind,
     )
 
 

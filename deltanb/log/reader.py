@@ -127,6 +127,11 @@ class LogReader:
         """
         return self
 
+    @property
+    def staged_behind(self) -> int | None:
+        """The version behind which it has statements that no commit has yet; None where there are none."""
+        return None
+
     # -- snapshots ------------------------------------------------------------------------------
 
     @property

@@ -22,6 +22,7 @@ from deltanb.log.commits import commit_name
 from deltanb.log.file_set import FileSet
 from deltanb.log.replay import FILES_SCHEMA, MAX_RECENT, CheckpointParts, Delta
 from deltanb.log.tally import Tally, sized
+from deltanb.text import formatting as units
 from deltanb.text.damage import reading
 from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
@@ -186,6 +187,18 @@ class Snapshot(Displayable):
         0
         """
         return self._state.version
+
+    @property
+    def version_name(self) -> str:
+        """What the version is called where it is shown: ``v3``, or ``v3 + staged`` for what a transaction
+        that read version 3 sees of its own statements, which no version has yet."""
+        return units.version_name(self.version, self.log.staged_behind)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether its last change is a statement of an open transaction, and no commit."""
+        behind = self.log.staged_behind
+        return behind is not None and self.version > behind
 
     @cached_property
     def timestamp(self) -> int:

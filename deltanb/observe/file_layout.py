@@ -110,6 +110,8 @@ class FileLayout(Charted):
     files: pa.Table = field(compare=False)
     _low: Any = field(compare=False)
     _high: Any = field(compare=False)
+    staged_behind: int | None = None
+    """Of a transaction, the version that it has read, where ``version`` has what it staged behind that."""
 
     def bars(self, most: int = MAX_BARS) -> list[Bar]:
         """The files with a range as at most so many bars, in the order of the ranges.
@@ -194,7 +196,7 @@ def layout_of(snapshot: Snapshot, column: str, where: Where | None = None) -> Fi
         int((~axis.is_known & ~is_null).sum()), int((~axis.is_known & is_null).sum()),
         round(average_depth(axis.low[known], axis.high[known]), 2),
         tuple(axis.spans(condition.parts, path)), shown.take(listed).combine_chunks(),
-        axis.low[order], axis.high[order])
+        axis.low[order], axis.high[order], snapshot.log.staged_behind)
 
 
 def _resolved(snapshot: Snapshot, column: str, table: str) -> tuple[Path, pa.DataType]:

@@ -8,6 +8,7 @@ What it does not know: what a statement does, how statements are combined (``tra
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +21,7 @@ from deltanb.commands.result import CommandResult
 from deltanb.commands.rows.change_files import CHANGE_TYPE, wants_changes, write_changes
 from deltanb.commands.rows.write import commit_or_discard
 from deltanb.engines.arrow import deletion_vectors
-from deltanb.errors import IllegalStateError, IncompatibleSchemaChange
+from deltanb.errors import IllegalStateError, IncompatibleSchemaChange, VersionNotFound
 from deltanb.table.contract import Asked, Call, Does, ends
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import last_part
@@ -149,6 +150,26 @@ class StagedTable(DeltaTable, StagedChanges):
         1
         """
         return Number(self.staged.base.version if self.committed is None else self.committed)
+
+    @property
+    def _committed(self) -> DeltaTable:
+        """The table as it was read first or, after the commit, as it was committed: what is staged is in no
+        history, and has no version to travel to."""
+        log, version = self.staged.below, self.version
+        if version == self.staged.base.version:
+            return DeltaTable(log, self.staged.base)
+        return DeltaTable(log, log.snapshot_at(version))
+
+    def _at(self, version: int | None, timestamp: int | str | dt.datetime | None) -> DeltaTable:
+        at = super()._at(version, timestamp)
+        if not at.snapshot.is_staged:
+            return at
+        if version is None:  # the time is that of a statement, and so behind the last commit
+            return DeltaTable(self.log, self.staged.base)
+        raise VersionNotFound(
+            f"version {version} of table {self.name} is not committed: the transaction has read version "
+            f"{self.version}, and its own changes are in no version before its end; read the transaction "
+            "itself", version=version, earliest=None, latest=self.version, path=self.path)
 
     @property
     def _reads_at(self) -> Literal["transaction"]:

@@ -298,6 +298,11 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
     # -- its versions ---------------------------------------------------------------------------------------
 
+    @property
+    def _committed(self) -> DeltaTable:
+        """The table whose commits are shown: itself, but for what a transaction has staged."""
+        return self
+
     @reads_log
     def as_of(self, moment: int | str | dt.datetime) -> DeltaTable:
         """The table at a version (an integer), or at a time (ISO 8601 text or a datetime).
@@ -341,9 +346,10 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         >>> [(entry.version, entry.operation) for entry in table.history()]
         [(1, 'DELETE'), (0, 'CREATE TABLE AS SELECT')]
         """
-        if self._version is None:
-            return self.log.history(limit, damaged)
-        return self.log.history(damaged=damaged).up_to(self._version, limit)
+        at = self._committed
+        if at._version is None:
+            return at.log.history(limit, damaged)
+        return at.log.history(damaged=damaged).up_to(at._version, limit)
 
     @reads_log
     def commit(self, version: int) -> HistoryEntry:
@@ -359,7 +365,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         ['commitInfo', 'metaData', 'protocol', 'add']
         """
         from deltanb.log.history import commit
-        return commit(self.log, version, self._version)
+        at = self._committed
+        return commit(at.log, version, at._version)
 
     @reads_log
     def verify(
@@ -416,7 +423,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         [(1, 'DELETE')]
         """
         from deltanb.observe.timeline import CommitTimeline
-        return CommitTimeline.of(self.log, start, end, newest=self._version)
+        at = self._committed
+        return CommitTimeline.of(at.log, start, end, newest=at._version)
 
     @reads_log
     def versions(self) -> Versions:
@@ -428,7 +436,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         0
         """
         from deltanb.observe.availability import versions
-        return versions(self.log, self._version)
+        at = self._committed
+        return versions(at.log, at._version)
 
     @reads_log
     def time_travel(
@@ -446,7 +455,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         0
         """
         from deltanb.observe.time_travel import TimeTravel
-        return TimeTravel(self, version, keys, columns)
+        return TimeTravel(self._committed, version, keys, columns)
 
     @reads_versions
     def diff(
@@ -544,7 +553,8 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         at = active.read_elsewhere(self.log, self._pinned) or self.snapshot
         rows = changes(self.log, start, end, columns=columns, where=where, newest=at)
-        return ChangeFeed(rows, at.metadata.name or self.log.path, at.partition_columns)
+        return ChangeFeed(rows, at.metadata.name or self.log.path, at.partition_columns,
+                          self.log.staged_behind)
 
     @reads_versions
     def changes_df(

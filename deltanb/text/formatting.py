@@ -195,6 +195,18 @@ def did_you_mean(
     return f"the {what} are {', '.join(map(shown, names[:MAX_NAMES]))}{more}", []
 
 
+def version_name(version: int, staged_behind: int | None = None) -> str:
+    """What a version is called where it is shown. Of a transaction, what is staged behind the version that it
+    has read is no version yet.
+
+    >>> version_name(3), version_name(3, 3), version_name(5, 3), version_name(0, -1)
+    ('v3', 'v3', 'v3 + staged', 'staged')
+    """
+    if staged_behind is None or version <= staged_behind:
+        return f"v{version}"
+    return f"v{staged_behind} + staged" if staged_behind >= 0 else "staged"
+
+
 def value_of(value: Any) -> str:
     """A value of an action or a commit, as its JSON would say it but without quotes at the outside.
 

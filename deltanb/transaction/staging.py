@@ -18,6 +18,7 @@ import json
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from deltanb.actions import (
     SetTransaction,
 )
 from deltanb.log.commits import Commits
+from deltanb.log.lines import whole_number
 from deltanb.schema import properties
 from deltanb.schema.columns import SCHEMA_UPDATE
 from deltanb.schema.protocol import is_active, supports
@@ -128,7 +130,8 @@ class StagedCommits:
         return f"statement {version - self.base} of the transaction"
 
     def _status(self, version: int) -> FileStatus:
-        return FileStatus(self._name(version), len(self.read(version)), 0)
+        body = self.bodies[version - self.base - 1]
+        return FileStatus(self._name(version), len(body.lines), body.time)
 
 
 class _Body:
@@ -143,6 +146,12 @@ class _Body:
         if callable(self._body):
             self._body = self._body()
         return self._body
+
+    @cached_property
+    def time(self) -> int:
+        """When the statement was staged, in epoch milliseconds: there is no file that was written then."""
+        info = json.loads(self.lines.split(b"\n", 1)[0]).get("commitInfo") or {}
+        return whole_number(info.get("timestamp")) or 0
 
 
 class StagingCommitter(FolderCommitter):
@@ -252,6 +261,11 @@ class StagedLog(DeltaLog):
     def seen_by_others(self) -> DeltaLog:
         """The table's own log."""
         return self.below
+
+    @property
+    def staged_behind(self) -> int:
+        """The version that was read first."""
+        return self.base.version
 
     def start_transaction(
         self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,

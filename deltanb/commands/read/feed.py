@@ -63,12 +63,15 @@ class ChangeFeed(Displayable):
 
     def __init__(
         self, rows: pa.Table, table: str = "", partition_columns: Sequence[str] = (),
+        staged_behind: int | None = None,
     ) -> None:
         self._rows = rows
         self._pairs: dict[int, Pairs | None] = {}
         self.table = table
         """The table's name or path."""
         self.partition_columns = tuple(partition_columns)
+        self.staged_behind = staged_behind
+        """Of a transaction, the version that it has read: what is behind that is staged."""
 
     def to_arrow(self) -> pa.Table:
         """The changes as an Arrow table.

@@ -111,6 +111,8 @@ class ScanExplanation(Displayable):
     """Some of the files that are not opened: at most three for a condition."""
     opened_files: tuple[tuple[str, int], ...] = ()
     """The first files that are opened, each with its bytes."""
+    staged_behind: int | None = None
+    """Of a transaction, the version that it has read, where ``version`` has what it staged behind that."""
 
     @property
     def opened(self) -> int:
@@ -204,7 +206,8 @@ def explain(
     opened = walk.files(walk.matches[:MAX_OPENED])
     return ScanExplanation(
         name or snapshot.metadata.name or name_of(snapshot.log.path), snapshot.version, condition.sql,
-        snapshot.num_files, snapshot.size_in_bytes, tuple(steps), (*judged, *not_used), tuple(spared), opened)
+        snapshot.num_files, snapshot.size_in_bytes, tuple(steps), (*judged, *not_used), tuple(spared), opened,
+        snapshot.log.staged_behind)
 
 
 class _Walk:

@@ -30,9 +30,13 @@ def view(feed: Any) -> View:
     commits, name = feed.commits, units.name_of(feed.table)
     if not commits:
         return View("Changes", name, ("no row changed",))
-    first, last = commits[0]["version"], commits[-1]["version"]
-    marks = (f"v{first}" if first == last else f"v{first} to v{last}", units.count(len(commits), "commit"))
-    return View("Changes", name, marks, (), (_rows(feed, commits), _commits(commits)))
+    first, last = (_version(feed, commits[at]["version"]) for at in (0, -1))
+    marks = (first if first == last else f"{first} to {last}", units.count(len(commits), "commit"))
+    return View("Changes", name, marks, (), (_rows(feed, commits), _commits(feed, commits)))
+
+
+def _version(feed: Any, version: int) -> str:
+    return units.version_name(version, feed.staged_behind)
 
 
 def _rows(feed: Any, commits: Sequence[dict[str, Any]]) -> Section:
@@ -48,7 +52,8 @@ def _rows(feed: Any, commits: Sequence[dict[str, Any]]) -> Section:
         summary.append(muted(f"; before and after matched by {', '.join(keys) or 'their order'}"))
     names = _first_columns(feed, rows, keys)[: diff.MAX_COLUMNS]
     head = ("change", "version", *names)
-    cells = tuple((mark, f"v{version}", *_cells(old, new, names)) for version, mark, old, new in rows)
+    cells = tuple((mark, _version(feed, version), *_cells(old, new, names))
+                  for version, mark, old, new in rows)
     in_text = head[: diff.MAX_TEXT_COLUMNS + 1]
     table = diff.fitting(Table(head, cells, sum(totals.values()), "change", in_text))
     if hidden := len(feed.columns_of_table) + 2 - len(table.columns):
@@ -102,13 +107,13 @@ def _first_columns(feed: Any, rows: Sequence[Row], keys: Sequence[str]) -> list[
     return list(dict.fromkeys([*keys, *differ, *feed.columns_of_table]))
 
 
-def _commits(commits: Sequence[dict[str, Any]]) -> Section:
+def _commits(feed: Any, commits: Sequence[dict[str, Any]]) -> Section:
     """What each commit did, newest last, as the feed has it."""
     rows = tuple(
-        (code(f"v{one['version']}"), Span(_time(one["time"]), "fixed"),
+        (code(_version(feed, one["version"])), Span(_time(one["time"]), "fixed"),
          *(units.number(n) if (n := _count(one, kind)) else muted("–") for kind, _ in KINDS))
         for one in commits[: options.max_rows])
-    words = [f"v{one['version']} " + " ".join(
+    words = [f"{_version(feed, one['version'])} " + " ".join(
         f"{mark.text[0]}{units.number(n)}" for kind, mark in KINDS if (n := _count(one, kind)))
         for one in commits[: diff.MAX_WORDS]]
     more = len(commits) - len(words)

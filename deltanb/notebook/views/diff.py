@@ -33,7 +33,8 @@ ADDED, REMOVED, CHANGED = Span("+ added", "append"), Span("− removed", "delete
 
 def view(diff: Any) -> View:
     """The view of a :class:`~deltanb.log.diff.TableDiff`."""
-    marks: list[Inline] = [f"v{diff.start} → v{diff.end}"]
+    start, end = (units.version_name(version, diff.staged_behind) for version in (diff.start, diff.end))
+    marks: list[Inline] = [f"{start} → {end}"]
     if diff.start > diff.end:
         marks.append("backwards")
     if diff.start == diff.end:
@@ -323,13 +324,16 @@ def _side(text: str | None) -> Inline:
 def _commits(diff: Any) -> Section:
     if not diff.num_commits:
         return Section("Commits", "none between")
-    words = [f"v{c.version} {c.operation or 'operation not recorded'}" for c in diff.commits[:MAX_WORDS]]
+    def name(commit: Any) -> str:
+        return units.version_name(commit.version, diff.staged_behind)
+
+    words = [f"{name(c)} {c.operation or 'operation not recorded'}" for c in diff.commits[:MAX_WORDS]]
     more = diff.num_commits - len(words)
     text = ", ".join(words) + (f" and {units.number(more)} more" if words and more else "")
     summary: list[Any] = [f"{units.number(diff.num_commits)} between", f": {text}" if words else ""]
     if not words:
         summary.append(muted(", which the log no longer has"))
-    rows = tuple((code(f"v{c.version}"), Span(units.time(c.timestamp, zone=False), "fixed"),
+    rows = tuple((code(name(c)), Span(units.time(c.timestamp, zone=False), "fixed"),
                   str(c.operation or "–"), str(c.user_name or "–"))
                  for c in diff.commits[: options.max_rows])
     return Section("Commits", summary, Table(COMMIT_COLUMNS, rows, diff.num_commits, "commit"))

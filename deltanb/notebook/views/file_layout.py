@@ -32,7 +32,8 @@ class Drawn(View):
 
 def view(layout: Any) -> View:
     """The view of a :class:`~deltanb.observe.file_layout.FileLayout`."""
-    marks: list[Inline] = [code(f"{layout.column} {layout.type}"), f"v{layout.version}",
+    marks: list[Inline] = [code(f"{layout.column} {layout.type}"),
+                           units.version_name(layout.version, layout.staged_behind),
                            units.count(layout.num_files, "file"), units.size(layout.size_in_bytes)]
     if layout.num_files > layout.num_unknown + layout.num_null:
         marks.append(f"depth {layout.depth:g}")

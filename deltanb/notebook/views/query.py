@@ -72,7 +72,8 @@ def _rows(rows: Any) -> Section:
 
 
 def _scan(explanation: Any, read: str) -> Section:
-    version, total = f"v{explanation.version}  ", explanation.num_files
+    version = f"{units.version_name(explanation.version, explanation.staged_behind)}  "
+    total = explanation.num_files
     if read == "none":
         return Section(explanation.table, [version, _opened(0, total, read),
                                            muted("; the engine asked for no row")])

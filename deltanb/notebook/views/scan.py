@@ -41,7 +41,7 @@ def view(explanation: Any) -> View:
     where: Inline = muted("no condition: every file is opened")
     if explanation.where is not None:
         where = code(_sql(explanation.where))
-    marks = (f"v{explanation.version}", opens(explanation))
+    marks = (units.version_name(explanation.version, explanation.staged_behind), opens(explanation))
     return View("Scan", explanation.table, marks, (where,), tuple(sections(explanation)))
 
 

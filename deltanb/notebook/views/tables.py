@@ -45,7 +45,7 @@ def log(log: Any) -> View:
         return View("Log", name, ("not read yet",))
     if newest.version < 0:
         return View("Log", name, ("no commits yet",))
-    return View("Log", name, (f"v{newest.version}",), tuple(_lines(newest)))
+    return View("Log", name, (newest.version_name,), tuple(_lines(newest)))
 
 
 def _view(kind: str, snapshot: Any, pinned: bool) -> View:
@@ -55,9 +55,9 @@ def _view(kind: str, snapshot: Any, pinned: bool) -> View:
         return View(kind, name, ("not created yet",), (hint,))
     log, name = snapshot.log, snapshot.metadata.name or name
     newest = newest_known(log)
-    behind = 0 if newest is None else newest.version - snapshot.version
+    behind = 0 if newest is None else _committed(newest) - snapshot.version
     past = pinned or (kind == "Snapshot" and behind > 0)
-    marks: list[Inline] = [f"as of version {snapshot.version}" if past else f"v{snapshot.version}"]
+    marks: list[Inline] = [f"as of version {snapshot.version}" if past else snapshot.version_name]
     if past and behind > 0:
         marks.append(f"{units.number(behind)} behind latest")
     marks.append(_isolation(snapshot.metadata))
@@ -67,6 +67,12 @@ def _view(kind: str, snapshot: Any, pinned: bool) -> View:
         sections.insert(1, _files(snapshot))
     sections += _recent(snapshot)
     return View(kind, name, tuple(marks), tuple(_lines(snapshot)), tuple(sections))
+
+
+def _committed(snapshot: Any) -> int:
+    """The version of a snapshot or, of what is staged, the one that it is staged behind."""
+    behind = snapshot.log.staged_behind
+    return int(snapshot.version if behind is None else min(snapshot.version, behind))
 
 
 def newest_known(log: Any) -> Any:
@@ -87,7 +93,7 @@ def _lines(snapshot: Any) -> Iterable[Inline]:
     if hint is not None:
         yield muted(hint)
     if info := snapshot.last_commit_info:
-        yield last_commit(info, known_time_of(snapshot))
+        yield last_commit(info, known_time_of(snapshot), is_staged=snapshot.is_staged)
 
 
 def _rows(snapshot: Any, files: int | None) -> tuple[str | None, str | None]:
@@ -138,13 +144,14 @@ def _recent(snapshot: Any) -> Iterable[Section]:
         yield Section("Recent", [*bars, words, muted(last)], is_detail=True)
 
 
-def last_commit(info: Mapping[str, Any], moment: int | None) -> Inline:
-    """A commitInfo object on one line, with the time of its commit in epoch milliseconds.
+def last_commit(info: Mapping[str, Any], moment: int | None, is_staged: bool = False) -> Inline:
+    """A commitInfo object on one line, with the time of its commit in epoch milliseconds, or of its statement
+    where that is staged.
 
     >>> last_commit({"operation": "DELETE", "userName": "analyst"}, 1767258870000)
     'last: DELETE 2026-01-01 09:14:30 UTC by analyst'
     """
-    line = f"last: {info.get('operation') or 'operation not recorded'}"
+    line = f"{'staged' if is_staged else 'last'}: {info.get('operation') or 'operation not recorded'}"
     if moment is not None:
         line += f" {units.time(moment)}"
     return f"{line} by {info['userName']}" if info.get("userName") else line
