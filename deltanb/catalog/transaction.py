@@ -178,6 +178,7 @@ class CatalogTransaction(Displayable):
         self.catalog = catalog
         self.txn_id: str = deciding_id(catalog.store.place_of_ids)
         """Written into the commit of every table."""
+        self._moment: int | None = None
         self.read_seq: int = catalog.store.instant()
         """The catalog's transaction after which its tables are read."""
         self.status: Literal["open", "committing", "committed", "failed", "unknown", "abandoned"] = "open"
@@ -381,6 +382,10 @@ class CatalogTransaction(Displayable):
             return
         txn, actions, operation = table.staged.together()
         txn.txn_id = self.txn_id
+        if self._moment is None:
+            self._moment = options.clock()
+        moment = self._moment
+        txn.clock = lambda: moment  # one transaction has one time, in the log of each of its tables
         if table.is_read_only and not (txn.reads.depends_on_files or txn.reads.app_ids):
             return
         self._parts[name] = _DeltaPart(table, txn, actions, operation)

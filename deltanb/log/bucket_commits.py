@@ -45,6 +45,12 @@ class BucketCommits(FolderCommits):
         tag: str | None = self._store.tag_of(commit_name(version))
         return self.identity(version) if tag is None else tag
 
+    def known_time(self, version: int) -> int | None:
+        """When a commit was written that was just read or listed, in epoch milliseconds; None where the
+        bucket has not said it."""
+        time: int | None = self._store.time_of(commit_name(version))
+        return time
+
     def since(self, version: int) -> tuple[str | None, Mapping[int, str]]:
         """(the identity of a version, the commits after it) as of now, from one listing."""
         name = commit_name(version)

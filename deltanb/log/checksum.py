@@ -27,6 +27,7 @@ from deltanb.actions import (
 )
 from deltanb.actions.base import as_json
 from deltanb.errors import DeltaError
+from deltanb.log.commit_times import timestamp_of
 from deltanb.log.segment import checksum_name
 from deltanb.log.tally import DELETED_BINS, SIZE_BINS, Deletions, Sizes, Tally
 from deltanb.schema.protocol import is_active, supports
@@ -277,7 +278,7 @@ def write_checksum(store: LogStore, snapshot: Snapshot, actions: Sequence[Action
 def _checksum_of(snapshot: Snapshot, info: CommitInfo | None) -> Checksum:
     timestamp = None
     if is_active(snapshot.protocol, snapshot.metadata, "inCommitTimestamp"):
-        timestamp = info.in_commit_timestamp if info else snapshot.timestamp
+        timestamp = info.in_commit_timestamp if info else timestamp_of(snapshot)
     txns, domains = snapshot.txns, snapshot.domain_metadata
     tally = snapshot.tally
     vectors = tally.deletions if supports(snapshot.protocol, "deletionVectors") else None

@@ -13,50 +13,97 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import DeltaError, InvalidArgument, TableNotFound, VersionNotFound
+from deltanb.log.bucket_commits import BucketCommits
 from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.lines import commit_info_of, whole_number
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import FileStatus
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
-def shown_time(info: Mapping[str, Any], modified: int | None) -> int | None:
-    """The time of one commit in epoch milliseconds, as every view shows it: the in-commit timestamp if it has
-    one, else ``modified``, when its file was written, else what its writer says; None where nothing is known.
+def shown_time(log: LogReader, version: int, info: Mapping[str, Any], modified: int | None) -> int | None:
+    """The time of one commit in epoch milliseconds, as every view shows it: the in-commit timestamp where
+    the table has these by now, else ``modified``, when its file was written, else what its writer says; None
+    where nothing is known.
 
-    ``info`` is its commitInfo, as the log has it.
+    ``info`` is its commitInfo, as the log has it; ``modified`` is as in :func:`file_times`. Where in-commit
+    timestamps were switched off, those of earlier commits are not the table's times any more.
 
-    >>> shown_time({"inCommitTimestamp": 3, "timestamp": 1}, 2), shown_time({"timestamp": 1}, 2)
-    (3, 2)
-    >>> shown_time({"timestamp": 1}, None), shown_time({}, None)
-    (1, None)
+    >>> from deltanb.testing import TableBuilder
+    >>> log = TableBuilder().create("id long").log
+    >>> shown_time(log, 0, {"inCommitTimestamp": 3, "timestamp": 1}, 2)
+    2
+    >>> shown_time(log, 0, {"timestamp": 1}, None)
+    1
     """
-    times = in_commit(info, -1), modified, whole_number(info.get("timestamp"))
+    stamp = in_commit(info, -1)
+    if stamp >= 0:  # only then does it matter what the table says of them
+        switched_on = _switched_on(log)
+        if switched_on is not None and version >= switched_on[0]:
+            return stamp
+    times = modified, whole_number(info.get("timestamp"))
     return next((time for time in times if time is not None and time >= 0), None)
 
 
 def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
-    """As :func:`shown_time`, of a version; the store is asked when its file was written, if that counts."""
-    status = None
-    if in_commit(info, -1) < 0:
-        with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
-            status = log.commits.status(version)
-    return shown_time(info, None if status is None else status.modification_time)
+    """As :func:`shown_time`, of a version; the store is asked when its file was written."""
+    modified = None
+    with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
+        modified = _file_time(log, version)
+    return shown_time(log, version, info, modified)
 
 
 def known_time_of(snapshot: Snapshot) -> int | None:
-    """As :func:`shown_time`, of a snapshot's version, without asking the store; where the newest commit is
-    known by its tag alone, in a bucket, it is what its writer says."""
-    modified = getattr(snapshot.commit_identity, "modification_time", None)
-    return shown_time(snapshot.last_commit_info or {}, modified)
+    """As :func:`shown_time`, of a snapshot's version, without asking the store.
+
+    That a file before its own is newer is known once commits were listed. A bucket has not said yet when it
+    took a commit of our own.
+    """
+    log, version, seen = snapshot.log, snapshot.version, snapshot.commit_identity
+    info, modified = dict(snapshot.last_commit_info or {}), getattr(seen, "modification_time", None)
+    if isinstance(log.commits, BucketCommits):
+        modified = log.commits.known_time(version)
+        info.pop("timestamp", None)  # the writer's clock is not the bucket's
+    status, time = log.known_times.get(version, (None, None))
+    if status is not None and seen in (status, status.tag):
+        modified = time
+    elif modified is not None and version - 1 in log.known_times:
+        modified = max(modified, log.known_times[version - 1][1] + 1)
+    return shown_time(log, version, info, modified)
+
+
+def time_of_snapshot(snapshot: Snapshot) -> int:
+    """As :func:`shown_time`, of a snapshot's version; -1 without a table."""
+    log, version = snapshot.log, snapshot.version
+    if version < 0:
+        return -1
+    info: Mapping[str, Any] = snapshot.last_commit_info or {}
+    if not info and _switched_on(log) is not None:
+        with suppress(FileNotFoundError):
+            info = _read_info(log, version)
+    modified = _file_time(log, version)
+    if modified is None:
+        modified = _modified(log, version)
+    time = shown_time(log, version, info, modified)
+    return -1 if time is None else time
+
+
+def _switched_on(log: LogReader) -> tuple[int, int | None] | None:
+    """As :func:`enablement`, of the newest version that is known. Of a table that cannot be read, a timestamp
+    in a commit stands for itself."""
+    try:
+        return enablement(log.snapshot)
+    except (DeltaError, OSError):
+        return 0, None
 
 
 def timestamp_of(snapshot: Snapshot) -> int:
@@ -215,14 +262,32 @@ def existing(log: LogReader) -> Snapshot:
     return snapshot
 
 
+MAX_BEFORE = 1_000
+"""Commits before one that are looked at for a file that is newer than its own: a page of a listing."""
+
+
 def file_times(log: LogReader) -> dict[int, int]:
     """Modification times by version, raised if a later file is older than an earlier one."""
+    return raised(log, log.commits.listed())
+
+
+def raised(log: LogReader, listed: Iterable[tuple[int, FileStatus]]) -> dict[int, int]:
+    """Modification times of listed commits, oldest first, raised if a later file is older than an earlier
+    one."""
     times: dict[int, int] = {}
+    known: dict[int, tuple[FileStatus, int]] = {}
     before = None
-    for version, status in log.commits.listed():
+    for version, status in listed:
         at = status.modification_time
         times[version] = before = at if before is None or at > before else before + 1
+        known[version] = status, before
+    log.known_times = dict(list(known.items())[-MAX_BEFORE:])
     return times
+
+
+def _file_time(log: LogReader, version: int) -> int | None:
+    """The same of one version; None if its commit was cleaned up."""
+    return raised(log, log.commits.listed(max(0, version - MAX_BEFORE))).get(version)
 
 
 def enablement(snapshot: Snapshot) -> tuple[int, int | None] | None:

@@ -13,7 +13,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from deltanb.errors import DeltaError, InvalidArgument, InvalidTable, VersionNotFound
-from deltanb.log.commit_times import enablement, existing, file_times, in_commit
+from deltanb.log.commit_times import existing, file_times, shown_time
 from deltanb.log.commits import commit_name
 from deltanb.log.lines import commit_info_of, count_files
 from deltanb.store.base import is_remote
@@ -449,8 +449,7 @@ def _entries(
     damaged: dict[int, InvalidTable] | None = None,
 ) -> list[HistoryEntry]:
     """The commits of versions; those that are damaged go into a dict, where there is one."""
-    switched_on: tuple[int, int | None] | None = None
-    is_known = False
+    is_current = False
     entries = []
     for version, data in _contents(log, versions):
         try:
@@ -460,12 +459,11 @@ def _entries(
                 raise
             damaged[version] = error
             continue
-        timestamp = times[version]
-        if "inCommitTimestamp" in info:  # only then does it matter what the table says of them
-            if not is_known:
-                switched_on, is_known = enablement(existing(log)), True
-            if switched_on is not None and version >= switched_on[0]:
-                timestamp = in_commit(info, timestamp)
+        if "inCommitTimestamp" in info and not is_current:  # the newest version says what these are worth
+            existing(log)
+            is_current = True
+        timestamp = shown_time(log, version, info, times[version])
+        assert timestamp is not None
         known: dict[str, Any] = {name: info.get(wire) for name, wire in _WIRE.items()}
         extra = {name: value for name, value in info.items() if name not in _NOT_EXTRA}
         entry = _of(log, HistoryEntry(version, timestamp, **known, extra=extra))

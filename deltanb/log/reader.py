@@ -35,7 +35,7 @@ from deltanb.log.lines import parse_commit
 from deltanb.log.replay import Delta, feed, feed_actions
 from deltanb.log.segment import MAX_VERSION, LogSegment
 from deltanb.log.snapshot import EMPTY, Snapshot, State, refuse_another
-from deltanb.store.base import LogStore, is_remote
+from deltanb.store.base import FileStatus, LogStore, is_remote
 from deltanb.store.guard import guarded, unguarded
 from deltanb.text.formatting import name_of
 from deltanb.text.progress import progress
@@ -74,6 +74,8 @@ class LogReader:
         # the log behind the snapshot is still the one that was read.
         self._held: tuple[Snapshot, object] | None = None
         self._versions: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
+        self.known_times: dict[int, tuple[FileStatus, int]] = {}
+        """Of the newest commits that were listed: their files, and their times by :mod:`commit_times`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The log of a folder can be pickled; other logs belong to this process.

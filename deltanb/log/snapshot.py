@@ -202,9 +202,10 @@ class Snapshot(Displayable):
 
     @cached_property
     def timestamp(self) -> int:
-        """When the version was committed, in epoch milliseconds.
+        """When the version was committed, in epoch milliseconds, as the table's history has it.
 
-        The in-commit timestamp on tables that have them, else the modification time of the commit.
+        The in-commit timestamp on tables that have them now, else the modification time of the commit, or a
+        later one where a commit before it has a newer file.
 
         >>> import deltanb as dn
         >>> from deltanb.testing import MemoryStore
@@ -217,7 +218,7 @@ class Snapshot(Displayable):
 
         from deltanb.log import commit_times
 
-        return commit_times.timestamp_of(self)
+        return commit_times.time_of_snapshot(self)
 
     @property
     def metadata(self) -> Metadata:

@@ -27,6 +27,7 @@ from deltanb.actions.base import camel
 from deltanb.errors import ChecksumMismatchWarning, InvalidTable, VersionNotFound
 from deltanb.log import checksum as files
 from deltanb.log.checksum import Checksum
+from deltanb.log.commit_times import timestamp_of
 from deltanb.log.compute import pc
 from deltanb.log.segment import checksum_name
 from deltanb.log.tally import DELETED_BINS, binned
@@ -397,7 +398,7 @@ def _ordered(protocol: Protocol) -> Protocol:
 def _of_commit(snapshot: Snapshot, checksum: Checksum) -> Iterator[Comparison]:
     """The fields of the version's commit; none if it was cleaned up."""
     if checksum.in_commit_timestamp is not None:
-        yield Comparison("inCommitTimestampOpt", checksum.in_commit_timestamp, snapshot.timestamp)
+        yield Comparison("inCommitTimestampOpt", checksum.in_commit_timestamp, timestamp_of(snapshot))
     if checksum.txn_id is None:
         return
     try:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import AddFile, RemoveFile
-from deltanb.errors import InvalidArgument, VersionNotFound
-from deltanb.log.commit_times import shown_time
+from deltanb.errors import DeltaError, InvalidArgument, VersionNotFound
+from deltanb.log.commit_times import MAX_BEFORE, raised, shown_time
 from deltanb.log.lines import DAMAGED, decode_sizes, explain, whole_number
 from deltanb.text import formatting as units
 from deltanb.text.writer import LIBRARY
@@ -149,15 +150,23 @@ def read(log: LogReader, first: int | None = None, last: int | None = None) -> l
     Raises:
         InvalidTable: a damaged commit, naming file and line.
     """
-    tracks = []
-    statuses = {version: status for version, status in log.commits.listed(first or 0)
-                if last is None or version <= last}
+    tracks, is_current = [], False
+    listed = log.commits.listed(max(0, (first or 0) - MAX_BEFORE))
+    times = raised(log, listed)
+    statuses = {version: status for version, status in listed
+                if version >= (first or 0) and (last is None or version <= last)}
     names = {version: status.name for version, status in statuses.items()}
     for version, data in zip(names, log.commits.read_many(names), strict=True):
         if data is None:  # cleaned up since it was listed
             continue
         try:
-            tracks.append(commit(version, decode_sizes(data), statuses[version].modification_time))
+            lines = decode_sizes(data)
+            info = next((line.commitInfo for line in lines if line.commitInfo is not None), {})
+            if "inCommitTimestamp" in info and not is_current:
+                is_current = True
+                with suppress(DeltaError, OSError):  # the newest version says what these are worth
+                    log.update()
+            tracks.append(commit(version, lines, shown_time(log, version, info, times[version])))
         except DAMAGED as error:
             raise explain(data, names[version], log.path, error) from None
     return tracks
@@ -168,9 +177,8 @@ def versions(log: LogReader) -> list[int]:
     return sorted(log.commits.names())
 
 
-def commit(version: int, lines: Iterable[Any], modified: int | None = None) -> Track:
-    """The track of a commit of any writer, from the lines of its file, and when that was written, in epoch
-    milliseconds.
+def commit(version: int, lines: Iterable[Any], time: int | None = None) -> Track:
+    """The track of a commit of any writer, from the lines of its file and its time in epoch milliseconds.
 
     >>> lines = decode_sizes(b'{"add":{"size":5}}')
     >>> commit(3, lines).kind, commit(3, lines).written, commit(3, []).writer
@@ -199,7 +207,7 @@ def commit(version: int, lines: Iterable[Any], modified: int | None = None) -> T
         writer=writer, user=user,
         kind=kind_of(operation, info.get("operationParameters"), added, removed, changes_data),
         added=added, removed=removed, written=written, gone=gone,
-        time=shown_time(info, modified),
+        time=time,
         txn_id=info.get("txnId"), predicate=predicate_of(info.get("operationParameters")),
     )
 

@@ -71,13 +71,13 @@ class Bucket:
 
         return ListedObject.of(self._again("read", key, lambda: obstore.head(self.client, key)))
 
-    def get(self, key: str) -> tuple[bytes, str]:
-        """(content, tag) of an object."""
+    def get(self, key: str) -> tuple[bytes, ListedObject]:
+        """The content of an object, and what is known of it."""
         import obstore
 
-        def asked() -> tuple[bytes, str]:
+        def asked() -> tuple[bytes, ListedObject]:
             response = obstore.get(self.client, key)
-            return bytes(response.bytes()), _tag(response.meta)
+            return bytes(response.bytes()), ListedObject.of(response.meta)
 
         return self._again("read", key, asked)
 

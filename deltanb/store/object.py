@@ -69,7 +69,7 @@ class ObjectStore:
     def _begin(self, place: Location, access: Access) -> None:
         self.place, self.access, self.root = place, access, place.root
         self.bucket = Bucket(place, access)
-        self._tags: OrderedDict[str, str] = OrderedDict()
+        self._tags: OrderedDict[str, tuple[str, int | None]] = OrderedDict()
 
     @classmethod
     def _at(cls, place: Location, access: Access) -> ObjectStore:
@@ -120,7 +120,7 @@ class ObjectStore:
                  if one.name >= name and (not until or one.name < until)
                  and one.name.rpartition("/")[0] == folder]
         statuses.sort(key=lambda one: one.name)
-        self._remember((one.name, one.tag) for one in statuses[-MAX_TAGS:])
+        self._remember((one.name, one.tag, one.modification_time) for one in statuses[-MAX_TAGS:])
         return statuses
 
     def list_all(self, prefix: str) -> Iterator[FileStatus]:
@@ -143,8 +143,8 @@ class ObjectStore:
 
     def read(self, name: str) -> bytes:
         """By one request."""
-        data, tag = self.bucket.get(self._key(name))
-        self._remember([(name, tag)])
+        data, item = self.bucket.get(self._key(name))
+        self._remember([(name, item.tag, item.time)])
         return data
 
     def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
@@ -172,7 +172,7 @@ class ObjectStore:
         tag = self.bucket.create(key, data)
         if tag is None:
             return False
-        self._remember([(name, tag)])
+        self._remember([(name, tag, None)])
         return True
 
     def put(self, name: str, data: bytes) -> None:
@@ -234,12 +234,19 @@ class ObjectStore:
 
     def tag_of(self, name: str) -> str | None:
         """The tag an object had when it was last read, listed or created here; None if that is long ago."""
-        return self._tags.get(name)
+        known = self._tags.get(name)
+        return None if known is None else known[0]
 
-    def _remember(self, tags: Iterable[tuple[str, str]]) -> None:
-        for name, tag in tags:
+    def time_of(self, name: str) -> int | None:
+        """When an object was written (epoch milliseconds) that was read or listed not long ago; None of one
+        that was created here: the answer does not say it."""
+        known = self._tags.get(name)
+        return None if known is None else known[1]
+
+    def _remember(self, tags: Iterable[tuple[str, str, int | None]]) -> None:
+        for name, tag, time in tags:
             self._tags.pop(name, None)
-            self._tags[name] = tag
+            self._tags[name] = tag, time
         while len(self._tags) > MAX_TAGS:
             with suppress(KeyError):  # another thread was first
                 self._tags.popitem(last=False)

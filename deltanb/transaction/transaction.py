@@ -30,6 +30,7 @@ from deltanb.errors import (
     InvalidTransaction,
     require,
 )
+from deltanb.log.commit_times import timestamp_of
 from deltanb.options import options, writer_name
 from deltanb.schema.columns import SCHEMA_UPDATE, with_marks
 from deltanb.text import upper
@@ -523,7 +524,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             mark = rebase.parse_high_water_mark(snapshot.domain_metadata.get(rebase.ROW_TRACKING_DOMAIN))
             if rebase.in_commit_timestamps(self.metadata) or (
                     self._new_metadata is not None and rebase.in_commit_timestamps(snapshot.metadata)):
-                previous = snapshot.timestamp
+                previous = timestamp_of(snapshot)
         return prepare(
             table=self.table, txn_id=self.txn_id, read_version=self.read_version,
             read_metadata=snapshot.metadata if exists else None,

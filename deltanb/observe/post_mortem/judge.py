@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import CommitInfo, DomainMetadata
 from deltanb.errors import DeltaError, VersionNotFound
-from deltanb.log.commit_times import time_of, to_milliseconds, version_as_of
+from deltanb.log.commit_times import time_of, version_as_of
 from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job, partition_of_hint
 from deltanb.observe.post_mortem.report import WinnerReport
 from deltanb.observe.post_mortem.same_table import NEEDED, as_question, contradiction, other_name
@@ -229,8 +229,7 @@ class _Judge:
 
     def _time_of(self, version: int) -> int:
         winner = self._commit(version)
-        stamp = None if winner is None else winner.commit_info.timestamp
-        return to_milliseconds(stamp) if isinstance(stamp, int) and not isinstance(stamp, bool) else 0
+        return 0 if winner is None else time_of(self.log, version, winner.commit_info.to_value()) or 0
 
     # -- the job as a transaction --------------------------------------------------------------------------
 

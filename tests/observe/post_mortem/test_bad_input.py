@@ -14,6 +14,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
+from deltanb.log.commit_times import file_times
 from deltanb.log.commits import commit_name
 from deltanb.observe.post_mortem import judge, rows_met
 from deltanb.observe.post_mortem.evidence import gather
@@ -114,11 +115,11 @@ def test_commits_without_commit_info_and_unknown_actions_are_checked_all_the_sam
     pm = dn.post_mortem(builder.store, read_version=0, operation="DELETE", predicate="day = 'mon'")
     assert pm.winner is not None and (pm.winner.version, pm.rule) == (1, "append")
     assert "does not say what it did" in pm.winner.note
-    assert pm.winner.timestamp == builder.log.commits.status(1).modification_time
+    assert pm.winner.timestamp == file_times(builder.log)[1]
     pm = dn.post_mortem(builder.store, read_version=1, operation="DELETE", predicate="day = 'mon'")
     assert pm.winner is not None and pm.winner.version == 2
     pm = dn.post_mortem(builder.store, read_version=2, operation="DELETE", predicate="day = 'mon'")
-    modified = builder.log.commits.status(3).modification_time
+    modified = file_times(builder.log)[3]
     assert pm.winner is not None and (pm.winner.version, pm.winner.timestamp) == (3, modified)
 
 
