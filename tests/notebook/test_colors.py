@@ -9,6 +9,7 @@ import re
 import pytest
 
 from deltanb.notebook.drawing import html
+from deltanb.notebook.drawing.colors import color
 from deltanb.notebook.drawing.lock_lanes_svg import TINTS, TONES
 
 TEXT_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
@@ -25,6 +26,8 @@ SIGHTS = {
     "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602),
                (0.004733, 0.691367, 0.303900)),
 }  # fmt: skip
+HOST_GROUNDS = {"light": ["#ffffff"], "dark": ["#111111", "#1e1e1e", "#1f1f1f"]}
+"""What JupyterLab and VS Code have behind an output."""
 RGB = tuple[float, float, float]
 
 
@@ -83,11 +86,13 @@ def test_text_can_be_read(scheme: str, name: str, ground: str) -> None:
 @pytest.mark.parametrize("name", PALETTE)
 def test_signs_stand_out(scheme: str, name: str) -> None:
     palette = colors(scheme)
-    assert contrast(palette[name], palette["bg"]) >= SIGN_CONTRAST
+    for ground in (palette["bg"], palette["soft"], *HOST_GROUNDS[scheme]):
+        assert contrast(palette[name], ground) >= SIGN_CONTRAST
+    assert contrast(color(name), palette["bg"]) >= SIGN_CONTRAST  # in pictures that have one colour for both
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("ground", ["bg", "soft"])
+@pytest.mark.parametrize("ground", ["bg", "soft", "tint"])
 @pytest.mark.parametrize("name", ["append", "rewrite", "delete", "optimize"])
 def test_words_in_the_colour_of_a_sign_can_be_read(scheme: str, name: str, ground: str) -> None:
     palette = colors(scheme)
@@ -98,9 +103,10 @@ def test_words_in_the_colour_of_a_sign_can_be_read(scheme: str, name: str, groun
     assert contrast("#" + "".join(f"{channel:02x}" for channel in mixed), palette[ground]) >= TEXT_CONTRAST
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("sight", SIGHTS)
-def test_the_palette_can_be_told_apart(sight: str) -> None:
-    palette = colors("light")
+def test_the_palette_can_be_told_apart(sight: str, scheme: str) -> None:
+    palette = colors(scheme)
     for a, b in itertools.combinations(PALETTE, 2):
         distance = math.dist(lab(palette[a], sight), lab(palette[b], sight))
         assert distance >= LEAST_DISTANCE, (a, b)
@@ -129,8 +135,8 @@ def mixed(front: str, back: str, share: float) -> str:
 def test_words_on_the_bands_of_locks_can_be_read(scheme: str) -> None:
     palette = colors(scheme)
     grounds = [mixed(palette[TONES[mode]], palette["bg"], TINTS[mode]) for mode in TONES]
-    waits = mixed(palette["lost"], palette["bg"], 0.08)
-    grounds += [waits, *(mixed(palette["lost"], ground, 0.08) for ground in grounds)]  # over what is held
+    waits = mixed(palette["warn"], palette["bg"], 0.08)
+    grounds += [waits, *(mixed(palette["warn"], ground, 0.08) for ground in grounds)]  # over what is held
     for ground in grounds:
         assert contrast(palette["fg"], ground) >= TEXT_CONTRAST
     for name in {*TONES.values(), "lost"}:

@@ -106,8 +106,10 @@ def test_colours_can_be_left_out() -> None:
         assert 'class="dnb dnb-plain"' in race()._repr_mimebundle_()[HTML]
     used = set(re.findall(r"#[0-9a-f]{6}", json.dumps(spec)))
     assert used == {NEUTRAL}
-    palette = re.findall(r"--dnb-(?:append|rewrite|delete|optimize|lost):(#\w+)", html.stylesheet())
-    assert len(palette) == 5 and not any(color in svg for color in palette)
+    scheme = r"light-dark\((#\w+),\s*(#\w+)\)"
+    palette = [one for both in re.findall(
+        rf"--dnb-(?:append|rewrite|delete|optimize|lost):{scheme}", html.stylesheet()) for one in both]
+    assert len(palette) == 10 and not any(color in svg for color in palette)
     shapes = find(spec, "shape")
     assert any(shape == ["circle", "square", "triangle-up", "diamond"] for shape in ranges(shapes))
 

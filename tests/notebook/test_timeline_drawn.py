@@ -89,7 +89,8 @@ def test_the_colours_are_those_of_the_cards() -> None:
     for kind in ("append", "rewrite", "delete", "optimize"):
         assert f".k-{kind}{{fill:var(--dnb-{kind});stroke:var(--dnb-{kind})}}" in sheet
     used = set(re.findall(r'class="k-\w+" fill="(#\w+)"', history(100).svg))
-    palette = re.findall(r"--dnb-(?:append|rewrite|delete|optimize):(#\w+)", html.stylesheet())
+    palette = re.findall(r"--dnb-(?:append|rewrite|delete|optimize):light-dark\((#\w+)", html.stylesheet())
+    assert len(palette) == 4
     assert set(palette) < used and len(used) <= len(palette) + 3
 
 

@@ -37,7 +37,9 @@ def both(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _palette() -> dict[str, str]:
-    palette = re.findall(r"--dnb-(\w+):(#[0-9a-f]{6})", html.stylesheet())
+    """The colours of the light scheme, which stand out on the dark scheme's ground, too: a picture of its own
+    has one of them alone."""
+    palette = re.findall(r"--dnb-(\w+):light-dark\((#[0-9a-f]{6})", html.stylesheet())
     return {**dict(palette), "schema": NEUTRAL}
 
 

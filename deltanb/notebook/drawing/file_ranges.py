@@ -22,7 +22,7 @@ WORDED = 18.0  # the place of a bar with words on it
 HEAD, FOOT = 30.0, 26.0  # the line above; the values of the axis below
 LEAST = 3.0  # pixels of a bar: one value is a range that can be seen
 LETTERS = 34  # of a value at the axis
-BAND = 0.14  # how strong the stretch of the condition is behind bars
+BAND = 0.05  # how strong a stretch of the condition is: bars on it stand out as they do beside it
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def _band(ranges: Ranges, bottom: float) -> Iterator[str]:
         yield element("text", _escaped(words), x=x, y=EDGE + 12, font_size=11, **tone)
     for low, high in ranges.spans:
         x, wide = EDGE + low * WIDTH, (high - low) * WIDTH
-        yield element("rect", cls="x", x=x, y=top, width=max(1.5, wide), height=bottom - top, fill=ALARM,
-                      fill_opacity=f"{BAND if wide > 1.5 else 0.8:.2f}")
+        yield element("rect", cls="x l", x=x, y=top, width=max(1.5, wide), height=bottom - top, fill=ALARM,
+                      fill_opacity=f"{BAND if wide > 1.5 else 0.8:.2f}", stroke=LINE)
 
 
 def _bars(ranges: Ranges) -> Iterator[str]:
@@ -90,12 +90,12 @@ def _bar(bar: Range, x: float, y: float, wide: float, height: float = THICK, **a
     share = bar.opened / bar.files if bar.files else 0
     title = element("title", _escaped(bar.words))
     look = {"rx": 2, "y": y, "height": height}
-    outline = element("rect", title, x=x, width=wide, cls="l", stroke=LINE, fill=MUTED, fill_opacity=0.1,
-                      **look, **attributes)
+    outline = element("rect", title, x=x, width=wide, cls="l", stroke=LINE, fill=MUTED,
+                      fill_opacity=0 if share else 0.1, **look, **attributes)
     if not share:
         return outline
-    filled = element("rect", title, x=x, width=wide, fill=color("append"),
-                     fill_opacity=f"{0.25 + 0.65 * share if not attributes else 0.15:.2f}", **look)
+    filled = element("rect", title, x=x, width=wide, fill=color("append"), stroke=color("append"),
+                     fill_opacity=f"{0.25 + 0.75 * share if not attributes else 0.15:.2f}", **look)
     return outline + filled
 
 

@@ -21,7 +21,7 @@ from deltanb.text import formatting as units
 
 CELL, ROW, BAR, HIGH = 52.0, 30.0, 23.0, 90.0  # pixels: a cell's width and height; a bar's width, most height
 EDGE, TITLE = 14.0, 44.0  # around all of it; the two lines above
-LEAST, MOST = 0.04, 0.32
+LEAST, MOST = 0.04, 0.3
 """How strong a shade is. Beyond MOST the alarm's colour has less than 4.5:1 on it."""
 SHADES = 8
 SLANT = 40  # degrees that names of columns are turned by
@@ -201,9 +201,10 @@ def _bars(bars: Bars) -> Drawing:
         cell = bars.cells.get(name, Cell(0))
         number, wrong = cell.number, cell.failed + cell.would
         tall, red = HIGH * number / bars.most, HIGH * wrong / bars.most
-        if number:
-            parts.append(element("rect", x=x + 1.5, y=bottom - tall, width=BAR - 3, height=tall,
-                                 fill=color("append"), fill_opacity=.6))
+        if number > wrong:
+            gap = 1 if wrong else 0  # beside each other: neither stands out from the other
+            parts.append(element("rect", x=x + 1.5, y=bottom - tall, width=BAR - 3, height=tall - red - gap,
+                                 fill=color("append")))
         if wrong:
             parts.append(element("rect", x=x + 1.5, y=bottom - red, width=BAR - 3, height=red,
                                  fill=color("lost")))

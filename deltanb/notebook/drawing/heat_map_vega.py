@@ -86,13 +86,13 @@ def _bars(bars: Bars) -> dict[str, Any]:
     x = {"field": "hour", "type": "nominal", "sort": list(bars.names), "title": None,
          "scale": {"domain": list(bars.names)}, "axis": {"labelAngle": 0, "ticks": False}}
     y = {"type": "quantitative", "title": "races", "axis": {**WHOLE, "tickCount": 3}}
+    wrong = {"calculate": "datum.lost + datum.would", "as": "wrong"}
     return {
         "width": {"step": BAR}, "height": HIGH, "encoding": {"x": x, "tooltip": _tips("hour")},
         "layer": [
-            {"mark": {"type": "bar", "color": color("append"), "opacity": .6},
-             "encoding": {"y": {**y, "field": "races"}}},
-            {"transform": [{"calculate": "datum.lost + datum.would", "as": "wrong"},
-                           {"filter": "datum.wrong > 0"}],
+            {"transform": [wrong], "mark": {"type": "bar", "color": color("append")},
+             "encoding": {"y": {**y, "field": "wrong"}, "y2": {"field": "races"}}},
+            {"transform": [wrong, {"filter": "datum.wrong > 0"}],
              "mark": {"type": "bar", "color": color("lost")}, "encoding": {"y": {**y, "field": "wrong"}}},
             {"transform": [{"filter": "datum.signs != ''"}], "mark": {**WORDS, "dy": -7},
              "encoding": {"y": {**y, "field": "races"}, "text": {"field": "signs"}}},

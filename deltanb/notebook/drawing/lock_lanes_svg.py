@@ -15,7 +15,7 @@ from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, SHARED, UPGRADABLE, 
 from deltanb.locks.core.names import called
 from deltanb.notebook.drawing import layout
 from deltanb.notebook.drawing.chart import element, label, line, picture
-from deltanb.notebook.drawing.colors import NEUTRAL, color
+from deltanb.notebook.drawing.colors import ALARM, NEUTRAL, color
 from deltanb.notebook.drawing.labels import BOLD, cut
 from deltanb.notebook.drawing.lock_lanes import ENDS, WAITS, Band, Lane, Lanes, Line, Mark, ScopeBand
 from deltanb.notebook.drawing.pens import width_of
@@ -170,7 +170,7 @@ def _band_words(forms: Sequence[str], band: Band, x: Place, y: float, row: _Row)
 
 def _look(mode: int) -> dict[str, Any]:
     if mode == WAITS:
-        return {"fill": color("lost"), "fill_opacity": 0.08, "stroke": color("lost"), "stroke_width": 1.5,
+        return {"cls": "w", "fill": ALARM, "fill_opacity": 0.08, "stroke": ALARM, "stroke_width": 1.5,
                 "stroke_dasharray": "4 3"}
     base = base_of(mode) or intention_of(mode) // 4
     tint = TINTS[base] if base_of(mode) else 0.05
@@ -194,7 +194,7 @@ def _mark(mark: Mark, x: float, y: float, row: _Row) -> Iterator[str]:
     """The sign of how a wait ended, and its words where there is room beside it."""
     middle = y + BAND / 2
     cross = f"M{x - 4:.1f} {middle - 4:.1f}l8 8m0-8l-8 8"
-    yield element("path", f"<title>{escape(mark.what)}</title>", d=cross, stroke=color("lost"),
+    yield element("path", f"<title>{escape(mark.what)}</title>", d=cross, cls="k-failed", stroke=ALARM,
                   stroke_width=2.2, fill="none")
     places = (x + SIGN + AIR, x - SIGN - AIR - width_of(mark.what))
     at = row.put(mark.what, places, LEFT + WIDTH + RIGHT - AIR)
