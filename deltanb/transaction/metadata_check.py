@@ -102,19 +102,23 @@ def _expressions_of_properties(
         if unchanged.get(key) == text:
             continue
         if key.lower().startswith(CONSTRAINTS):
-            _constraint(key, text, schema, table)
+            is_old = before is not None and before.configuration.get(key) == text
+            _constraint(key, text, schema, table, is_old)
     indexed = properties.get(metadata.configuration, STATS_COLUMNS)
     if indexed is not None and properties.get(unchanged, STATS_COLUMNS) != indexed:
         for name in indexed:
             try:
                 find(schema, parse_path(name), table)
             except (InvalidSchema, InvalidArgument) as error:
+                was = None if before is None else properties.get(before.configuration, STATS_COLUMNS)
+                way = (". Name others first: set_properties({...}), or unset_properties"
+                       if was == indexed else "")
                 raise InvalidArgument(
-                    f"table {table}: {STATS_COLUMNS} names {name}: {error.message}",
+                    f"table {table}: {STATS_COLUMNS} names {name}: {error.message}{way}",
                     property=STATS_COLUMNS, column=name) from None
 
 
-def _constraint(key: str, text: str, schema: StructType, table: str) -> None:
+def _constraint(key: str, text: str, schema: StructType, table: str, is_old: bool) -> None:
     from deltanb.sql.coercion import spark_name
     from deltanb.sql.row_expressions import inspect, refuse_changing
 
@@ -122,9 +126,11 @@ def _constraint(key: str, text: str, schema: StructType, table: str) -> None:
         expression = inspect(text, schema, None)
         refuse_changing(text)
     except InvalidPredicate as error:
+        name = key[len(CONSTRAINTS):]
+        way = f". Drop it first, if its columns go: drop_constraint({name!r})" if is_old else ""
         raise InvalidArgument(
-            f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) cannot be checked: "
-            f"{error.message}", property=key) from None
+            f"table {table}: the constraint {name} ({text}) cannot be checked: {error.message}{way}",
+            property=key) from None
     if expression.type is not None and str(expression.type) not in ("bool", "null"):
         raise InvalidArgument(
             f"table {table}: the constraint {key[len(CONSTRAINTS):]} ({text}) is "
