@@ -80,8 +80,8 @@ def test_a_comment_in_the_condition_is_part_of_it() -> None:
 
 
 @pytest.mark.parametrize(("name", "expression", "error", "match"), [
-    ("c", "ID > 5", InvalidArgument, r"constraint c is there already \(id > 0\)"),
-    ("C", "id > 0", InvalidArgument, "is there already"),
+    ("c", "ID > 5", InvalidArgument, r"constraint c already exists \(id > 0\)"),
+    ("C", "id > 0", InvalidArgument, "already exists"),
     ("d", "nothing > 0", InvalidPredicate, "no column 'nothing'"),
     ("d", "id >", InvalidPredicate, "not valid SQL"), ("d", "id + 1", InvalidPredicate, r"id \+ 1"),
     ("d", "", InvalidPredicate, "needs a condition"),
