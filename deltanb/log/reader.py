@@ -131,7 +131,15 @@ class LogReader:
 
     @property
     def staged_behind(self) -> int | None:
-        """The version behind which it has statements that no commit has yet; None where there are none."""
+        """The version behind which it has statements that no commit has yet; None where there are none.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> with table.transaction() as txn:
+        ...     txn.log.staged_behind, table.log.staged_behind
+        (0, None)
+        """
         return None
 
     # -- snapshots ------------------------------------------------------------------------------

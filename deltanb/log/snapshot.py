@@ -191,12 +191,30 @@ class Snapshot(Displayable):
     @property
     def version_name(self) -> str:
         """What the version is called where it is shown: ``v3``, or ``v3 + staged`` for what a transaction
-        that read version 3 sees of its own statements, which no version has yet."""
+        that read version 3 sees of its own statements, which no version has yet.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> with table.transaction() as txn:
+        ...     _ = txn.append({"id": [2]})
+        ...     txn.snapshot.version_name, table.snapshot.version_name
+        ('v0 + staged', 'v0')
+        """
         return units.version_name(self.version, self.log.staged_behind)
 
     @property
     def is_staged(self) -> bool:
-        """Whether its last change is a statement of an open transaction, and no commit."""
+        """Whether its last change is a statement of an open transaction, and no commit.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> table = dn.create(MemoryStore(), {"id": [1]})
+        >>> with table.transaction() as txn:
+        ...     _ = txn.append({"id": [2]})
+        ...     txn.snapshot.is_staged, table.snapshot.is_staged
+        (True, False)
+        """
         behind = self.log.staged_behind
         return behind is not None and self.version > behind
 
