@@ -102,7 +102,7 @@ def choose_by_size(store: LogStore, files: Iterable[pa.Table]) -> str:
 
     announce_spark(
         f"{shown(size)} or more are to be read, and this process takes on {shown(MAX_IN_PROCESS_BYTES)} by "
-        "itself", 'With engine="arrow" it does so all the same')
+        "itself", 'With engine="arrow" it does so anyway')
     return "spark"
 
 

@@ -438,7 +438,7 @@ def bounds(log: LogReader, start: Any, end: Any, newest: int) -> tuple[int, int]
     last = newest if end is None else _version(log, end)
     if first < 0 or first > newest or last < first:
         raise VersionNotFound(
-            f"{log.path} has no versions from {first} to {last}: this table stands at version {newest}; "
+            f"{log.path} has no versions from {first} to {last}: this table is pinned to version {newest}; "
             "give a start from 0 on that is not after the end",
             version=first, earliest=0, latest=newest)
     return first, min(last, newest)

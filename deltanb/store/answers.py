@@ -173,7 +173,7 @@ def _asked_for_credentials(text: str) -> bool:
 
 def _elsewhere(lacks_secrets: bool) -> str:
     return (". Those that the table was opened with stay in the process that opened it: in this one, set the "
-            "environment, or open the table anew with storage_options") if lacks_secrets else ""
+            "environment, or open the table again with storage_options") if lacks_secrets else ""
 
 
 def _tries(text: str) -> str:

@@ -156,7 +156,7 @@ def test_a_jvm_that_nobody_asked_for_is_announced_in_one_line(
     assert 10 < stored < size
     assert announcement("auto") == (
         f"{begins}{stored} B or more are to be read, and this process takes on 10 B by itself. "
-        'With engine="arrow" it does so all the same.\n')
+        'With engine="arrow" it does so anyway.\n')
     assert announcement("arrow") == announcement("spark") == ""
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     assert announcement("auto", reason) == "", "a server runs already"

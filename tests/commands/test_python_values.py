@@ -157,7 +157,8 @@ def test_sql_with_a_slip_is_told_the_slip(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("text", "message"), [
     ("abc", "is an expression in SQL, and there is no column 'abc'; write a number as 7, a text as \"'UA'\""),
-    ("abc def", "is an expression in SQL, and 'abc def' is none: unexpected 'def' after 'abc'; write a"),
+    ("abc def", "is an expression in SQL, and 'abc def' is not valid SQL: unexpected 'def' "
+                "after 'abc'; write a"),
     ("idd", "is an expression in SQL, and there is no column 'idd' (did you mean id?)"),
     ("1 +", "is an expression in SQL, and '1 +' is not valid SQL: an operand is missing"),
     ("", "is an expression in SQL, and '' is empty; write a number"),

@@ -491,7 +491,7 @@ def test_a_slice_of_versions() -> None:
     assert [t.version for t in of(table.log, 4, 99, newest=5).commits] == [4, 5]
     with pytest.raises(VersionNotFound, match="no versions from 4 to 2"):
         of(table.log, 4, 2)
-    with pytest.raises(VersionNotFound, match="stands at version 6"):
+    with pytest.raises(VersionNotFound, match="is pinned to version 6"):
         of(table.log, 7)
     with pytest.raises(VersionNotFound, match="no versions from -1 to 6.* a start from 0 on"):
         of(table.log, -1)

@@ -268,7 +268,7 @@ def _require_no_link(row: TableRow, places: Collection[str]) -> None:
     assert row.delta is not None
     staged = key_of(f"{row.delta.location}/{STAGED_FOLDER}")
     if staged.removesuffix(f"/{STAGED_FOLDER}") not in places:
-        raise InvalidArgument(f"a link leads from its folder to {staged} by now")
+        raise InvalidArgument(f"a link now leads from its folder to {staged}")
 
 
 def _publish(store: CatalogStore, row: TableRow) -> int | None:
@@ -315,7 +315,7 @@ def _delete_garbage(store: CatalogStore, path: str, reason: str) -> Iterable[str
         parent.delete(name)
         return [path]
     if key_of(path) != path:
-        raise InvalidArgument(f"a link leads from there to {key_of(path)} by now")
+        raise InvalidArgument(f"a link now leads from there to {key_of(path)}")
     if store.tables.claims_on(path, [noted.table_id]).other is not None:
         return []  # it is a table's after all
     its_id = _table_id(opened(path))

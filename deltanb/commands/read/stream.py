@@ -291,7 +291,7 @@ class TableStreamSource:
         if version > newest:
             raise VersionNotFound(
                 f"the stream is to start at version {version}; the newest of {self.log.path} is {newest}. "
-                "Give startingVersion=latest for what comes from now on", version=version, latest=newest)
+                "Give startingVersion=latest for what arrives from now on", version=version, latest=newest)
         self._check_available(version)
         return Position(version, True, 0)
 

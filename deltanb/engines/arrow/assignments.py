@@ -118,7 +118,7 @@ def _for_column(error: InvalidPredicate, sql: str, column: str) -> InvalidPredic
         reason = repr(sql) + message.removeprefix(predicate).removesuffix("; write one condition") + way
     elif f" in {predicate}" in message:
         message = message.replace(f" in {predicate}", "").removesuffix("; join conditions with AND or OR")
-        reason = f"{sql!r} is not a condition or a value: {message}{way}"
+        reason = f"{sql!r} is not valid SQL: {message}{way}"
     else:
         return InvalidPredicate(f"the value of column {column!r}: {message}", **error.data)
     return InvalidPredicate(f"the value of column {column!r} is an expression in SQL, and {reason}",

@@ -167,7 +167,7 @@ def check_id(log: DeltaLog, app_id: str, query: str | None, number: int) -> None
     done, own = known.get(app_id, NONE), known.get(query or app_id, NONE)
     if done > number or (done == number and own != number):
         raise CheckpointMismatch(
-            f"table {log.path} has batches of txnAppId {app_id!r} up to {done}, and this stream is to write "
+            f"table {log.path} has batches of txnAppId {app_id!r} up to {done}, and this stream would write "
             f"batch {number} under it: it has a new checkpoint, or another stream has the id. Nothing was "
             "written. Give the stream its former checkpoint, or another txnAppId",
             query_id=app_id, batch=done)

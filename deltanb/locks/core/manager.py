@@ -720,8 +720,8 @@ class LockManager(Displayable):
         """
         if self._is_foreign:
             raise IllegalStateError(
-                "this lock manager was made in the process that this one was forked from; what is locked "
-                "here, nobody there sees: make a LockManager here")
+                "this lock manager was made in the process that this one was forked from; locks taken in one "
+                "process are not seen in the other: make a LockManager here")
         if self._is_closed:
             raise IllegalStateError("the lock manager is closed and its locks are gone; make another one")
 

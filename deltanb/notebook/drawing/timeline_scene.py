@@ -23,7 +23,7 @@ MAX_OPERATION = 22  # characters of an operation beside a line
 MAX_SIGNS = 100  # ○ and ✕ each above a strip: more would lie on each other
 LOG_FROM = 12  # times the usual bar that the tallest one is: beside it the usual ones would be a few pixels
 ENDS = {"failed": "failed, nothing was written", "abandoned": "given up, nothing was written",
-        "unknown": "nobody knows whether it was committed"}
+        "unknown": "it is unknown whether it was committed"}
 SMALL = 30  # transactions that are seen at one glance, without a strip of all of them above
 MAX_LABELLED = 12  # transactions up to which each one's doing stands beside its line
 MAX_LOST = 3  # versions of lost races named one by one on a line of text

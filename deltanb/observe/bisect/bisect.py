@@ -195,7 +195,8 @@ class _Bisect:
             try:
                 met, unknown = raced_at(log, entry)
             except (DeltaError, OSError) as error:
-                self.unknown.append(f"who raced v{entry.version} of {name} cannot be told: {_reason(error)}")
+                self.unknown.append(f"who raced v{entry.version} of {name} cannot be determined: "
+                                    f"{_reason(error)}")
                 continue
             self.unknown += unknown
             if met:

@@ -146,7 +146,7 @@ def _without_winner(job: Job, judged: Judgement) -> tuple[str, str]:
         span = f"version {first}" if first == last else f"versions {first} to {last}"
         return UNEXPLAINED, (f"By what is known of the job, none of the rules fails at {span}: something "
                              "else ended it, or it read more than is known.")
-    return UNEXPLAINED, "No commit has landed since the version that the job read: it met nobody."
+    return UNEXPLAINED, "No commit has landed since the version that the job read: it met no other commit."
 
 
 def _by(winner: WinnerReport) -> str:

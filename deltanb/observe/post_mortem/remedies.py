@@ -329,7 +329,7 @@ def _another_time(case: Case) -> Iterator[Remedy]:
     when = "" if time is None else f" ({units.time(time)})"
     change = f"Start it after version {version} has landed{when}"
     if last == version:
-        why = "nothing has landed since, so that it would have met nobody"
+        why = "nothing has landed since, so it would have met no other commit"
     elif met:
         more = f" and {len(met) - 3} more" if len(met) > 3 else ""
         named = ", ".join(f"v{one}" for one in met[:3])
