@@ -29,7 +29,7 @@ SHEETS = ("style.css", "timeline.css", "scan.css")
 FILES = 200
 LIGHT, DARK = "--jp-content-font-color1:rgba(0,0,0,.87);--jp-layout-color0:#fff", (
     "--jp-content-font-color1:#fff;--jp-layout-color0:#111")
-GIVEN = {  # what a host says of its colours, beside the scheme
+CHOSEN = {  # what a host says of its colours, beside the scheme
     "JupyterLab dark": DARK, "JupyterLab light": LIGHT,
     "VS Code dark": "--vscode-editor-background:#1f1f1f;--vscode-editor-foreground:#ccc",
     "VS Code light": "--vscode-editor-background:#fff;--vscode-editor-foreground:#3b3b3b"}
@@ -60,7 +60,7 @@ def measured(
     ground = "#111" if is_dark else "#fff"
     page = browser.new_page(viewport={"width": 1100, "height": 900}, color_scheme=scheme)
     parts = "".join(f'<section id="{name}">{text}</section>' for name, text in outputs.items())
-    page.set_content(f'<!doctype html><html {root} style="{GIVEN.get(request.param, "")}">'
+    page.set_content(f'<!doctype html><html {root} style="{CHOSEN.get(request.param, "")}">'
                      f'<body {body} style="background:{ground}">{parts}</body></html>')
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     yield page.evaluate(MEASURE, [*map(color, PALETTE), NEUTRAL, ALARM])

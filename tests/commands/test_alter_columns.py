@@ -102,9 +102,9 @@ def test_a_type_that_needs_a_feature_raises_the_protocol() -> None:
 
 
 @pytest.mark.parametrize(("columns", "error", "match"), [
-    ("ID int", InvalidSchema, "column id is there already"),
-    ("s.X int", InvalidSchema, r"column s\.x is there already"),
-    ("x int, X int", InvalidSchema, "is there already"),
+    ("ID int", InvalidSchema, "column id already exists"),
+    ("s.X int", InvalidSchema, r"column s\.x already exists"),
+    ("x int, X int", InvalidSchema, "already exists"),
     ("id.x int", InvalidSchema, "id is not a struct, it is long"),
     ("l.x int", InvalidSchema, r"reached through \.element"),
     ("nothing.x int", InvalidSchema, "no column nothing"),
@@ -199,7 +199,7 @@ def test_columns_that_a_generated_column_reads_stay() -> None:
 
 
 @pytest.mark.parametrize(("call", "args", "error", "match"), [
-    ("rename_column", ("x", "ID"), InvalidSchema, "column id is there already"),
+    ("rename_column", ("x", "ID"), InvalidSchema, "column id already exists"),
     ("rename_column", ("nothing", "y"), InvalidSchema, "no column nothing"),
     ("rename_column", ("idd", "y"), InvalidSchema, "did you mean id"),
     ("rename_column", ("l.element", "y"), InvalidSchema, "part of a type"),

@@ -116,7 +116,7 @@ def test_what_would_be_a_guess_is_refused(stored, name):
 def test_a_value_that_does_not_fit_is_refused():
     with pytest.raises(InvalidTable, match="part-1.parquet"):
         convert(pa.array([300], pa.int32()), P("byte"))
-    with pytest.raises(InvalidTable, match="no string"):
+    with pytest.raises(InvalidTable, match="not of type string"):
         convert(pa.array([b"\xff\xfe"]), P("string"))
 
 
