@@ -920,7 +920,7 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
 
         >>> import deltanb as dn
         >>> table = dn.create("changed", {"id": [1, 2], "name": ["huey", "Louie"]})
-        >>> table.update({"name": "initcap(name)"}, where="id = 1").version
+        >>> table.update({"name": "upper(name)"}, where="id = 1").version
         1
         """
         from deltanb.commands.rows.update import update

@@ -185,10 +185,10 @@ class MergeBuilder(Displayable, SpeltClass, place="merge"):
         >>> from deltanb.testing import MemoryStore
         >>> table = dn.create(MemoryStore(), {"id": [1], "name": ["Huey"], "seen": [1]})
         >>> merge = table.merge({"id": [1, 2], "name": ["x", "dewey"]}, on="id")
-        >>> values = {"id": "source.id", "name": "initcap(source.name)"}
+        >>> values = {"id": "source.id", "name": "upper(source.name)"}
         >>> _ = merge.when_not_matched_insert(values=values).execute()
         >>> table.to_arrow(where="id = 2").to_pylist()
-        [{'id': 2, 'name': 'Dewey', 'seen': None}]
+        [{'id': 2, 'name': 'DEWEY', 'seen': None}]
         """
         return self._with(Clause(NOT_MATCHED, INSERT, condition, _mapping(values, "values")))
 
