@@ -149,8 +149,8 @@ def _advanced(connection: sa.Connection, txn_id: str, commit: DeltaCommit) -> bo
         execution_options={"preserve_rowcount": True})
     if added.rowcount != 1:
         raise DataFileNotFound(
-            f"version {commit.version} of {commit.name}: its staged file was swept, because it was ratified "
-            "too late; nothing was committed. Run the operation again",
+            f"version {commit.version} of {commit.name}: its staged file was swept, because ratifying it "
+            "took too long; nothing was committed. Run the operation again",
             path=str(commit.file_name))
     return True
 
