@@ -166,6 +166,12 @@ def varied() -> Snapshot:
     return table.snapshot
 
 
+def test_a_condition_that_is_repeated_skips_its_files_once() -> None:
+    plan = explain(flights(), "month = 3 AND delay > 5 AND month = 3")
+    assert [one.sql for one in plan.conditions] == ["month = 3", "delay > 5"]
+    assert sum(one.spared for one in plan.conditions) == plan.spared
+
+
 @pytest.mark.slow
 @given(condition=random_predicates.conditions())
 def test_the_choice_is_that_of_a_scan(varied: Snapshot, condition: random_predicates.Sql) -> None:

@@ -199,7 +199,7 @@ def explain(
     """
     snapshot.check_readable()
     condition = predicates.parse_condition(where, snapshot.schema)
-    parts = [part for predicate in condition.parts for part in predicate.conjuncts()]
+    parts = list(dict.fromkeys(part for predicate in condition.parts for part in predicate.conjuncts()))
     walk = _Walk(snapshot, parts)
     steps, judged, spared = walk.run()
     judged += [Condition(sql, None, reason="only Spark understands it") for sql in condition.left_out]
