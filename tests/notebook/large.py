@@ -199,8 +199,9 @@ def explored(writers: int = 1000) -> Exploration:
         Outcome(names, {name: "z" * 100}, {}, dict.fromkeys(names, 2), dict.fromkeys(names, (1, 9)), None,
                 10**30, names, 10**300, turns, holds=False) for name in names)
     broken = tuple(Violation(at, names, 10**300, turns) for at in range(1000))
+    rows = pa.table({"a": ["y" * 1000] * 1000})
     return Exploration("orders", names, "Serializable", outcomes, broken, 10**33, 10**6, 10**6, "x" * 400,
-                       "y" * 120)
+                       "y" * 120, played=lambda number: (turns, [rows] * (writers + 1)))
 
 
 def played(turns: int = 1000) -> Play:

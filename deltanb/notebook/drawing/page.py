@@ -1,13 +1,15 @@
 """A page of its own: pictures of objects in a file that a browser opens, wherever it is.
 
-What lives here: the frame around them. It has no scripts and loads nothing from the network: its own policy
-forbids both. It is light or dark as the system is.
+What lives here: the frame around them. It loads nothing from the network and has no script but one that is
+given, whose hash it names: its own policy forbids all else. It is light or dark as the system is.
 What it does not know: what is shown on it.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 
 from deltanb.notebook.drawing.colors import both
 from deltanb.notebook.drawing.html import Markup, join, tag
@@ -28,10 +30,13 @@ _STYLE = (
 )
 
 
-def page(title: str, parts: Iterable[tuple[str, Markup]], is_headed: bool = True) -> str:
+def page(
+    title: str, parts: Iterable[tuple[str, Markup]], is_headed: bool = True, style: str = "", script: str = ""
+) -> str:
     """A whole HTML document without its first line: the title, and the parts below their headings.
 
-    ``is_headed``: the title is also the first heading.
+    ``is_headed``: the title is also the first heading. ``style`` is added to the page's own, ``script`` runs
+    when all of it is there.
 
     >>> "<h1>a &lt; b</h1>" in page("a < b", [("", Markup("<p>c</p>"))])
     True
@@ -40,10 +45,17 @@ def page(title: str, parts: Iterable[tuple[str, Markup]], is_headed: bool = True
     head = join(
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
-        tag("title", clean(title)), tag("style", Markup(_STYLE)))
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}{_allowed(script)}">'),
+        tag("title", clean(title)), tag("style", Markup(_STYLE + style)))
     heading = tag("h1", clean(title)) if is_headed else ""
-    return f'<html lang="en"><head>{head}</head><body>{heading}{join(body)}</body></html>\n'
+    code = f"<script>{script}</script>" if script else ""
+    return f'<html lang="en"><head>{head}</head><body>{heading}{join(body)}{code}</body></html>\n'
+
+
+def _allowed(script: str) -> str:
+    """The policy's permission for a script, and for no other."""
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    return f"; script-src 'sha256-{digest}'" if script else ""
 
 
 def facts(pairs: Mapping[str, str]) -> Markup:

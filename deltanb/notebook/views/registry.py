@@ -16,9 +16,10 @@ from typing import Any
 
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import group as group_forms
-from deltanb.notebook.drawing import html, lock_scopes, text
+from deltanb.notebook.drawing import html, lesson, lock_scopes, text
 from deltanb.notebook.drawing import scan as scan_forms
 from deltanb.notebook.drawing import stepper as stepper_forms
+from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.views import (
     actions,
     bisection,
@@ -72,6 +73,9 @@ class Entry:
     """Pictures beside text and HTML, by name: what draws them."""
     sentence: Callable[[Any], str] | None = None
     """What stands beside the picture as text where it is shown for an error: no times, no file names."""
+    page: Callable[[Any, Markup, str], str] | None = None
+    """Makes the file in which it is saved as HTML, of the object, its HTML and its first line; None: of the
+    HTML alone."""
     widget: str = ""
     """The module whose ``Panel`` has the object's buttons; without ipywidgets the picture stands alone."""
 
@@ -148,7 +152,7 @@ _ENTRIES: dict[str, Entry] = {
     "FileLayout": Entry(file_layout.view, html=file_layout.to_html, drawings=file_layout.DRAWINGS),
     "Verification": Entry(verification.view, html=verification.to_html),
     "Bisection": Entry(bisection.view),
-    "Exploration": Entry(exploration.view),
+    "Exploration": Entry(exploration.view, page=lesson.page),
     "LevelComparison": Entry(exploration.comparison),
     "Moment": Entry(exploration.moment),
     "Play": Entry(exploration.play, widget="deltanb.notebook.widgets.play"),

@@ -96,6 +96,16 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class State:
+    """A state that turns lead through: after how many of them at least, the states that the next turn of each
+    writer leads to, by their place in :attr:`Exploration.states`, and whether the invariant does not hold."""
+
+    depth: int
+    after: tuple[tuple[str, int], ...]
+    breaks: bool = False
+
+
+@dataclass(frozen=True)
 class Violation:
     """A state in which the invariant does not hold, with a shortest order that leads there.
 
@@ -148,6 +158,9 @@ class Exploration(Displayable):
         compare=False, default=None)
     """For the number of an order: its turns, and the rows before the first and after each."""
     again: Callable[..., Exploration] | None = field(compare=False, default=None)
+    states: tuple[State, ...] = field(compare=False, default=(), repr=False)
+    """The states in the order in which they were found; none of a sample, and none where there are too many
+    to be drawn."""
     arguments: Mapping[str, Any] = field(compare=False, default_factory=dict)
     """What was explored: table, writers, invariant, seed."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
-from deltanb.observe.explore.exploration import Exploration, Outcome, Taken, Violation
+from deltanb.observe.explore.exploration import Exploration, Outcome, State, Taken, Violation
 from deltanb.observe.explore.places import ONLY, TablePlace
 from deltanb.observe.explore.programs import Local, Looked, Program
 from deltanb.observe.explore.search import Graph, Node, Search, clock
@@ -37,6 +37,8 @@ __all__ = ["explore"]
 
 MAX_STATES = 100_000
 SECONDS = 60.0
+MAX_DRAWN = 300
+"""States of which a graph is drawn."""
 
 
 @answer_wrong_arguments()
@@ -187,7 +189,8 @@ class _Asked:
         left_out = graph.left_out and (
             f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and of "
             "the orders those that end among them")
-        return self._exploration(outcomes, self._violations(graph), len(graph.nodes), left_out)
+        return self._exploration(
+            outcomes, self._violations(graph), len(graph.nodes), left_out, states=self._states(graph))
 
     def _again(self, search: Callable[[], Any]) -> Any:
         """The result of a search, which begins anew where a writer has to be known more precisely."""
@@ -265,13 +268,23 @@ class _Asked:
 
     def _exploration(
         self, outcomes: Sequence[Outcome], violations: Sequence[Violation], num_states: int, left_out: str,
-        is_sampled: bool = False,
+        is_sampled: bool = False, states: tuple[State, ...] = (),
     ) -> Exploration:
         return Exploration(
             self.place.name, tuple(self.works), self.place.isolation, tuple(outcomes), tuple(violations),
             sum(one.orders for one in outcomes), num_states, sum(program.runs for program in self.programs),
             left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._played,
-            self.again, self.arguments)
+            self.again, states, self.arguments)
+
+    def _states(self, graph: Graph) -> tuple[State, ...]:
+        """The states as they are drawn, if they are few."""
+        if len(graph.nodes) > MAX_DRAWN:
+            return ()
+        places = {id(node): at for at, node in enumerate(graph.nodes)}
+        return tuple(
+            State(len(node.path), tuple((self.programs[place].name, places[id(other)]) for place, other in
+            node.after),
+                  self._answer(node.world) is not True) for node in graph.nodes)
 
     def _played(self, number: int) -> tuple[tuple[Taken, ...], list[Any]]:
         """The turns of an order, and the rows before the first and after each."""

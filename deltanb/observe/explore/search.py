@@ -121,13 +121,14 @@ class Search:
                 at += 1
                 for place in self._turns(node, is_serial):
                     after = self.after(node, place)
-                    known_after = known.setdefault(key_of(after), after)
-                    if known_after is after:
+                    key = key_of(after)
+                    if key not in known:
                         if len(nodes) >= max_states:
                             graph.left_out = f"more than {max_states:,} states"
                             continue
+                        known[key] = after
                         nodes.append(after)
-                    node.after.append((place, known_after))
+                    node.after.append((place, known[key]))
         except KeyboardInterrupt:
             graph.left_out = "it was interrupted"
         for node in in_order(start):
