@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,9 @@ from deltanb.errors import (
     VersionNotFound,
 )
 from deltanb.options import set_options
+
+FAR = 4_102_444_800_000
+"""Milliseconds after which nothing happens by itself."""
 
 
 def answer(key: str, body: str = "body", response: str = "done", expires: int = 2**50) -> Answer:
@@ -262,7 +266,7 @@ def test_tables_of_both_kinds_move_together(store: CatalogStore, tables: Any) ->
     tables.delta("a"), tables.iceberg("b"), tables.delta("c", 5)
     assertion = Asserted("c", TableName(("ns",), "c"), 5)
     new = IcebergSwap("n", TableName(("ns",), "n"), None, "n/0")
-    proposals = [new, tables.step("b", "b/0"), tables.step("a", 0)]
+    proposals = [new, tables.step("b", "b/0"), replace(tables.step("a", 0), ict=4_102_444_799_000)]
     with set_options(clock=lambda: 4_102_444_800_000):
         result = store.ratify("txn", "ada", proposals, [assertion], summary="why")
     assert result == Ratified(4) == store.outcome("txn")
@@ -270,10 +274,23 @@ def test_tables_of_both_kinds_move_together(store: CatalogStore, tables: Any) ->
     assert store.tables.load("ns.b").previous_metadata_location == "b/0"
     (entry,) = store.history(3)
     assert (entry.seq, entry.txn_id, entry.time, entry.principal, entry.summary) == (
-        4, "txn", 4_102_444_800_000, "ada", "why")
+        4, "txn", 4_102_444_799_000, "ada", "why")
     assert entry.changes == {"a": ("0", "1"), "b": ("b/0", "b/1"), "n": (None, "n/0")}
     (commit,) = store.tails(["a"])["a"].commits
     assert (commit.version, commit.file_name, commit.txn_id) == (1, "1..json", "txn")
+
+
+@pytest.mark.parametrize(("says", "recorded"), [(None, 30), (20, 20), (40, 30), (5, 10)])
+def test_a_transaction_has_the_time_that_its_commits_say(
+    store: CatalogStore, tables: Any, says: int | None, recorded: int
+) -> None:
+    """But not before the transaction before it, nor later than now."""
+    tables.delta("a")
+    with set_options(clock=lambda: FAR + 10):
+        store.ratify("before", "ada", [replace(tables.step("a", 0), ict=None)])
+    with set_options(clock=lambda: FAR + 30):
+        store.ratify("txn", "ada", [replace(tables.step("a", 1), ict=None if says is None else FAR + says)])
+    assert sorted((entry.seq, entry.time - FAR) for entry in store.history(1)) == [(2, 10), (3, recorded)]
 
 
 def test_who_is_refused_hears_of_every_table_and_nothing_has_moved(store: CatalogStore, tables: Any) -> None:

@@ -109,14 +109,18 @@ class Event:
 
 def record(
     connection: sa.Connection, txn_id: str, principal: str | None, summary: str | None,
-    changes: Mapping[str, Change],
+    changes: Mapping[str, Change], time: int | None = None,
 ) -> int:
     """Give a transaction its number and record what it moved; its last step before COMMIT.
+
+    ``time`` is what its commits say (epoch ms), as far as that is possible: not before the transaction before
+    it, and not later than now; by default it is now.
 
     From here on other commits wait, so that no number is visible before a smaller one; none of them fails
     because of it.
     """
-    return _append(connection, [(txn_id, Event(options.clock(), principal, summary, changes))])
+    happened = options.clock() if time is None else time
+    return _append(connection, [(txn_id, Event(happened, principal, summary, changes))])
 
 
 def record_events(connection: sa.Connection, events: Sequence[Event]) -> None:

@@ -21,7 +21,7 @@ from deltanb.errors import DataFileNotFound, InvalidArgument, TableAlreadyExists
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.transaction.group import Ratified
 
-__all__ = ["Asserted", "DeltaCommit", "IcebergSwap", "Ratified", "Refused", "moved"]
+__all__ = ["Asserted", "DeltaCommit", "IcebergSwap", "Ratified", "Refused", "moved", "time_of"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,13 @@ def ordered(proposals: Sequence[Member], assertions: Sequence[Asserted]) -> list
             raise InvalidArgument(
                 f"version {member.version} of {member.name} is either a staged file or inline, not both")
     return members
+
+
+def time_of(members: Sequence[Member]) -> int | None:
+    """When the commits of a transaction were made, as they say themselves (epoch ms): so their tables'
+    histories have it. None where none says it."""
+    times = [one.ict for one in members if isinstance(one, DeltaCommit) and one.ict is not None]
+    return max(times, default=None)
 
 
 def moved(

@@ -24,6 +24,7 @@ from deltanb.catalog.store.ratification import (
     Refused,
     moved,
     ordered,
+    time_of,
 )
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import TableRow
@@ -146,7 +147,7 @@ class CatalogStore:
                 raise Undo(_landed(connection, txn_id) or Refused(refused))
             take_back(connection, written)
             try:
-                return Ratified(record(connection, txn_id, principal, summary, changes))
+                return Ratified(record(connection, txn_id, principal, summary, changes, time_of(members)))
             except sa.exc.IntegrityError:  # the same transaction, ratified meanwhile
                 raise Undo(None) from None
 
