@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from math import isfinite
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
 from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
 from deltanb.observe.explore.exploration import Exploration, Outcome, State, Taken, Violation
 from deltanb.observe.explore.places import ONLY, TablePlace
@@ -26,6 +27,7 @@ from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import shown
 from deltanb.text.spellings import answer_wrong_arguments
+from deltanb.transaction.drive import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +138,7 @@ def _place(table: Any, isolation: str | None) -> Any:
         InvalidArgument: neither a table nor a catalog.
         IllegalStateError: the table is pinned to a version.
     """
-    if isinstance(table, DeltaTable):
+    if isinstance(table, DeltaTable) and not hasattr(table.log, "below"):
         return TablePlace(table, isolation)
     catalogs = sys.modules.get("deltanb.catalog.catalog")  # a caller with a catalog has loaded it
     if catalogs is not None and isinstance(table, catalogs.Catalog):
@@ -397,12 +399,31 @@ class _Asked:
 
 
 def _ask(invariant: Invariant, place: Any) -> Any:
-    """True, or what the invariant gave or raised in place of it."""
+    """True, or what the invariant gave or asserted in place of it.
+
+    Raises:
+        IllegalStateError: it writes to a table.
+        InvalidArgument: it fails, or says neither.
+    """
+    context = copy_context()
+    context.run(watching.set, _refuse_to_write)
     try:
-        answer = invariant.ask(place)
+        answer = context.run(invariant.ask, place)
         return True if truth(answer) else answer
     except AssertionError as error:
         return error
+    except DeltaError:
+        raise
+    except Exception as error:
+        raise InvalidArgument(
+            f"the invariant, {invariant.text}, fails with {type(error).__name__}: {error}. It is asked of "
+            "every version that an order can lead to, and says whether it holds there") from error
+
+
+def _refuse_to_write(txn: Any, step: Any) -> None:
+    raise IllegalStateError(
+        f"the invariant commits to {getattr(txn, 'table', 'a catalog')}; it may only read. Nothing was "
+        "written")
 
 
 def _kind(error: BaseException) -> str:

@@ -331,7 +331,7 @@ class Run:
             self.seat.work(self.program.work)
         except _Paused:
             return
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.error = error
         except BaseException as error:  # an interrupt, or what is not for others
             self.refusal = self.refusal or error

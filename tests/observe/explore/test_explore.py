@@ -345,7 +345,33 @@ def test_waiting_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.rows.to_pydict()["n"] for one in explored.outcomes if one.rows] == [[102]]
 
 
+def test_an_invariant_that_writes_fails_or_is_silent_is_refused(tmp_path: Any) -> None:
+    made = dn.create(tmp_path / "t", ROWS)
+    for write in (lambda t: t.delete("id = 1"), lambda t: dn.open(tmp_path / "t").delete("id = 1")):
+        with pytest.raises(IllegalStateError, match="read only|may only read"):
+            dn.explore(made, [withdraw], write)
+    assert made.version == 0
+    with pytest.raises(InvalidArgument, match="fails with KeyError: 'x'"):
+        dn.explore(account(), [withdraw], lambda t: {}["x"])
+    with pytest.raises(InvalidArgument, match="neither true nor false"):
+        dn.explore(account(), [withdraw], lambda t: None)
+
+    def not_overdrawn(t: Any) -> bool:
+        assert t.count("n < 0") == 0, "it is overdrawn"
+        return True
+
+    broken, *_ = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, not_overdrawn).violations
+    assert str(broken.answer).startswith("it is overdrawn")
+
+
+def test_a_writer_may_end_its_thread_by_an_exit() -> None:
+    explored = dn.explore(account(), {"ann": lambda t: exit(3), "ben": withdraw})
+    assert [(one.failed, one.committed) for one in explored.outcomes] == [({"ann": "SystemExit"}, ("ben",))]
+
+
 def test_bad_arguments() -> None:
+    with account().transaction() as txn, pytest.raises(InvalidArgument, match="found TableTransaction"):
+        dn.explore(txn, [withdraw])
     with pytest.raises(InvalidArgument, match="explore takes a table or a catalog"):
         dn.explore("path", [withdraw])  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="takes a list or a dict of writers"):
