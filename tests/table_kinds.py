@@ -7,6 +7,7 @@ What it does not know: any method of a table.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from deltanb.catalog.iceberg.table import IcebergTable, PinnedIcebergTable, Stag
 from deltanb.catalog.transaction import CatalogTable
 from deltanb.locks import LockManager
 from deltanb.locks.tables.table import LockedTable
+from deltanb.observe.explore.places import ExploredTable, TablePlace
+from deltanb.observe.explore.programs import Program, Run
 from deltanb.table.contract import Askable
 from deltanb.table.staged import TableTransaction
 from deltanb.table.table import DeltaTable
@@ -128,9 +131,21 @@ def iceberg_past(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
         yield Home(made.snapshot([NAME])[NAME], made.table(NAME))
 
 
+@contextmanager
+def in_an_exploration(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
+    """As a writer gets it that is alone: what it commits is in memory."""
+    table = created(path, rows, **settings)
+    program = Program("ann", lambda table: None, TablePlace(table, None), 0)
+    program.is_precise = True
+    run = Run(program, (), (), is_alone=True)
+    run._thread = threading.current_thread()
+    explored = ExploredTable(run.seat.log)  # type: ignore[attr-defined]
+    yield Home(explored, explored)
+
+
 MAKERS: dict[type[Askable], Maker] = {
     DeltaTable: plain, TableTransaction: in_transaction, LockedTable: under_locks,
     CatalogTable: in_catalog_transaction, IcebergTable: iceberg, StagedIcebergTable: iceberg_in_transaction,
-    PinnedIcebergTable: iceberg_past,
+    PinnedIcebergTable: iceberg_past, ExploredTable: in_an_exploration,
 }
 HANDLES: tuple[Maker, ...] = (*MAKERS.values(), past, managed)

@@ -123,7 +123,7 @@ def test_carries_nothing_of_the_machine_that_ran_it(notebook: Any) -> None:
 
 
 def test_the_tour_shows_five_pictures_and_then_a_table_of_the_readers(tour: Any) -> None:
-    kinds = [text.split()[0] for cell in code_cells(tour) for text in texts(cell)]
+    kinds = [text.split()[0] for cell in code_cells(tour) for text in texts(cell) if text]
     pictures, own = kinds[:5], kinds[5:]
     assert pictures == ["Table", "Timeline", "✕", "Time", "Scan"]
     assert own[:2] == ["Timeline", "Commit"] and len(own) == 3  # and its rows

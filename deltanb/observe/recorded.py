@@ -65,6 +65,8 @@ MAX_WALK = 100  # commits walked from one version to the next; beyond, a checkpo
 MAX_LOOSE = 30
 """Versions that are made from the last without settling which files they have: each search in them goes
 through all changes since."""
+IN_PART = ("cannot be determined without its source", "is not understood")
+"""What is said of a condition of which only a part is known."""
 WHOLE = "reads not recorded: taken as the whole table"
 LAYOUT = "the files it rewrites"
 _SPARK_ID = re.compile(r"#\d+L?\b")  # Spark writes predicates with the ids of its columns: month#12
@@ -428,6 +430,6 @@ def _by_condition(
     if known.left_out:
         words += f" (not counted: {' AND '.join(known.left_out)})"
     if known.unknown:
-        words += f" (more of its {name} condition cannot be determined without its source)" \
-            if name == "MERGE" else f" (its {name} condition is not understood)"
+        words += f" (more of its {name} condition {IN_PART[0]})" \
+            if name == "MERGE" else f" (its {name} condition {IN_PART[1]})"
     return [Scan(tuple(understood))], words, bool(known.left_out or known.unknown)

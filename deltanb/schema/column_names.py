@@ -10,7 +10,7 @@ can be handed on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deltanb.errors import InvalidArgument
@@ -45,7 +45,8 @@ def column_names(value: Any, what: str, *, may_be_empty: bool = False) -> tuple[
         name = quoted_name(value)
         names: tuple[Any, ...] = (value if name is None else name,)
     else:
-        names = tuple(value) if isinstance(value, Iterable) else (value,)
+        is_list = isinstance(value, Iterable) and not isinstance(value, Mapping | bytes)
+        names = tuple(value) if is_list else (value,)
     if not all(isinstance(name, str) and name for name in names) or not (names or may_be_empty):
         raise InvalidArgument(f"{what}={shown(value)} is neither a column's name nor a list of them")
     return names

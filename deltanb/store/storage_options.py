@@ -203,7 +203,7 @@ def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:
     >>> access_of("s3", {"aws_regoin": "eu-west-1"})
     Traceback (most recent call last):
         ...
-    deltanb.errors.InvalidArgument: storage_options know no 'aws_regoin' for S3; did you mean 'region'?
+    deltanb.errors.InvalidArgument: there is no storage option 'aws_regoin' for S3; did you mean 'region'?
     """
     if storage_options is not None and not isinstance(storage_options, Mapping):
         raise InvalidArgument("storage_options is a dict of strings, found "

@@ -230,10 +230,11 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         >>> txn = builder.log.start_transaction()
         >>> txn.read_whole_table()
         >>> _ = builder.commit(add("theirs"))
-        >>> txn.commit([AddFile(path="ours", partition_values={}, size=1, modification_time=1)], "WRITE")
-        Traceback (most recent call last):
-            ...
-        deltanb.errors.ConcurrentAppendException: ...
+        >>> try:
+        ...     txn.commit([AddFile(path="ours", partition_values={}, size=1, modification_time=1)], "WRITE")
+        ... except DeltaConcurrentModificationException as error:
+        ...     print(error.kind)
+        CONCURRENT_APPEND
         """
         self._must_be_open()
         self._reads.scans.append(Scan())
@@ -396,12 +397,11 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         >>> one, other = table.log.start_transaction(), table.log.start_transaction()
         >>> one.commit([file.remove() for file in one.filter_files("id = 1")], "DELETE")
         1
-        >>> other.commit([file.remove() for file in other.filter_files("id = 2")], "DELETE")
-        Traceback (most recent call last):
-            ...
-        deltanb.errors.ConcurrentDeleteReadException: ...
-        >>> other.status, other.conflict.version
-        ('failed', 1)
+        >>> try:
+        ...     other.commit([file.remove() for file in other.filter_files("id = 2")], "DELETE")
+        ... except DeltaConcurrentModificationException as error:
+        ...     print(error.kind, other.status, other.conflict.version)
+        CONCURRENT_DELETE_READ failed 1
         """
         return self._run(self.commit_steps(actions, operation))
 

@@ -61,7 +61,7 @@ def test_a_chart_of_ones_own() -> None:
 
 @pytest.mark.parametrize("name", ["append", "rewrite", "delete", "optimize", "lost"])
 def test_colours_are_those_of_the_stylesheet(name: str) -> None:
-    assert f"--dnb-{name}:{colors.color(name)}" in html.stylesheet()
+    assert f"--dnb-{name}:light-dark({colors.color(name)}," in html.stylesheet()
     with set_options(colors="plain"):
         assert colors.color(name) == colors.NEUTRAL
 

@@ -18,7 +18,7 @@ from deltanb.observe.post_mortem.evidence import CONDITIONAL, Job, partition_of_
 from deltanb.observe.post_mortem.report import WinnerReport
 from deltanb.observe.post_mortem.same_table import NEEDED, as_question, contradiction, other_name
 from deltanb.observe.post_mortem.texts import DELTA_RS
-from deltanb.observe.recorded import Recorder
+from deltanb.observe.recorded import IN_PART, Recorder
 from deltanb.observe.tracks import engine_of
 from deltanb.text import formatting as units
 from deltanb.text.safe_text import last_part
@@ -268,7 +268,7 @@ class _Judge:
         knows_reads = job.value("predicate") is not None or info.operation not in CONDITIONAL
         is_known = knows_reads and info.operation is not None and version == read
         result.is_assumed = recorded.is_assumed or not is_known
-        if "not understood" in recorded.reads or "cannot be told" in recorded.reads:
+        if any(words in recorded.reads for words in IN_PART):
             job.remarks.append(f"the predicate {units.shortened(str(job.value('predicate')), 80)} is not "
                                f"understood as a whole; the job is taken to have read {recorded.reads}")
         if current.is_blind_append:
