@@ -45,20 +45,25 @@ def shown_time(log: LogReader, version: int, info: Mapping[str, Any], modified: 
     >>> shown_time(log, 0, {"timestamp": 1}, None)
     1
     """
-    stamp = in_commit(info, -1)
-    if stamp >= 0:  # only then does it matter what the table says of them
-        switched_on = _switched_on(log)
-        if switched_on is not None and version >= switched_on[0]:
-            return stamp
-    times = modified, whole_number(info.get("timestamp"))
+    times = _stamp(log, version, info), modified, whole_number(info.get("timestamp"))
     return next((time for time in times if time is not None and time >= 0), None)
 
 
+def _stamp(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
+    """The in-commit timestamp of a commit, where the table has these by now."""
+    stamp = in_commit(info, -1)
+    if stamp < 0:  # so that it does not matter what the table says of them
+        return None
+    switched_on = _switched_on(log)
+    return stamp if switched_on is not None and version >= switched_on[0] else None
+
+
 def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
-    """As :func:`shown_time`, of a version; the store is asked when its file was written."""
+    """As :func:`shown_time`, of a version; the store is asked when its file was written, if that counts."""
     modified = None
-    with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
-        modified = _file_time(log, version)
+    if _stamp(log, version, info) is None:
+        with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
+            modified = _file_time(log, version)
     return shown_time(log, version, info, modified)
 
 
@@ -90,9 +95,11 @@ def time_of_snapshot(snapshot: Snapshot) -> int:
     if not info and _switched_on(log) is not None:
         with suppress(FileNotFoundError):
             info = _read_info(log, version)
-    modified = _file_time(log, version)
-    if modified is None:
-        modified = _modified(log, version)
+    modified = None
+    if _stamp(log, version, info) is None:
+        modified = _file_time(log, version)
+        if modified is None:
+            modified = _modified(log, version)
     time = shown_time(log, version, info, modified)
     return -1 if time is None else time
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from deltanb.errors import InvalidArgument, InvalidTable, MissingDependency, VersionNotFound
-from deltanb.log.commit_times import to_milliseconds
+from deltanb.log.commit_times import time_of, to_milliseconds
 from deltanb.log.commits import commit_name
 from deltanb.log.history import History, HistoryEntry
 from deltanb.options import StepClock, set_options
-from deltanb.testing import MemoryStore, TableBuilder, add
+from deltanb.testing import MemoryStore, ScriptedStore, TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
 
 NOON = 1_767_268_800_000  # 2026-01-01T12:00:00Z
@@ -170,6 +170,17 @@ def test_in_commit_timestamps_are_the_times_of_their_commits() -> None:
     for when in (999, 5001):
         with pytest.raises(VersionNotFound, match=r"1970-01-01T00:00:01\.000Z"):
             log.snapshot_as_of(when)
+
+
+def test_a_time_that_stands_in_the_commit_costs_no_request() -> None:
+    table = TableBuilder(MemoryStore()).create(properties=ICT, protocol=FEATURE)
+    table.commit(info(inCommitTimestamp=1001), add("a"))
+    store = ScriptedStore(table.store, [])
+    log = DeltaLog(store)
+    snapshot = log.snapshot
+    store.calls.clear()
+    assert snapshot.timestamp == time_of(log, 1, {"inCommitTimestamp": 1001}) == 1001
+    assert not store.calls
 
 
 def test_timestamps_switched_on_later_divide_the_log() -> None:
