@@ -45,8 +45,11 @@ def shown_time(log: LogReader, version: int, info: Mapping[str, Any], modified: 
     >>> shown_time(log, 0, {"timestamp": 1}, None)
     1
     """
-    times = _stamp(log, version, info), modified, whole_number(info.get("timestamp"))
-    return next((time for time in times if time is not None and time >= 0), None)
+    stamp = _stamp(log, version, info)
+    if stamp is not None or modified is not None:  # a file may have a time before 1970
+        return modified if stamp is None else stamp
+    written = whole_number(info.get("timestamp"))
+    return written if written is not None and written >= 0 else None
 
 
 def _stamp(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
@@ -98,8 +101,8 @@ def time_of_snapshot(snapshot: Snapshot) -> int:
     modified = None
     if _stamp(log, version, info) is None:
         modified = _file_time(log, version)
-        if modified is None:
-            modified = _modified(log, version)
+        if modified is None and (of_checkpoint := _modified(log, version)) != -1:
+            modified = of_checkpoint
     time = shown_time(log, version, info, modified)
     return -1 if time is None else time
 

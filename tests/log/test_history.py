@@ -115,6 +115,12 @@ def test_modification_times_are_made_to_rise() -> None:
         assert log.snapshot_as_of(when).version == version
 
 
+def test_files_may_be_older_than_1970() -> None:
+    log = aged(-9000, -5000).log
+    assert [entry.timestamp for entry in log.history()] == [-5000, -9000]
+    assert [log.snapshot_at(version).timestamp for version in (0, 1)] == [-9000, -5000]
+
+
 def test_a_time_outside_the_log_names_the_first_and_the_last() -> None:
     log = aged(NOON, NOON + 60_000).log
     for when in (NOON - 1, NOON + 60_001):
