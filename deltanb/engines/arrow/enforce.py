@@ -372,21 +372,19 @@ def decoded(array: Any) -> pa.Array:
         rows: Any = np.arange(array.offset, array.offset + len(array))
         runs = np.searchsorted(numbers(array.run_ends), rows, side="right")
         return decoded(array.values).take(array_of(runs))
-    if t.is_list_view(array.type) or t.is_large_list_view(array.type):
-        return pa.ListArray.from_arrays(_offsets(array), decoded(array.flatten()), mask=array.is_null())
     if t.is_string_view(array.type):
         return array.cast(pa.string())
     if t.is_binary_view(array.type):
         return array.cast(pa.binary())
-    return _decoded_inside(array) if t.is_nested(array.type) and _is_encoded_inside(array.type) else array
+    return _decoded_inside(array) if _is_encoded(array.type) else array
 
 
-def _is_encoded_inside(kind: pa.DataType) -> bool:
-    """Whether a part of a nested type is what :func:`decoded` undoes."""
-    parts = [kind.field(place).type for place in range(kind.num_fields)]
-    return any(t.is_dictionary(part) or t.is_run_end_encoded(part) or t.is_list_view(part)
-               or t.is_large_list_view(part) or t.is_string_view(part) or t.is_binary_view(part)
-               or (t.is_nested(part) and _is_encoded_inside(part)) for part in parts)
+def _is_encoded(kind: pa.DataType) -> bool:
+    """Whether a type, or a part of it, is what :func:`decoded` undoes."""
+    return (t.is_dictionary(kind) or t.is_run_end_encoded(kind) or t.is_list_view(kind)
+            or t.is_large_list_view(kind) or t.is_string_view(kind) or t.is_binary_view(kind)
+            or (t.is_nested(kind) and any(
+                _is_encoded(kind.field(place).type) for place in range(kind.num_fields))))
 
 
 def _decoded_inside(array: Any) -> pa.Array:
@@ -401,7 +399,7 @@ def _decoded_inside(array: Any) -> pa.Array:
         pairs = entries.flatten()
         return pa.MapArray.from_arrays(
             _offsets(entries), pairs.field(0), pairs.field(1), mask=array.is_null())
-    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+    if _is_list(kind):
         return pa.ListArray.from_arrays(_offsets(array), decoded(array.flatten()), mask=array.is_null())
     return array
 
