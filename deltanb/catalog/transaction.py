@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -178,7 +179,6 @@ class CatalogTransaction(Displayable):
         self.catalog = catalog
         self.txn_id: str = deciding_id(catalog.store.place_of_ids)
         """Written into the commit of every table."""
-        self._moment: int | None = None
         self.read_seq: int = catalog.store.instant()
         """The catalog's transaction after which its tables are read."""
         self.status: Literal["open", "committing", "committed", "failed", "unknown", "abandoned"] = "open"
@@ -374,6 +374,11 @@ class CatalogTransaction(Displayable):
             self.catalog.limits)
         return self.drive
 
+    @cached_property
+    def _moment(self) -> int:
+        """When it is committed, in epoch milliseconds: the same in the log of each of its tables."""
+        return options.clock()
+
     def _take_part(self, name: str, table: StagedChanges | StagedIcebergTable) -> None:
         """A table that was asked for and neither read nor written takes none."""
         if isinstance(table, StagedIcebergTable):
@@ -382,10 +387,7 @@ class CatalogTransaction(Displayable):
             return
         txn, actions, operation = table.staged.together()
         txn.txn_id = self.txn_id
-        if self._moment is None:
-            self._moment = options.clock()
-        moment = self._moment
-        txn.clock = lambda: moment  # one transaction has one time, in the log of each of its tables
+        txn.clock = lambda: self._moment
         if table.is_read_only and not (txn.reads.depends_on_files or txn.reads.app_ids):
             return
         self._parts[name] = _DeltaPart(table, txn, actions, operation)
