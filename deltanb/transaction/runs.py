@@ -27,7 +27,7 @@ running: ContextVar[WorkRun | None] = ContextVar("running", default=None)
 """The run that commits of this context belong to; None where nobody would do them again."""
 
 sleeping: ContextVar[Callable[[float], object]] = ContextVar("sleeping", default=time.sleep)
-"""How the commits and retries of this context wait, in seconds."""
+"""How :func:`deltanb.retry` waits in this context, in seconds; a commit waits as its driver does."""
 
 
 def pause(seconds: float) -> None:
