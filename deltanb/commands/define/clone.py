@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 MODES = ("error", "overwrite")
 OF_THE_SOURCES_LOG = ("delta.inCommitTimestampEnablementVersion",
-                       "delta.inCommitTimestampEnablementTimestamp",
-                       "delta.requireCheckpointProtectionBeforeVersion", CATALOG_TABLE_ID)
+                      "delta.inCommitTimestampEnablementTimestamp",
+                      "delta.requireCheckpointProtectionBeforeVersion", CATALOG_TABLE_ID)
 """Properties about versions of the source, which the clone does not have."""
 
 
