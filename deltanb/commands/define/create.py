@@ -103,14 +103,8 @@ def create(
     application = through_session("arrow", data_or_schema, ("txn",) if application is None else ()).get(
         "txn", application)
     txn = active.begin(log)
-    if txn.read_version >= 0 and mode == "ignore":
+    if _stays(txn, mode):
         return log
-    if txn.read_version >= 0 and mode == "error":
-        raise TableAlreadyExists(
-            f"there is a table at {log.path} already (version {txn.read_version}); open it with "
-            'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=log.path)
-    if txn.read_version < 0 and mode == "replace":
-        raise nothing_to_replace(log.path)
     schema, data = schema_and_data(
         data_or_schema.read() if isinstance(data_or_schema, RowsWithin) else data_or_schema)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
@@ -142,6 +136,22 @@ def create(
         txn.note_outcome(error)
         raise
     return log
+
+
+def _stays(txn: OptimisticTransaction, mode: str) -> bool:
+    """Whether there is a table already, which the mode leaves as it is.
+
+    Raises:
+        TableAlreadyExists, TableNotFound: the mode refuses that there is one, or that there is none.
+    """
+    exists, path = txn.read_version >= 0, txn.log.path
+    if exists and mode == "error":
+        raise TableAlreadyExists(
+            f"there is a table at {path} already (version {txn.read_version}); open it with "
+            'deltanb.open(path), or pass mode="ignore" or mode="overwrite"', path=path)
+    if not exists and mode == "replace":
+        raise nothing_to_replace(path)
+    return exists and mode == "ignore"
 
 
 def nothing_to_replace(table: str) -> TableNotFound:
