@@ -148,6 +148,12 @@ class ExploredLog(DeltaLog):
         """After a commit: the world has it already."""
         return self.update()
 
+    def history(self, *args: Any, **settings: Any) -> Any:
+        """Single commits, which a digest does not show."""
+        if self.run is not None and not self.run.calls:
+            self.run.looks()
+        return super().history(*args, **settings)
+
     def checkpoint(self, version: int | None = None) -> Any:
         """None: a world is in memory."""
 
@@ -191,7 +197,7 @@ class ExploredTable(DeltaTable):
 
 
 class _Unseen:
-    """The result of a command before somebody looks at it."""
+    """The result of a command before somebody looks at it, in whatever way: a result is a number, too."""
 
     def __init__(self, result: Any, run: Run) -> None:
         object.__setattr__(self, "_held", (result, run))
@@ -201,9 +207,18 @@ class _Unseen:
         run.looks()
         return getattr(result, name)
 
-    def __eq__(self, other: object) -> bool:
-        result, run = object.__getattribute__(self, "_held")
-        run.looks()
-        return bool(result == other)
 
-    __hash__ = None  # type: ignore[assignment]
+def _looking(name: str) -> Callable[..., Any]:
+    """A method that Python calls by the class: it asks no instance for it."""
+    def method(self: _Unseen, *args: Any) -> Any:
+        return getattr(self, name)(*args)
+
+    return method
+
+
+_OWN = frozenset({
+    "__class__", "__new__", "__init__", "__getattribute__", "__getattr__", "__setattr__", "__delattr__",
+    "__init_subclass__", "__subclasshook__"})
+for _name in dir(CommandResult):
+    if _name.startswith("__") and _name not in _OWN and callable(getattr(CommandResult, _name)):
+        setattr(_Unseen, _name, _looking(_name))

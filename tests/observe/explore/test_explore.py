@@ -249,6 +249,25 @@ def test_a_writer_that_looks_at_versions_is_known_by_them() -> None:
         (1, 8, 9), (1, 9)}
 
 
+LOOKS: dict[str, Callable[[Any, Any], Any]] = {
+    "attribute": lambda t, result: result.version, "number": lambda t, result: int(result),
+    "sum": lambda t, result: result + 0, "text": lambda t, result: f"{result}",
+    "equal": lambda t, result: next(n for n in range(9) if result == n),
+    "less": lambda t, result: next(n for n in range(9) if not n < result),
+    "as_of": lambda t, result: t.as_of(result).version, "log": lambda t, result: t.log.history()[0].version,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_result_is_seen_however_it_is_looked_at(look: str) -> None:
+    def work(t: Any) -> None:
+        seen = int(LOOKS[look](t, t.append({"id": [8], "n": [8]})))
+        t.append({"id": [100 + seen], "n": [0]})
+
+    explored = dn.explore(account(), {"ann": work, "ben": lambda t: t.append({"id": [9], "n": [9]})})
+    assert {row["id"] for one in explored.outcomes if one.rows for row in one.rows.to_pylist()} >= {101, 102}
+
+
 # -- bounds, and what is refused -----------------------------------------------------------------------
 
 
