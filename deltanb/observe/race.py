@@ -7,7 +7,6 @@ each step through ``watching``), how a race is drawn.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,17 @@ from deltanb.errors import InvalidArgument
 from deltanb.observe.catalog_timeline import CatalogTimeline
 from deltanb.observe.timeline import CommitTimeline
 from deltanb.observe.tracks import joined, read
-from deltanb.observe.turns import Raced, Stop, Work, named, race_summary, run, runners_of, turns_of
+from deltanb.observe.turns import (
+    Raced,
+    Stop,
+    Work,
+    is_catalog,
+    named,
+    race_summary,
+    run,
+    runners_of,
+    turns_of,
+)
 from deltanb.table.table import DeltaTable
 from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
@@ -86,8 +95,7 @@ def race(
     >>> result.outcomes["ann"], type(result.outcomes["ben"]).__name__
     (3, 'ConcurrentAppendException')
     """
-    catalogs = sys.modules.get("deltanb.catalog.catalog")  # a caller with a catalog has loaded it
-    if catalogs is not None and isinstance(table, catalogs.Catalog):
+    if is_catalog(table):
         return _race_on_catalog(table, writers, order)
     if not isinstance(table, DeltaTable):
         raise InvalidArgument(

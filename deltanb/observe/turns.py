@@ -10,6 +10,7 @@ What it does not know: what is written to, and which steps are I/O; the caller s
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -130,6 +131,12 @@ def named(
             f"a race takes a list or a dict of writers, one at least, found {type(writers).__name__}"
             + (" without any" if isinstance(writers, Sequence | Mapping) else ""))
     return named
+
+
+def is_catalog(value: Any) -> bool:
+    """Whether it is a catalog; who has one has loaded the module."""
+    catalogs = sys.modules.get("deltanb.catalog.catalog")
+    return catalogs is not None and isinstance(value, catalogs.Catalog)
 
 
 def turns_of(order: Any, names: Sequence[str]) -> list[int]:

@@ -8,9 +8,6 @@
     Object.entries(attributes).forEach(([key, value]) => node.setAttribute(key, value));
     return node;
   };
-  const words = ([, did, place, operation, rule]) => ({
-    reads: `reads ${place}`, commits: `✓ ${operation} ${place}`,
-    fails: `✕ ${operation} ${place}: ${rule}`, "goes on": `${operation} ${place} is taken, goes on`}[did]);
   const table = (head, rows) => {
     const made = make("table"), line = made.appendChild(make("tr"));
     head.forEach(name => line.append(make("th", name)));
@@ -42,7 +39,8 @@
     next.disabled = end.disabled = at === last();
     status.textContent = `turn ${at} of ${last()} (order number ${number})`;
     const lines = turns.map((turn, place) => {
-      const line = cells(data.writers.map(name => name === turn[0] ? words(turn) : ""), turn[1]);
+      const [writer, did, words] = turn;
+      const line = cells(data.writers.map(name => name === writer ? words : ""), did);
       line.prepend(make("td", place + 1));
       line.className = place + 1 === at ? "now" : place + 1 > at ? "later" : "";
       return line;

@@ -14,10 +14,11 @@ from typing import Any
 from deltanb.notebook.drawing import page as pages
 from deltanb.notebook.drawing.colors import both
 from deltanb.notebook.drawing.html import Markup, join, tag
+from deltanb.notebook.views.exploration import first_cells
 from deltanb.text import formatting as units
 
-MAX_ORDERS, MAX_TURNS, MAX_ROWS, MAX_FIELDS, MAX_VALUE = 40, 200, 20, 12, 40
-"""What a page has at most: orders, turns of each, rows and columns of a table, characters of a value."""
+MAX_ORDERS, MAX_TURNS, MAX_ROWS = 40, 200, 20
+"""What a page has at most: orders, turns of each, rows of a table."""
 MAX_BYTES = 400_000
 """Of all orders: those after it are left out, and the page says so."""
 RADIUS, STEP, GAP = 5, 64, 20
@@ -62,7 +63,7 @@ def script() -> str:
 def _orders(exploration: Any) -> tuple[list[dict[str, Any]], int]:
     """The orders that are played: those that break the invariant, and one of each outcome; and how many
     more there are."""
-    named = [(f"breaks with {one.turns[-1].place}" if one.turns else "broken from the start", one.number)
+    named = [(f"breaks with {one.place}" if one.turns else "broken from the start", one.number)
              for one in exploration.violations]
     named += [(f"{units.number(one.orders)} × {one}", one.number) for one in exploration.outcomes]
     made: list[dict[str, Any]] = []
@@ -71,7 +72,7 @@ def _orders(exploration: Any) -> tuple[list[dict[str, Any]], int]:
         turns, rows = exploration.played(number)
         order = {
             "label": units.fit(units.clean(label), 100), "number": str(number),
-            "turns": [[turn.writer, turn.did, turn.place, turn.operation, turn.rule]
+            "turns": [[turn.writer, turn.did, f"{turn.sign} {turn.in_short}".strip()]
                       for turn in turns[:MAX_TURNS]],
             "rows": [_tables(one) for one in rows[:MAX_TURNS + 1]]}
         size += len(json.dumps(order))
@@ -83,18 +84,13 @@ def _orders(exploration: Any) -> tuple[list[dict[str, Any]], int]:
 
 def _tables(rows: Any) -> list[dict[str, Any]]:
     """The rows of one or several tables, each with its columns."""
-    if rows is None:
-        return []
     tables = rows if isinstance(rows, dict) else {"": rows}
-    return [{"name": name, "columns": [units.clean(one) for one in table.column_names[:MAX_FIELDS]],
-             "total": table.num_rows,
-             "rows": [[units.fit(units.clean(str(value)), MAX_VALUE) for value in row]
-                      for row in map(_fields, table.slice(0, MAX_ROWS).to_pylist())]}
-            for name, table in tables.items() if table is not None]
-
-
-def _fields(row: dict[str, Any]) -> list[Any]:
-    return list(row.values())[:MAX_FIELDS]
+    made = []
+    for name, table in tables.items():
+        if table is not None:
+            columns, cells = first_cells(table, MAX_ROWS)
+            made.append({"name": name, "columns": columns, "total": table.num_rows, "rows": cells})
+    return made
 
 
 def _graph(states: Any) -> Markup:

@@ -6,12 +6,15 @@ What it does not know: how orders are explored (``observe/explore``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
 from deltanb.options import options
 from deltanb.text import formatting as units
 
+TONES: dict[str, Callable[[str], Inline]] = {"commits": ok, "fails": warn, "reads": str, "goes on": str}
+"""How what came of a turn is written."""
 MAX_COLUMNS = 5
 """Writers that have a column each; of more, an outcome is a sentence."""
 MAX_ORDER = 12
@@ -86,7 +89,7 @@ def _broken(exploration: Any) -> Section | None:
     order = ", ".join(first.order[:MAX_ORDER]) or "of nobody: it is so from the start"
     if len(first.order) > MAX_ORDER:
         order += f" and {units.count(len(first.order) - MAX_ORDER, 'more turn')}"
-    summary = [f"v{first.version}, by the order {order} ", muted(f"(number {first.number})")]
+    summary = [f"{first.place}, by the order {order} ", muted(f"(number {first.number})")]
     return Section("Breaks", summary, _turns(first.turns), is_open=True)
 
 
@@ -131,7 +134,7 @@ def _lanes(moment: Any) -> Section:
     columns = ("", "turn", *(moment.writers if is_grid else ("writer", "what")))
     rows = []
     for at, turn in shown:
-        does = _does(turn) if at <= moment.at else muted(_words(turn))
+        does = _does(turn) if at <= moment.at else muted(turn.in_short)
         cells = tuple(does if name == turn.writer else "" for name in moment.writers) if is_grid else (
             turn.writer, does)
         rows.append(("▶" if at == moment.at else "", units.number(at), *cells))
@@ -144,34 +147,27 @@ def _lanes(moment: Any) -> Section:
 def _rows(name: str, rows: Any) -> Section:
     if rows is None:
         return Section(name, muted("more than are shown here"))
-    values = rows.slice(0, options.max_rows).to_pylist()
-    names = tuple(map(units.clean, rows.column_names[:MAX_FIELDS]))
-    cells = tuple(tuple(units.fit(units.clean(str(value)), MAX_VALUE) for value in row)
-                  for row in (list(row.values())[:MAX_FIELDS] for row in values))
+    names, cells = first_cells(rows, options.max_rows)
     some = ", ".join(f"({', '.join(row)})" for row in cells)
     summary = [units.count(rows.num_rows, "row"), muted(f": {units.fit(some, MAX_SUMMARY)}" if some else "")]
     return Section(name, summary, Table(names, cells, rows.num_rows), is_open=True)
 
 
-def _words(turn: Any) -> str:
-    if turn.did == "reads":
-        return f"reads {turn.place}"
-    return f"{turn.operation} {turn.place}"
+def first_cells(rows: Any, limit: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The first columns of the first rows, as short texts."""
+    names = rows.column_names[:MAX_FIELDS]
+    some = rows.slice(0, limit).select(names).to_pylist()
+    return tuple(map(units.clean, names)), tuple(
+        tuple(units.fit(units.clean(str(row[name])), MAX_VALUE) for name in names) for row in some)
 
 
 def _does(turn: Any) -> Inline:
-    if turn.did == "reads":
-        return f"reads {turn.place}"
-    words = f"{turn.operation} {turn.place}"
-    if turn.did == "commits":
-        return ok(f"✓ {words}")
-    return warn(f"✕ {words}: {turn.rule}") if turn.did == "fails" else f"{words} is taken, goes on"
+    return TONES[turn.did](f"{turn.sign} {turn.in_short}".strip())
 
 
 def _did(turn: Any) -> Inline:
-    if turn.did == "commits":
-        return ok("✓ commits")
-    return warn(f"✕ fails: {turn.rule}") if turn.did == "fails" else turn.did
+    words = f"{turn.did}: {turn.rule}" if turn.rule else turn.did
+    return TONES[turn.did](f"{turn.sign} {words}".strip())
 
 
 def comparison(comparison: Any) -> View:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidArgument, InvariantViolated
@@ -49,6 +49,18 @@ class Taken:
         """The number of the version or transaction, as it is written."""
         return f"{self.mark}{self.version}"
 
+    @property
+    def sign(self) -> str:
+        """✓ for a commit and ✕ for one that fails, else nothing."""
+        return {"commits": "✓", "fails": "✕"}.get(self.did, "")
+
+    @property
+    def in_short(self) -> str:
+        """What came of it, without the writer and the sign."""
+        what = f"{self.operation} {self.place}"
+        return {"reads": f"reads {self.place}", "commits": what, "goes on": f"{what} is taken, goes on",
+                "fails": f"{what}: {self.rule}"}[self.did]
+
     def __str__(self) -> str:
         words = {"reads": f"reads {self.place}",
                  "commits": f"commits {self.place} ({self.operation})",
@@ -65,10 +77,9 @@ class Outcome:
     the others, ``rules`` the rule of a conflict. A writer that had nothing to commit is in neither.
     ``commits`` counts the commits of each, ``attempts`` the fewest and the most tries of its commits.
     ``rows`` are those of the table at the end, None where there are more than are compared; of a catalog,
-    those of each table that was used. ``orders`` counts
-    the orders that end so, and ``order`` is a shortest one, as the names of the writers turn by turn;
-    ``number`` is what :meth:`Exploration.replay` takes for it, and ``turns`` what happens in it. ``holds``
-    says whether the invariant holds at the end; None without one.
+    those of each table that was used. ``orders`` counts the orders that end so, and ``order`` is a shortest
+    one, as the names of the writers turn by turn; ``number`` is what :meth:`Exploration.replay` takes for it,
+    and ``turns`` what happens in it. ``holds`` says whether the invariant holds at the end; None without one.
     """
 
     committed: tuple[str, ...]
@@ -119,6 +130,11 @@ class Violation:
     turns: tuple[Taken, ...] = field(compare=False)
     answer: Any = field(compare=False, default=False)
 
+    @property
+    def place(self) -> str:
+        """The number of the version, or of the transaction of a catalog, as it is written."""
+        return self.turns[-1].place if self.turns else f"v{self.version}"
+
     def __str__(self) -> str:
         lines = [f"  {at}. {turn}" for at, turn in enumerate(self.turns, 1)]
         return "\n".join(lines)
@@ -157,12 +173,11 @@ class Exploration(Displayable):
     played: Callable[[int], tuple[tuple[Taken, ...], list[Any]]] | None = field(
         compare=False, default=None)
     """For the number of an order: its turns, and the rows before the first and after each."""
-    again: Callable[..., Exploration] | None = field(compare=False, default=None)
     states: tuple[State, ...] = field(compare=False, default=(), repr=False)
     """The states in the order in which they were found; none of a sample, and none where there are too many
     to be drawn."""
-    arguments: Mapping[str, Any] = field(compare=False, default_factory=dict)
-    """What was explored: table, writers, invariant, seed."""
+    request: Any = field(compare=False, default=None, repr=False)
+    """What was asked (:class:`~deltanb.observe.explore.request.Request`): it can be asked again."""
 
     @property
     def holds(self) -> bool | None:
@@ -200,7 +215,7 @@ class Exploration(Displayable):
             raise InvariantViolated(
                 f"{self.invariant} does not hold in {units.count(len(self.violations), 'state')} that "
                 f"{units.count(len(self.writers), 'writer')} can lead to under {self.isolation}. It breaks "
-                f"with v{first.version}, in this order (replay({first.number})):\n{first}",
+                f"with {first.place}, in this order (replay({first.number})):\n{first}",
                 number=first.number, order=first.order, version=first.version)
         return self
 
@@ -270,8 +285,7 @@ class Exploration(Displayable):
 
         if not self.invariant:
             raise InvalidArgument("there is nothing to keep: explore was given no invariant")
-        assert self.again is not None
-        return tuple(remedies_of(self, self.arguments, self.again))
+        return tuple(remedies_of(self))
 
     def compare(
         self, isolation: str | Sequence[str] | None = None
@@ -285,13 +299,12 @@ class Exploration(Displayable):
         >>> {level: len(one.outcomes) for level, one in comparison.explorations.items()}
         {'Serializable': 2, 'WriteSerializable': 1, 'SnapshotIsolation': 1}
         """
-        from deltanb.observe.explore.explore import LEVELS
+        from deltanb.observe.verdicts import LEVELS
 
         levels = LEVELS if isolation is None else [isolation] if isinstance(isolation, str) else isolation
-        assert self.again is not None
-        known = {self.isolation: self}
         return LevelComparison(self.table, {
-            level: known[level] if level in known else self.again(isolation=level) for level in levels})
+            level: self if level == self.isolation else replace(self.request, isolation=level).explore()
+            for level in levels})
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,8 +22,9 @@ from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ratification import Asserted, Refused
 from deltanb.catalog.transaction import CatalogTransaction
 from deltanb.observe.explore.places import ExploredLog, rows_of, seen_by, still
-from deltanb.observe.explore.programs import Run, Turn, Work
+from deltanb.observe.explore.programs import Run, Turn
 from deltanb.observe.explore.worlds import Attempted, Overlay, World, short_hash
+from deltanb.observe.turns import Work
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.group import Ratified, Ratify
 
@@ -127,7 +128,6 @@ class CatalogPlace:
     """A catalog, by its tables before all turns."""
 
     mark = "#"
-    """What the number of a commit is written behind."""
 
     def __init__(self, catalog: Catalog, isolation: str | None) -> None:
         self.name, self.tables = catalog.name, Tables(catalog, isolation)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from deltanb.commands.result import CommandResult
 from deltanb.log.commits import FolderCommits
 from deltanb.log.snapshot import Snapshot
-from deltanb.observe.explore.programs import Run, Statement, Turn, Work
+from deltanb.observe.explore.programs import Run, Statement, Turn
 from deltanb.observe.explore.worlds import Attempted, Overlay, World, isolation_of, short_hash
+from deltanb.observe.turns import Work
 from deltanb.table.contract import Call, Does
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.delta_log import DeltaLog
@@ -37,7 +38,6 @@ class TablePlace:
     """A table, by its log and its world before all turns."""
 
     mark = "v"
-    """What the number of a commit is written behind."""
 
     def __init__(self, table: DeltaTable, isolation: str | None) -> None:
         self.name, self.base = table.name, table._writable("explore")

@@ -23,7 +23,7 @@ from __future__ import annotations
 import random
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, Protocol
 from deltanb.errors import IllegalStateError
 from deltanb.locks.core.waits import refusing
 from deltanb.observe.explore.worlds import short_hash
+from deltanb.observe.turns import Work
 from deltanb.options import set_options
 from deltanb.table.contract import Call, Does
 from deltanb.transaction.drive import watching
@@ -46,8 +47,6 @@ MAX_TURNS = 200
 PATIENCE = 30.0
 """Seconds that a writer has for a run up to its next turn: what takes longer is taken for a loop."""
 _IDS = uuid.UUID("6f1d6b1e-0d2a-4c3f-9b59-3d1b8a0f2c11")
-
-Work = Callable[[Any], Any]
 
 
 class Looked(BaseException):
@@ -105,8 +104,8 @@ class Local:
     turn: Turn | None
     """The next one; None: the function has ended."""
     error: BaseException | None = None
-    conflicts: tuple[Any, ...] = ()
-    """The conflicts that its commits have failed with, in their order."""
+    conflicts: tuple[BaseException, ...] = ()
+    """The errors that its commits have failed with, in their order."""
     commits: int = 0
     """How many commits it has made."""
     calls: tuple[Statement, ...] = ()
@@ -121,6 +120,11 @@ class Local:
 class Place(Protocol):
     """What is explored: a table or a catalog."""
 
+    name: str
+    isolation: str
+    """The level of the table, in words."""
+    mark: str
+    """What the number of a commit is written behind."""
     root: Any
     """Its world before all turns."""
     time: int
@@ -128,6 +132,12 @@ class Place(Protocol):
 
     def seat(self, run: Run) -> Seat:
         """What a run works on."""
+
+    def still(self, world: Any) -> Any:
+        """The table, or the tables by name, in a world, which nobody can write to."""
+
+    def rows(self, world: Any) -> tuple[str, Any]:
+        """A text for the rows in a world, and the rows, of a catalog by table; None of very many."""
 
 
 class Seat(Protocol):
@@ -234,8 +244,8 @@ class Program:
             conflicts = (*local.conflicts, *conflicts)
         turn = run.turn
         if turn is None:
-            rule = getattr(getattr(run.error, "conflict", None), "rule", str(run.error))
-            key = short_hash(self.name, "ended", commits, type(run.error).__name__, rule)
+            why = rule_of(run.error) or str(run.error)
+            key = short_hash(self.name, "ended", commits, type(run.error).__name__, why)
         elif turn.kind == "read":
             key = short_hash(self.name, "read", past)
         else:
@@ -278,7 +288,7 @@ class Run:
         """Turns taken so far."""
         self.turn: Turn | None = None
         self.error: BaseException | None = None
-        self.conflicts: list[Any] = []
+        self.conflicts: list[BaseException] = []
         """Those that commits have failed with after the last turn of the script."""
         self.is_due = True
         """Whether the next look at the newest version is a turn."""
@@ -411,7 +421,7 @@ class Run:
             assert self.seat.world.commit is not None
             self.landed.append(self.seat.world.commit)
         if isinstance(step, Failed | GroupFailed) and self.at == len(self.script):
-            self.conflicts.append(getattr(step.error, "conflict", None) or step.error)
+            self.conflicts.append(step.error)
         if isinstance(step, PutIfAbsent | Ratify):
             self.take(self.seat.turn(txn, step))
 
@@ -432,6 +442,12 @@ class Run:
         if not self.program.is_precise and not self.is_alone:
             self.refusal = Looked(self.program.name)
             raise _Paused
+
+
+def rule_of(error: BaseException | None) -> str:
+    """The rule by which a commit failed; "" for other errors."""
+    conflict = getattr(error, "conflict", None)
+    return "" if conflict is None else str(conflict.rule)
 
 
 @contextmanager

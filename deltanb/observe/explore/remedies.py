@@ -7,16 +7,17 @@ What it does not know: how orders are explored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltanb.observe.turns import LOSSES
 from deltanb.observe.verdicts import LEVELS
-from deltanb.table.table import DeltaTable
 
 if TYPE_CHECKING:
     from deltanb.observe.explore.exploration import Exploration
 
 
+ONE_BY_ONE = "writers one after the other, as under an exclusive lock"
 ONE_TRANSACTION = "each writer as one transaction: with table.transaction() as txn"
 
 
@@ -33,16 +34,16 @@ class Remedy(NamedTuple):
     exploration: Exploration
 
 
-def remedies_of(exploration: Exploration, arguments: Mapping[str, Any], again: Callable[..., Exploration]
-                ) -> Iterator[Remedy]:
+def remedies_of(exploration: Exploration) -> Iterator[Remedy]:
     """The changes, one after the other."""
+    request = exploration.request
     for level in LEVELS:
         if level != exploration.isolation:
-            yield _tried(f"isolation={level!r}", again(isolation=level))
-    if isinstance(arguments["table"], DeltaTable):
-        writers = _by_work(arguments["writers"], _as_one_transaction)
-        yield _tried(ONE_TRANSACTION, again(writers=writers))
-    yield _tried("writers one after the other, as under an exclusive lock", again(is_serial=True))
+            yield _tried(f"isolation={level!r}", replace(request, isolation=level).explore())
+    if request.is_about_one_table:
+        writers = _by_work(request.writers, _as_one_transaction)
+        yield _tried(ONE_TRANSACTION, replace(request, writers=writers).explore())
+    yield _tried(ONE_BY_ONE, replace(request, is_serial=True).explore())
 
 
 def _by_work(writers: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:

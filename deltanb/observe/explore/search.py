@@ -191,9 +191,18 @@ def _sum(
     more = int(local.turn is not None and local.turn.kind == "put")
     new = tuple((few + more * (at == place), many + more * (at == place))
                 for at, (few, many) in enumerate(before))
-    if not known:
-        return new
-    return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, new, strict=True))
+    return widened(known, new) if known else new
+
+
+def widened(
+    known: tuple[tuple[int, int], ...], more: tuple[tuple[int, int], ...]
+) -> tuple[tuple[int, int], ...]:
+    """The fewest and the most of both.
+
+    >>> widened(((1, 2),), ((0, 1),))
+    ((0, 2),)
+    """
+    return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, more, strict=True))
 
 
 def in_order(start: Node) -> Iterator[Node]:

@@ -1,0 +1,346 @@
+"""What is asked of an exploration, and how it is answered: states are searched, and ends told apart.
+
+What lives here: :class:`Request`, which can be asked again with changes.
+What it does not know: how a writer is run for one turn (``programs``), how states are searched (``search``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
+from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
+from deltanb.observe.explore.exploration import Exploration, Outcome, State, Taken, Violation
+from deltanb.observe.explore.places import ONLY, TablePlace
+from deltanb.observe.explore.programs import Local, Looked, Place, Program, rule_of
+from deltanb.observe.explore.search import Graph, Node, Search, clock, widened
+from deltanb.observe.turns import Work, is_catalog
+from deltanb.table.table import DeltaTable
+from deltanb.text import formatting as units
+from deltanb.transaction.drive import watching
+
+MAX_DRAWN = 300
+"""States of which a graph is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What :func:`~deltanb.observe.explore.explore.explore` is asked; ``orders`` is None for all of them."""
+
+    table: Any
+    writers: Mapping[str, Work]
+    invariant: Any
+    isolation: str | None
+    seed: int
+    orders: int | None
+    depth: int | None
+    seconds: float
+    max_states: int
+    is_serial: bool = False
+    """Whether each writer takes all its turns at a time."""
+
+    @property
+    def is_about_one_table(self) -> bool:
+        """Whether it is about a table, and not about a catalog."""
+        return isinstance(self.table, DeltaTable)
+
+    def explore(self) -> Exploration:
+        """The answer."""
+        exploring = _Exploring(self)
+        if self.orders is None or self.is_serial:
+            return exploring.everything()
+        return exploring.drawn(self.orders)
+
+
+def _place(table: Any, isolation: str | None) -> Place:
+    """What is explored.
+
+    Raises:
+        InvalidArgument: neither a table nor a catalog.
+        IllegalStateError: the table is pinned to a version.
+    """
+    if isinstance(table, DeltaTable) and not hasattr(table.log, "below"):
+        return TablePlace(table, isolation)
+    if is_catalog(table):
+        from deltanb.observe.explore.lakes import CatalogPlace
+
+        return CatalogPlace(table, isolation)
+    raise InvalidArgument(
+        f"explore takes a table or a catalog, found {type(table).__name__}; write it like "
+        "dn.explore(dn.open(path), writers)")
+
+
+class _Exploring:
+    """An exploration under way."""
+
+    def __init__(self, request: Request) -> None:
+        self.request, self.names, self.seed = request, tuple(request.writers), request.seed
+        self.place = _place(request.table, request.isolation)
+        asked = request.invariant
+        self.invariant = None if asked is None else invariant_of(asked, request.is_about_one_table)
+        self.programs = [Program(name, work, self.place, self.seed) for name, work in request.writers.items()]
+        self.search = Search(self.programs, self.place.root)
+        self.turns = sum(program.rehearse() for program in self.programs)
+        self._answers: dict[str, Any] = {}
+        self._rows: dict[str, tuple[str, Any]] = {}
+
+    # -- all orders ------------------------------------------------------------------------------------
+
+    def everything(self) -> Exploration:
+        """All orders."""
+        until, request = clock(self.request.seconds), self.request
+        graph = self._completed(lambda: self.search.all(request.max_states, until, request.is_serial))
+        ends = [node for node in graph.nodes if node.is_end and node.orders]
+        outcomes = self._outcomes(ends, self.search.num_renamings > 1)
+        left_out = graph.left_out and (
+            f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and of "
+            "the orders those that end among them")
+        return self._exploration(
+            outcomes, self._violations(graph), len(graph.nodes), left_out, states=self._states(graph))
+
+    def _completed(self, search: Callable[[], Any]) -> Any:
+        """The result of a search, which begins anew where a writer has to be known more precisely."""
+        while True:
+            try:
+                return search()
+            except Looked as looked:
+                for program in self.programs:
+                    if program.name == looked.args[0]:
+                        program.know_precisely()
+
+    # -- some orders -----------------------------------------------------------------------------------
+
+    def drawn(self, orders: int) -> Exploration:
+        """So many orders that are drawn."""
+        until, lots, depth = clock(self.request.seconds), Random(self.seed), self.request.depth
+        ends: list[Node] = []
+        broken: dict[str, Node] = {}
+        length = self.turns
+        states: set[int] = set()
+        stopped = ""
+        try:
+            while len(ends) < orders and not stopped:
+                nodes = self._completed(lambda: self._draw(lots, depth, length))
+                ends.append(nodes[-1])
+                states.update(id(local) for node in nodes for local in node.locals)
+                for node in nodes:
+                    if self._breaks(node):
+                        broken.setdefault(node.world.digest, node)
+                stopped = "the time was over" if until() else ""
+        except KeyboardInterrupt:
+            stopped = "it was interrupted"
+        for node in ends:
+            node.orders, node.tries = 1, self._tries(node)
+        violations = sorted(map(self._violation, broken.values()), key=lambda one: len(one.order))
+        left_out = f"{units.count(len(ends), 'order')} were drawn (seed {self.seed})"
+        if stopped:
+            left_out += f", and no more because {stopped}"
+        if depth is not None:
+            chance = 1 / (len(self.programs) * max(length, 1) ** (depth - 1))
+            left_out += (f"; what {units.count(depth, 'turn')} in one order break is met by each of them "
+                         f"with a probability of {chance:.2g} at least")
+        return self._exploration(
+            self._outcomes(ends, False), violations, len(states), left_out, is_sampled=True)
+
+    def _draw(self, lots: Random, depth: int | None, length: int) -> list[Node]:
+        """The states of an order that is drawn: turn by turn, or by priorities that change."""
+        nodes = [self.search.start()]
+        ranks = list(range(len(self.programs)))
+        lots.shuffle(ranks)
+        changes = set() if depth is None else set(lots.sample(range(length), min(depth - 1, length)))
+        lowest = -1
+        for at in itertools.count():
+            ready = nodes[-1].ready
+            if not ready:
+                return nodes
+            if depth is None:
+                place = lots.choice(ready)
+            else:
+                place = max(ready, key=lambda one: ranks[one])
+                if at in changes:
+                    ranks[place], lowest = lowest, lowest - 1
+                    place = max(ready, key=lambda one: ranks[one])
+            nodes.append(self.search.after(nodes[-1], place))
+        raise AssertionError
+
+    def _tries(self, node: Node) -> tuple[tuple[int, int], ...]:
+        counts = [0] * len(self.programs)
+        while node.before is not None:
+            node, place = node.before
+            turn = node.locals[place].turn
+            counts[place] += turn is not None and turn.kind == "put"
+        return tuple((count, count) for count in counts)
+
+    # -- what came of them -----------------------------------------------------------------------------
+
+    def _exploration(
+        self, outcomes: Sequence[Outcome], violations: Sequence[Violation], num_states: int, left_out: str,
+        is_sampled: bool = False, states: tuple[State, ...] = (),
+    ) -> Exploration:
+        return Exploration(
+            self.place.name, self.names, self.place.isolation, tuple(outcomes), tuple(violations),
+            sum(one.orders for one in outcomes), num_states, sum(program.runs for program in self.programs),
+            left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._played,
+            states, self.request)
+
+    def _states(self, graph: Graph) -> tuple[State, ...]:
+        """The states as they are drawn, if they are few."""
+        if len(graph.nodes) > MAX_DRAWN:
+            return ()
+        places = {id(node): at for at, node in enumerate(graph.nodes)}
+        return tuple(
+            State(len(node.path), tuple((self.names[place], places[id(other)]) for place, other in
+            node.after),
+                  self._answer(node.world) is not True)
+            for node in graph.nodes)
+
+    def _played(self, number: int) -> tuple[tuple[Taken, ...], list[Any]]:
+        """The turns of an order, and the rows before the first and after each."""
+        nodes = self._completed(lambda: self.search.of_number(number))
+        return tuple(self._taken(nodes)), [self._rows_of(node.world)[1] for node in nodes]
+
+    def _outcomes(self, ends: Iterable[Node], is_renamed: bool) -> list[Outcome]:
+        """The outcomes of the states in which all have ended, the most frequent first."""
+        kinds: dict[Any, list[Any]] = {}
+        for node in ends:
+            rows = self._rows_of(node.world)[0]
+            for names in self._renamings() if is_renamed else [list(range(len(self.programs)))]:
+                ended = tuple(_ended(node.locals[place]) for place in names)
+                tries = tuple(node.tries[place] for place in names)
+                kind = kinds.setdefault((ended, rows), [node, names, 0, tries])
+                kind[2] += node.orders
+                kind[3] = widened(kind[3], tries)
+        outcomes = [self._outcome(*kind) for kind in kinds.values()]
+        return sorted(outcomes, key=lambda one: -one.orders)
+
+    def _renamings(self) -> Iterator[list[int]]:
+        """For each way to exchange writers that do the same: whose part each of them has."""
+        groups = self.search.groups
+        for parts in itertools.product(*(itertools.permutations(group) for group in groups)):
+            names = list(range(len(self.programs)))
+            for group, part in zip(groups, parts, strict=True):
+                for place, other in zip(group, part, strict=True):
+                    names[place] = other
+            yield names
+
+    def _outcome(
+        self, node: Node, names: list[int], orders: int, tries: tuple[tuple[int, int], ...]
+    ) -> Outcome:
+        """``names`` has for each writer whose part it has."""
+        own = {part: place for place, part in enumerate(names)}
+        order = [own[place] for place in node.path]
+        nodes = self.search.of_order(order)
+        writers = dict(zip(self.names, nodes[-1].locals, strict=True))
+        errors = {name: local.error for name, local in writers.items() if local.error is not None}
+        rules = {name: rule for name, error in errors.items() if (rule := rule_of(error))}
+        answer = self._answer(nodes[-1].world)
+        return Outcome(
+            tuple(name for name, local in writers.items() if local.error is None and local.commits),
+            {name: _kind(error) for name, error in errors.items()}, rules,
+            {name: local.commits for name, local in writers.items()},
+            dict(zip(self.names, tries, strict=True)), self._rows_of(nodes[-1].world)[1], orders,
+            tuple(self.names[place] for place in order), self.search.number_of(order),
+            tuple(self._taken(nodes)), None if self.invariant is None else answer is True, errors)
+
+    def _taken(self, nodes: Sequence[Node]) -> Iterator[Taken]:
+        """What happens between states that follow each other."""
+        for node in nodes[1:]:
+            assert node.before is not None
+            before, place = node.before
+            local, after = before.locals[place], node.locals[place]
+            turn, name = local.turn, self.names[place]
+            assert turn is not None
+            mark = self.place.mark
+            if turn.kind == "read":
+                yield Taken(name, "reads", node.world.version, mark=mark)
+                continue
+            new = after.conflicts[len(local.conflicts):]
+            did = "commits" if node.world is not before.world else "fails" if new else "goes on"
+            version = node.world.version if did == "commits" else before.world.version + (mark == "#")
+            if ONLY in turn.next:
+                version = turn.next[ONLY]
+            yield Taken(name, did, version, turn.attempted.operation,
+                        rule_of(new[0]) or type(new[0]).__name__ if new else "", mark)
+
+    # -- the table in a state --------------------------------------------------------------------------
+
+    def _rows_of(self, world: Any) -> tuple[str, Any]:
+        """A text for the rows of a world, and the rows."""
+        if world.digest not in self._rows:
+            self._rows[world.digest] = self.place.rows(world)
+        return self._rows[world.digest]
+
+    def _answer(self, world: Any) -> Any:
+        """True where the invariant holds, else what it gave or raised."""
+        if self.invariant is None:
+            return True
+        if world.digest not in self._answers:
+            self._answers[world.digest] = _ask(self.invariant, self.place.still(world))
+        return self._answers[world.digest]
+
+    def _breaks(self, node: Node) -> bool:
+        """Whether the invariant ceases to hold with the commit that leads to a state."""
+        world = node.world
+        return self._answer(world) is not True and (
+            node.before is None or (node.before[0].world is not world
+                                    and self._answer(node.before[0].world) is True))
+
+    def _violations(self, graph: Graph) -> list[Violation]:
+        """A violation for each table that breaks the invariant, by a shortest order."""
+        if self.invariant is None:
+            return []
+        broken: dict[str, Node] = {}
+        for node in graph.nodes:
+            if self._breaks(node):
+                broken.setdefault(node.world.digest, node)
+        return [self._violation(node) for node in broken.values()]
+
+    def _violation(self, node: Node) -> Violation:
+        order = node.path
+        nodes = self.search.of_order(order)
+        return Violation(
+            node.world.version, tuple(self.names[place] for place in order),
+            self.search.number_of(order), tuple(self._taken(nodes)), self._answer(node.world))
+
+
+def _ask(invariant: Invariant, place: Any) -> Any:
+    """True, or what the invariant gave or asserted in place of it.
+
+    Raises:
+        IllegalStateError: it writes to a table.
+        InvalidArgument: it fails, or says neither.
+    """
+    context = copy_context()
+    context.run(watching.set, _refuse_to_write)
+    try:
+        answer = context.run(invariant.ask, place)
+        return True if truth(answer) else answer
+    except AssertionError as error:
+        return error
+    except DeltaError:
+        raise
+    except Exception as error:
+        raise InvalidArgument(
+            f"the invariant, {invariant.text}, fails with {type(error).__name__}: {error}. It is asked of "
+            "every version that an order can lead to, and says whether it holds there") from error
+
+
+def _refuse_to_write(txn: Any, step: Any) -> None:
+    raise IllegalStateError(
+        f"the invariant commits to {getattr(txn, 'table', 'a catalog')}; it may only read. Nothing was "
+        "written")
+
+
+def _kind(error: BaseException) -> str:
+    return error.kind if isinstance(error, DeltaError) else type(error).__name__
+
+
+def _ended(local: Local) -> tuple[Any, ...]:
+    """How a writer has ended, as far as outcomes are told apart by it."""
+    error = local.error
+    return local.commits, None if error is None else (_kind(error), rule_of(error) or str(error))
