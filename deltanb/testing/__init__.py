@@ -13,7 +13,6 @@ What it does not know: pytest, or any test.
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import re
@@ -21,6 +20,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltanb.actions import Action, Metadata
@@ -29,6 +29,7 @@ from deltanb.locks.core.memory_index import MemoryIndex
 from deltanb.log.commits import commit_name
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.memory_file import MemoryFile
 from deltanb.store.open import elsewhere, store_for
 from deltanb.testing.s3_server import S3Server
 from deltanb.testing.simulated_time import SimulatedTime
@@ -148,7 +149,11 @@ class MemoryStore:
             if name in self.files or name in self._begun:
                 raise FileExistsError(f"{self.root}/{name}")
             self._begun.add(name)
-        return pa.PythonFile(_MemoryFile(self, name), mode="w")
+        return pa.PythonFile(MemoryFile(partial(self._end, name)), mode="w")
+
+    def _end(self, name: str, data: bytes) -> None:
+        self.put(name, data)
+        self._begun.discard(name)
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """Names of this table as they are, others by path or URI."""
@@ -157,19 +162,6 @@ class MemoryStore:
     def local_path(self, name: str) -> None:
         """Nowhere on this machine's file system."""
         return None
-
-
-class _MemoryFile(io.BytesIO):
-    def __init__(self, store: MemoryStore, name: str) -> None:
-        super().__init__()
-        self._store = store
-        self._name = name
-
-    def close(self) -> None:
-        if not self.closed:
-            self._store.put(self._name, self.getvalue())
-            self._store._begun.discard(self._name)
-            super().close()
 
 
 # -- a store that misbehaves -------------------------------------------------------------------

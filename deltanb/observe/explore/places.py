@@ -152,6 +152,7 @@ class ExploredLog(DeltaLog):
         """Single commits, which a digest does not show."""
         if self.run is not None and not self.run.calls:
             self.run.looks()
+            self.update()
         return super().history(*args, **settings)
 
     def checkpoint(self, version: int | None = None) -> Any:
@@ -175,6 +176,7 @@ class ExploredTable(DeltaTable):
         run: Run = object.__getattribute__(self.log, "run")
         if not run.calls and call.asked.does in _LOOKS:
             run.looks()
+            self.log.update()  # commits may be listed without it: to look at them is a turn, too
         if run.calls:
             return super()._perform(call)
         is_statement = call.asked.does.is_staged and run.is_plain

@@ -12,12 +12,11 @@ are left out of it.
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from deltanb.actions import Action, AddFile, RemoveFile
@@ -27,6 +26,7 @@ from deltanb.log.lines import actions_of
 from deltanb.log.replay import Delta, feed_actions
 from deltanb.schema import properties
 from deltanb.store.base import FileStatus, LogStore
+from deltanb.store.memory_file import MemoryFile
 from deltanb.store.open import elsewhere
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Overlay:
 
     def list_from(self, name: str) -> list[FileStatus]:
         """The commits, where the folder of the log is asked for; nothing else is listed."""
-        return [self._status(one, b"") for one in self.list_names(name)]
+        return [status for one in self.list_names(name) if (status := self.status(one)) is not None]
 
     def list_names(self, name: str) -> list[str]:
         """The same, names only."""
@@ -233,8 +233,7 @@ class Overlay:
             return []
         root = self.world.root.version
         below = [one for one in self.base.store.list_names(LOG_FOLDER + "/")
-                 if _version(one) is None and one.split("/")[1][:1].isdigit() and int(
-                     one.split("/")[1][:20]) <= root]
+                 if _version(one) is None and self._is_of_root(one)]
         own = [commit_name(version) for version in self.base.commits.names() if version <= root]
         own += [commit_name(world.version) for world in self.world.since(root)]
         return sorted(one for one in {*below, *own} if one >= name)
@@ -256,7 +255,7 @@ class Overlay:
         content = self._content(name)
         if content is not None:
             return self._status(name, content)
-        return None if name.startswith(LOG_FOLDER) else self.base.store.status(name)
+        return self.base.store.status(name) if self._is_of_root(name) else None
 
     def read(self, name: str) -> bytes:
         """The content of a file of memory or of the table."""
@@ -268,6 +267,8 @@ class Overlay:
                 raise FileNotFoundError(name)
             return self.base.commits.read(version)
         content = self._content(name)
+        if content is None and not self._is_of_root(name):
+            raise FileNotFoundError(name)
         return self.base.store.read(name) if content is None else content
 
     def put(self, name: str, data: bytes) -> None:
@@ -292,7 +293,7 @@ class Overlay:
 
         if self.status(name) is not None:
             raise FileExistsError(f"{self.root}/{name}")
-        return pa.PythonFile(_Written(self, name), mode="w")
+        return pa.PythonFile(MemoryFile(partial(self.put, name)), mode="w")
 
     def resolve(self, path: str) -> tuple[LogStore, str]:
         """Names of this table as they are, others by path or URI."""
@@ -302,23 +303,18 @@ class Overlay:
         """Nowhere on this machine's file system."""
         return None
 
+    def _is_of_root(self, name: str) -> bool:
+        """Whether a file may be seen: none of the log that is behind the version that was found."""
+        number = name.removeprefix(LOG_FOLDER + "/")[:20]
+        is_numbered = name.startswith(LOG_FOLDER) and number.isdigit()
+        return not is_numbered or int(number) <= self.world.root.version
+
     def _content(self, name: str) -> bytes | None:
         own = self.written.get(name)
         return self.world.files.get(name) if own is None else own
 
     def _status(self, name: str, content: bytes) -> FileStatus:
         return FileStatus(name, len(content), 0)
-
-
-class _Written(io.BytesIO):
-    def __init__(self, store: Overlay, name: str) -> None:
-        super().__init__()
-        self._store, self._name = store, name
-
-    def close(self) -> None:
-        if not self.closed:
-            self._store.written[self._name] = self.getvalue()
-            super().close()
 
 
 def _version(name: str) -> int | None:

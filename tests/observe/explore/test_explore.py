@@ -84,6 +84,13 @@ def optimize(lots: Random) -> Work:
     return lambda t: t.optimize()
 
 
+FEATURES: list[dict[str, Any]] = [
+    {}, {"partition_by": ["id"]}, {"cluster_by": ["id"]},
+    *({"properties": {name: value}} for name, value in (
+        ("delta.enableChangeDataFeed", "true"), ("delta.columnMapping.mode", "name"),
+        ("delta.enableInCommitTimestamps", "true"), ("delta.checkpointInterval", "1"),
+        ("delta.checkpointPolicy", "v2")))]
+"""What a table has beside vectors and row ids."""
 KINDS = [add, change, drop, copy, both, again, by_hand, optimize]
 
 
@@ -93,13 +100,15 @@ def program(seed: int) -> tuple[dict[str, Any], dict[str, Work]]:
     properties = {"delta.isolationLevel": lots.choice(["Serializable", "WriteSerializable"]),
                   "delta.enableDeletionVectors": lots.choice(["true", "false"]),
                   "delta.enableRowTracking": lots.choice(["true", "false"])}
+    settings = dict(lots.choice(FEATURES))
+    properties |= settings.pop("properties", {})
     num_writers = lots.choice([2, 2, 3])
     works: dict[str, Work] = {}
     for name in ("ann", "ben", "cid")[:num_writers]:
         kinds = KINDS if num_writers == 2 else [add, change, drop, optimize]
         parts = [lots.choice(kinds)(lots) for _ in range(lots.choice([1, 1, 2]) if num_writers == 2 else 1)]
         works[name] = one_after_the_other(parts)
-    return {"properties": properties}, works
+    return {"properties": properties, **settings}, works
 
 
 def one_after_the_other(parts: list[Work]) -> Work:
@@ -119,6 +128,53 @@ def test_it_finds_what_running_all_orders_finds(seed: int) -> None:
     assert Counter({ended(one, list(works)): one.orders for one in explored.outcomes}) == counts
     for one in explored.outcomes:
         assert run_order(table(**settings), works, one.order) == ended(one, list(works))
+
+
+PLACES: dict[str, Callable[..., dn.DeltaTable]] = {
+    "folder": lambda path, **_: dn.create(path / "t", ROWS),
+    "bucket": lambda path, uri, options: dn.create(f"{uri}/{path.name}/t", ROWS, storage_options=options),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_order_of_each_outcome_comes_out_as_explored(
+    place: str, tmp_path: Any, s3_server: Any, bucket: str
+) -> None:
+    def made(number: int) -> dn.DeltaTable:
+        return PLACES[place](tmp_path / str(number), uri=bucket, options=s3_server.options)
+
+    works = {"ann": lambda t: t.append({"id": [4], "n": [4]}), "ben": lambda t: t.delete("id = 1"),
+             "cid": lambda t: t.update({"n": "n + 1"}, "id = 2")}
+    explored = dn.explore(made(0), works)
+    assert len(explored.outcomes) > 3
+    for number, one in enumerate(explored.outcomes, 1):
+        assert run_order(made(number), works, one.order) == ended(one, list(works))
+
+
+def test_a_table_of_checkpoints_that_others_go_on_with_is_the_one_that_was_found(tmp_path: Any) -> None:
+    """Past versions are read, too; what others commit meanwhile is not there."""
+    made = dn.create(tmp_path / "t", ROWS, properties={"delta.checkpointInterval": "2"})
+    for number in range(5):
+        made.append({"id": [10 + number], "n": [0]})
+    dn.flush()
+    counts: set[tuple[int, int]] = set()
+
+    def go_on() -> None:
+        for _ in range(4):
+            dn.DeltaTable(dn.DeltaLog(made.log.store)).append({"id": [99], "n": [0]})
+        dn.flush()
+
+    def look(t: Any) -> None:
+        if not counts:
+            others = threading.Thread(target=go_on)  # it is nobody's context
+            others.start()
+            others.join()
+        counts.add((t.as_of(3).count(), t.history()[0].version))
+        t.append({"id": [20], "n": [0]})
+
+    explored = dn.explore(made, {"ann": look, "ben": lambda t: t.delete("id = 1")})
+    assert counts == {(6, 5), (6, 6)} and made.version == 9
+    assert {one.rows.num_rows for one in explored.outcomes if one.rows} == {8, 9}  # 9: the DELETE has lost
 
 
 # -- what it says --------------------------------------------------------------------------------------
