@@ -69,11 +69,11 @@ drawn => {
       && shades(node) > 0;
   };
   const whole = css => { const [r, g, b, a] = rgba(css); return a === 1 ? `${r},${g},${b}` : ""; };
-  const found = [];
+  const measured = [];
   const note = (kind, node, css, share, words) => {
     const ground = behind(node, "rect"), color = over(rgba(css), ground, share);
     const section = node.closest("section");
-    found.push([section ? section.id : "", kind, words, contrast(color, ground),
+    measured.push([section ? section.id : "", kind, words, contrast(color, ground),
       color.slice(0, 3).map(Math.round).join(","), ground.slice(0, 3).map(Math.round).join(",")]);
   };
   for (const part of document.querySelectorAll(".dnb")) {
@@ -93,7 +93,7 @@ drawn => {
         const ground = own ? over(own, behind(node, "")) : behind(node, "rect, path");
         const color = over(rgba(isDrawn ? its.fill : its.color), ground, shades(node));
         const section = node.closest("section");
-        found.push([section ? section.id : "", "text", words.slice(0, 60), contrast(color, ground),
+        measured.push([section ? section.id : "", "text", words.slice(0, 60), contrast(color, ground),
           color.slice(0, 3).map(Math.round).join(","), ground.slice(0, 3).map(Math.round).join(",")]);
       }
       if (["path", "circle", "line", "polygon", "rect"].includes(node.tagName)) {
@@ -112,5 +112,5 @@ drawn => {
       }
     }
   }
-  return found;
+  return measured;
 }
