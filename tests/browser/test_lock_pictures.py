@@ -15,29 +15,32 @@ pytestmark = pytest.mark.browser
 LINE = 4  # pixels of a line of text above and below its letters
 SIDE = 1  # pixels that a letter may reach into the box of the next
 SMALLEST = 12  # pixels of letters
-# Points of all lines that are drawn, a few pixels apart, in pixels of the page.
-POINTS = """svg => [...svg.querySelectorAll("path[fill=none]:not(.l)")].map(path => {
-    const matrix = path.getScreenCTM(), all = [];
-    for (let at = 0; at <= path.getTotalLength(); at += 3) {
-        const {x, y} = path.getPointAtLength(at).matrixTransform(matrix);
-        all.push([x, y]);
-    }
-    return all;
-})"""
-# Whether something that is drawn later hides a line at the middle of some words: their ground or a box.
-ON_TOP = """text => {
-    const above = [];
-    for (let node = text.nextElementSibling; node; node = node.nextElementSibling)
-        if (node.matches("path[fill=none]:not(.l)")) above.push(node);
-    const box = text.getBoundingClientRect();
-    return above.some(path => {
-        const matrix = path.getScreenCTM();
+# All that is measured of a drawing, in pixels of the page, as one question: many take much longer. Points of
+# lines are a few pixels apart; words are crossed where a line that is drawn later runs through their middle.
+MEASURE = f"svg => {{ const box = {BOX};" """
+    const points = path => {
+        const matrix = path.getScreenCTM(), all = [];
         for (let at = 0; at <= path.getTotalLength(); at += 3) {
             const {x, y} = path.getPointAtLength(at).matrixTransform(matrix);
-            if (box.left < x && x < box.right && box.top + 4 < y && y < box.bottom - 4) return true;
+            all.push([x, y]);
         }
-        return false;
-    });
+        return all;
+    };
+    const all = (selector, measure) => [...svg.querySelectorAll(selector)].map(measure);
+    const lines = all("path[fill=none]:not(.l)", path => ({path, points: points(path)}));
+    const isCrossed = text => {
+        const [left, right, top, bottom] = box(text), later = Node.DOCUMENT_POSITION_FOLLOWING;
+        return lines.some(line => text.compareDocumentPosition(line.path) & later && line.points.some(
+            ([x, y]) => left < x && x < right && top + 4 < y && y < bottom - 4));
+    };
+    return {
+        edges: box(svg),
+        words: all("text", text => [
+            text.textContent, box(text), parseFloat(getComputedStyle(text).fontSize), isCrossed(text)]),
+        bars: all("rect[fill-opacity]", box),
+        boxes: all("rect.g[rx]:not(.l)", box),
+        points: lines.flatMap(line => line.points),
+    };
 }"""
 
 
@@ -63,25 +66,24 @@ def test_words_of_locks_can_be_read(browser: Any, name: str, scheme: str, pictur
 
 def check(drawing: Any, width: int) -> None:
     """What holds of a drawing at any width."""
-    left, right, top, bottom = drawing.evaluate(BOX)
-    words = [(text.text_content(), text.evaluate(BOX), text) for text in drawing.query_selector_all("text")]
+    measured = drawing.evaluate(MEASURE)
+    left, right, top, bottom = measured["edges"]
+    words = measured["words"]
     assert words
-    for letters, (start, end, high, low), text in words:
+    for letters, (start, end, high, low), size, is_crossed in words:
         assert left < start and end < right, f"{letters!r} is cut at {width} pixels"
         assert top < high and low < bottom, f"{letters!r} is cut at {width} pixels"
-        assert text.evaluate("node => parseFloat(getComputedStyle(node).fontSize)") >= SMALLEST, letters
-        assert not text.evaluate(ON_TOP), f"a line runs through {letters!r}"
-    for (one, first, _), (other, second, _) in itertools.combinations(words, 2):
+        assert size >= SMALLEST, letters
+        assert not is_crossed, f"a line runs through {letters!r}"
+    for (one, first, *_), (other, second, *_) in itertools.combinations(words, 2):
         assert (first[1] - SIDE <= second[0] or second[1] - SIDE <= first[0] or first[3] - LINE <= second[2]
                 or second[3] - LINE <= first[2]), f"{one!r} lies on {other!r} at {width} pixels"
-    for bar, one in itertools.product(drawing.query_selector_all("rect[fill-opacity]"), words):
-        begin, until, over, under = bar.evaluate(BOX)
-        start, end, high, low = one[1]
+    for (begin, until, over, under), (letters, box, *_) in itertools.product(measured["bars"], words):
+        start, end, high, low = box
         inside = begin <= (start + end) / 2 <= until  # words of a band, or a sign on a scope
         beside = end <= begin + SIDE or until - SIDE <= start
         assert inside or beside or under <= high + LINE or low - LINE <= over, (
-            f"{one[0]!r} lies on the edge of a bar at {width} pixels")
-    boxes = [box.evaluate(BOX) for box in drawing.query_selector_all("rect.g[rx]:not(.l)")]
-    for x, y in itertools.chain.from_iterable(drawing.evaluate(POINTS)):
-        for start, end, high, low in boxes:
+            f"{letters!r} lies on the edge of a bar at {width} pixels")
+    for x, y in measured["points"]:
+        for start, end, high, low in measured["boxes"]:
             assert not (start + 3 < x < end - 3 and high + 3 < y < low - 3), f"a line runs behind {x}, {y}"
