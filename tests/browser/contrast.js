@@ -70,11 +70,14 @@ drawn => {
   };
   const whole = css => { const [r, g, b, a] = rgba(css); return a === 1 ? `${r},${g},${b}` : ""; };
   const measured = [];
-  const note = (kind, node, css, share, words) => {
-    const ground = behind(node, "rect"), color = over(rgba(css), ground, share);
+  const note = (kind, node, what, color, ground) => {
     const section = node.closest("section");
-    measured.push([section ? section.id : "", kind, words, contrast(color, ground),
-      color.slice(0, 3).map(Math.round).join(","), ground.slice(0, 3).map(Math.round).join(",")]);
+    const [shown, below] = [color, ground].map(one => one.slice(0, 3).map(Math.round).join(","));
+    measured.push([section ? section.id : "", kind, what, contrast(color, ground), shown, below]);
+  };
+  const noteMark = (node, css, share, what) => {
+    const ground = behind(node, "rect");
+    note("mark", node, what, over(rgba(css), ground, share), ground);
   };
   for (const part of document.querySelectorAll(".dnb")) {
     const probe = part.appendChild(document.createElement("i"));
@@ -92,9 +95,7 @@ drawn => {
         const own = isDrawn ? null : rgba(its.backgroundColor);
         const ground = own ? over(own, behind(node, "")) : behind(node, "rect, path");
         const color = over(rgba(isDrawn ? its.fill : its.color), ground, shades(node));
-        const section = node.closest("section");
-        measured.push([section ? section.id : "", "text", words.slice(0, 60), contrast(color, ground),
-          color.slice(0, 3).map(Math.round).join(","), ground.slice(0, 3).map(Math.round).join(",")]);
+        note("text", node, words.slice(0, 60), color, ground);
       }
       if (["path", "circle", "line", "polygon", "rect"].includes(node.tagName)) {
         // A tint repeats what an outline, a number on it or the words beside it say.
@@ -102,13 +103,13 @@ drawn => {
         const fillOpacity = isOutlined && +its.fillOpacity < 1 ? 0 : +its.fillOpacity;
         for (const [css, opacity] of [[its.fill, fillOpacity], [its.stroke, 1]])
           if (isPaint(css) && palette.has(whole(css)) && shades(node) * opacity > TINT)
-            note("mark", node, css, opacity, node.tagName + " " + (node.closest("[class]")?.getAttribute("class") || ""));
+            noteMark(node, css, opacity, node.tagName + " " + (node.closest("[class]")?.getAttribute("class") || ""));
       } else if (!isDrawn) {
         for (const side of ["Top", "Left"])
           if (parseFloat(its[`border${side}Width`]) > 0 && palette.has(whole(its[`border${side}Color`])))
-            note("mark", node, its[`border${side}Color`], 1, "border " + node.className);
+            noteMark(node, its[`border${side}Color`], 1, "border " + node.className);
         if (palette.has(whole(its.backgroundColor)))
-          note("mark", node, its.backgroundColor, 1, "bar " + node.className);
+          noteMark(node, its.backgroundColor, 1, "bar " + node.className);
       }
     }
   }
