@@ -316,8 +316,8 @@ SPELLINGS: tuple[Name | Keyword, ...] = (
             advice="nothing: rows come in the types of the schema; to_arrow().cast(schema) converts them"),
     # -- arguments: what is written ---------------------------------------------------------------------
     Keyword("updates", RS, "assignments set values"),
-    Keyword("new_values", RS, "assignments set "
-                              "values", note="a string is SQL here: \"'red'\" is the word red"),
+    Keyword("new_values", RS, "assignments set values",
+            note="a string is SQL here: \"'red'\" is the word red"),
     Keyword("set", SPARK, "assignments"),
     Keyword("values", SPARK, "set assignments", methods="when_matched_update update"),
     Keyword("mode save_mode if_exists", RS + " " + SPARK + " " + PANDAS, "mode",

@@ -56,7 +56,7 @@ class Server:
         for name, value in SETTINGS.items():
             self._set(name, value)
         inherited = {name: value for name, value in os.environ.items()
-                if name != "CI" and not name.startswith(("PYTEST", "JUPYTER", "JPY", "IPYTHON"))}
+                     if name != "CI" and not name.startswith(("PYTEST", "JUPYTER", "JPY", "IPYTHON"))}
         folders = {f"JUPYTER_{name.upper()}_DIR": folder / name for name in ("config", "data", "runtime")}
         folders |= {"IPYTHONDIR": folder / "ipython", "TMPDIR": _made(folder / "tmp")}
         self._process = subprocess.Popen(

@@ -86,7 +86,7 @@ def feed_of(*rows: tuple[str, dict[str, Any]], partition: tuple[str, ...] = ()) 
 
 def test_rows_are_matched_by_a_key_whatever_their_order() -> None:
     changes = feed_of(("update_preimage", {"id": 1, "n": 10}), ("update_preimage", {"id": 2, "n": 20}),
-                    ("update_postimage", {"id": 2, "n": 21}), ("update_postimage", {"id": 1, "n": 11}))
+                      ("update_postimage", {"id": 2, "n": 21}), ("update_postimage", {"id": 1, "n": 11}))
     pairs = changes.updated(1)
     assert pairs is not None and pairs.key == "id"
     assert list(zip(pairs.before["n"].to_pylist(), pairs.after["n"].to_pylist(), strict=True)) == [
@@ -96,7 +96,7 @@ def test_rows_are_matched_by_a_key_whatever_their_order() -> None:
 
 def test_without_a_key_their_order_tells_which_belong_together() -> None:
     changes = feed_of(*(("update_preimage", {"a": 1, "b": 2}) for _ in range(2)),
-                    *(("update_postimage", {"a": 1, "b": 3}) for _ in range(2)))
+                      *(("update_postimage", {"a": 1, "b": 3}) for _ in range(2)))
     assert "matched by their order" in text_of(changes)
     assert text_of(changes).count("2 → 3") == 2
 
@@ -112,7 +112,7 @@ def test_rows_that_do_not_belong_together_are_shown_one_by_one() -> None:
 
 def test_of_a_single_row_nothing_has_to_tell_what_belongs_together() -> None:
     changes = feed_of(("update_preimage", {"carrier": "UA", "n": 5}),
-                    ("update_postimage", {"carrier": "UA", "n": 6}))
+                      ("update_postimage", {"carrier": "UA", "n": 6}))
     assert "5 → 6" in text_of(changes) and "matched" not in text_of(changes)
 
 

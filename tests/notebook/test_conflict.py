@@ -129,7 +129,7 @@ def test_a_winner_that_says_nothing_of_itself() -> None:
 def test_hostile_names_stay_text() -> None:
     evil = samples.add("<img src=x>\n\u202e")
     sample = replace(samples.append(), files=(evil,), winner_actions=(evil,),
-                    predicates=("<script>alert(1)</script>",), advice=("`<b>`",))
+                     predicates=("<script>alert(1)</script>",), advice=("`<b>`",))
     page = assert_consistent(sample)
     assert "<img src=x>\\n\\u202e" in page.text
 

@@ -111,7 +111,7 @@ def test_rows_take_the_columns_that_fit_and_tell_how_many_do_not() -> None:
     table = dn.create(MemoryStore(), {f"long_name_{at}": [at, at] for at in range(10)})
     table.append({f"long_name_{at}": [at] for at in range(10)})
     for difference, lead, hidden in ((table.diff(0), ["change"], "5 columns not shown"),
-                                (table.time_travel().frame, [], "4 columns not shown")):
+                                     (table.time_travel().frame, [], "4 columns not shown")):
         assert_consistent(difference)
         rows = next(section for section in views.fields(difference).sections if section.heading == "Rows")
         assert rows.table is not None

@@ -144,7 +144,7 @@ def asked(sql: str) -> QueryResult:
 
 def test_rows_and_files(update_golden: bool) -> None:
     result = asked("SELECT carrier, delay FROM flights WHERE month = $m AND delay > 100 "
-                  "AND upper(carrier) = 'ZZ'")
+                   "AND upper(carrier) = 'ZZ'")
     assert_consistent(result)
     assert_golden(result, "query", update_golden)
     assert "✓ opened 1 of 4 files; 2 skipped by partition values, 1 by statistics" in bundle.text(result)
@@ -154,7 +154,7 @@ def test_rows_and_files(update_golden: bool) -> None:
 
 def test_two_tables_and_no_rows(update_golden: bool) -> None:
     result = asked("SELECT a.delay FROM flights a JOIN flights VERSION AS OF 0 b USING (delay) "
-                  "WHERE a.month = 1 AND b.month = 9 ORDER BY 1")
+                   "WHERE a.month = 1 AND b.month = 9 ORDER BY 1")
     assert_consistent(result)
     assert_golden(result, "query_two", update_golden)
 

@@ -115,8 +115,8 @@ def test_text_and_tooltips_count_the_attempts(table: dn.DeltaTable) -> None:
     titles = {title.text for title in ElementTree.fromstring(timeline.svg).iter(f"{SVG}title") if title.text}
     counted_lines = [line for title in titles for line in title.split("\n") if "of the same work" in line]
     assert sorted(counted_lines) == ["attempt 1 of 3 of the same work, committed as v3",
-                            "attempt 2 of 3 of the same work, committed as v3",
-                            "attempt 3 of 3 of the same work"]
+                                     "attempt 2 of 3 of the same work, committed as v3",
+                                     "attempt 3 of 3 of the same work"]
     page = assert_consistent(timeline)
     assert "the same work again" in page.text
     assert "attempt 1 of 3" in page.text and "zoe2 of 3" in page.text, "a word is not repeated along a lane"

@@ -299,7 +299,7 @@ def test_a_rival_meets_the_rule_it_was_made_for(kind: str) -> None:
         stepper.advance()
     rule = stepper.conflict.rule if stepper.conflict else None
     expected = {"append here": "append", "append elsewhere": None, "delete": "delete / read",
-              "metadata": "metadata"}
+                "metadata": "metadata"}
     assert rule == expected[kind]
 
 

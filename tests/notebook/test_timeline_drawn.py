@@ -75,8 +75,8 @@ def test_tooltips_say_writer_operation_condition_and_winner() -> None:
 def test_what_failed_is_told_by_chart_too() -> None:
     data = race().spec["datasets"]
     (failed,) = (cross for cross in data["crosses"] if cross["failed"])
-    for words in ("DELETE by "
-                  "analyst", "ConcurrentDeleteRead by compactor at v3", "lost v2 to MERGE by etl-b"):
+    for words in ("DELETE by analyst", "ConcurrentDeleteRead by compactor at v3",
+                  "lost v2 to MERGE by etl-b"):
         assert words in failed["text"]
 
 

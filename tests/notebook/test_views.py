@@ -165,8 +165,7 @@ def test_a_long_list_in_a_checkpoint_is_not_read(monkeypatch: pytest.MonkeyPatch
 def counts(*stats: str | None) -> tuple[str, str]:
     """What the card of a snapshot of files with these statistics says: the counts, and the line below."""
     made = TableBuilder(MemoryStore("memory:///lake/counted")).create("id long")
-    made.commit(*(AddFile(f"{at}.parquet", {}, 1, TIME, stats=stats_text) for at,
-                  stats_text in enumerate(stats)))
+    made.commit(*(AddFile(f"{at}.parquet", {}, 1, TIME, stats=one) for at, one in enumerate(stats)))
     snapshot = made.log.update()
     assert_consistent(snapshot)
     return tuple(str(snapshot).split("\n")[1:3])

@@ -138,7 +138,7 @@ def test_an_explanation(case: str, update_golden: bool) -> None:
             builder.commit(info("MERGE", 7, "etl-b"), add("day=mon/h", {"day": "mon"}))
             builder.commit(info("WRITE", 8, "etl-a", True), add("day=mon/i", {"day": "mon"}))
         explanation = explain_conflict(txn, actions=() if case == "empty" else gone,
-                                operation=None if case == "empty" else "DELETE")
+                                       operation=None if case == "empty" else "DELETE")
         assert_golden(explanation, f"explain_{case}", update_golden)
         page = assert_consistent(explanation)
         says = {"conflict": "✕ would fail at v8", "ok": "✓ would commit as v8",

@@ -38,8 +38,8 @@ def assert_is_what_can_be_read(table: Any) -> None:
     availability = table.versions()
     assert list(availability) == readable(table.log, availability.last)
     assert len(availability) == len(list(availability))
-    assert all((version in availability) == (availability.reason(version) is None) for version
-               in range(availability.last + 1))
+    assert all((version in availability) == (availability.reason(version) is None)
+               for version in range(availability.last + 1))
 
 
 STEPS = st.lists(st.sampled_from(["append", "delete", "overwrite", "vacuum", "optimize", "checkpoint",
@@ -87,8 +87,8 @@ def test_a_run_says_how_many_files_are_gone() -> None:
     table.vacuum(0, check=False)
     availability = table.versions()
     assert [str(gap) for gap in availability.gaps] == ["v0 to v4: 5 of their files are gone (vacuumed)"]
-    assert (list(availability), availability.runs, len(availability.gaps[0].files)) == ([5, 6, 7],
-        (range(5, 8),), 5)
+    assert (list(availability), availability.runs, len(availability.gaps[0].files)) == (
+        [5, 6, 7], (range(5, 8),), 5)
     assert table.as_of(5).versions().last == 5
     assert availability.reason(99) == "there is no version 99: the newest is 7"
 

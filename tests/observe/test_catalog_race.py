@@ -85,7 +85,7 @@ def test_the_order_is_the_one_that_was_asked_for(
 ) -> None:
     result = dn.race(shop, {"ann": order, "ben": order}, turns)
     outcome_names = ["append" if isinstance(outcome, errors.ConcurrentAppendException) else outcome
-             for outcome in result.outcomes.values()]
+                     for outcome in result.outcomes.values()]
     assert outcome_names == outcomes and agrees(shop)
 
 

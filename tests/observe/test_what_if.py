@@ -551,8 +551,8 @@ def test_a_transaction_with_nothing_to_write_is_judged_by_its_reads() -> None:
     TableBuilder(log.store, 3).commit(info("WRITE", 3, True), add("part=2/z", {"part": "2"}))
     assert explain_conflict(txn, 2).ok
     explanation = explain_conflict(txn)
-    assert (explanation.ok, explanation.version, explanation.is_empty, explanation.isolation) == (False, 3,
-        True, "Serializable")
+    assert (explanation.ok, explanation.version, explanation.is_empty, explanation.isolation) == (
+        False, 3, True, "Serializable")
     assert explanation.conflict is not None and explanation.conflict.partition == "[part=2]"
     assert [row.is_checked for row in explanation.rows] == [True, True, False]
     assert [check.state for check in explanation.checks].count("failed") == 1
