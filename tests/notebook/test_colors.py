@@ -9,7 +9,7 @@ import re
 import pytest
 
 from deltanb.notebook.drawing import html
-from deltanb.notebook.drawing.colors import color
+from deltanb.notebook.drawing.colors import ALARM, GROUND, LIGHT_FILL, LINE, MUTED, WORDS, color, variables
 from deltanb.notebook.drawing.lock_lanes_svg import TINTS, TONES
 
 TEXT_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
@@ -35,10 +35,15 @@ def colors(scheme: str) -> dict[str, str]:
     """Our own colour of every custom property, in the light or the dark scheme."""
     by_name = {}
     for name, value in re.findall(r"--dnb-(\w+):([^;}]+)", html.stylesheet().split("dnb-plain")[0]):
-        hexes = re.findall(r"#[0-9a-f]{6}", value)
+        hexes = re.findall(r"#[0-9a-f]{3,6}", value)
         if hexes:
-            by_name[name] = hexes[0 if scheme == "light" else -1]
+            by_name[name] = whole(hexes[0 if scheme == "light" else -1])
     return by_name
+
+
+def whole(color: str) -> str:
+    """A colour with two digits for each channel."""
+    return "#" + "".join(f"{channel:02x}" for channel in channels(color))
 
 
 def channels(color: str) -> list[int]:
@@ -80,6 +85,18 @@ def lab(color: str, sight: str) -> RGB:
 def test_text_can_be_read(scheme: str, name: str, ground: str) -> None:
     palette = colors(scheme)
     assert contrast(palette[name], palette[ground]) >= TEXT_CONTRAST
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_frames_and_words_of_drawings_are_those_of_views(scheme: str) -> None:
+    palette = colors(scheme)
+    expected = {"g": palette["bg"], "t": palette["fg"], "m": palette["muted"], "x": palette["warn"],
+                "l": palette["line"]}
+    drawn = dict(re.findall(r"--(\w):(#\w+)", variables(dark=scheme == "dark")))
+    assert {name: whole(value) for name, value in drawn.items()} == expected
+    if scheme == "light":
+        assert tuple(expected.values()) == (GROUND, WORDS, MUTED, ALARM, LINE)
+        assert {name: expected[name] for name in LIGHT_FILL} == LIGHT_FILL
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -139,5 +156,5 @@ def test_words_on_the_bands_of_locks_can_be_read(scheme: str) -> None:
     grounds += [waits, *(mixed(palette["warn"], ground, 0.08) for ground in grounds)]  # over what is held
     for ground in grounds:
         assert contrast(palette["fg"], ground) >= TEXT_CONTRAST
-    for name in {*TONES.values(), "lost"}:
+    for name in {*TONES.values(), "lost", "warn"}:
         assert contrast(palette[name], palette["bg"]) >= SIGN_CONTRAST
