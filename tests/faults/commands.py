@@ -234,6 +234,8 @@ COMMANDS = [
     Command("create", "nothing", create),
     Command("create, empty", "nothing", lambda folder: dn.create(folder / "table", "id bigint")),
     Command("create over", "plain", lambda folder: create(folder, mode="overwrite")),
+    Command("create if there is none", "nothing", lambda folder: create(folder, mode="ignore")),
+    Command("replace", "clustered", lambda folder: create(folder, mode="replace")),
     Command("append", "plain", on(lambda t: t.append(rows(7, 8)))),
     Command("append by an application", "plain", on(lambda t: t.append(rows(7), txn=("loader", 2)))),
     Command("append, new column", "plain",
@@ -248,6 +250,8 @@ COMMANDS = [
     Command("overwrite", "plain", on(lambda t: t.overwrite(rows(7, 8)))),
     Command("overwrite schema", "flat",
             on(lambda t: t.overwrite({"id": [1], "other": ["x"]}, overwrite_schema=True))),
+    Command("overwrite schema, clustered", "clustered", on(lambda t: t.overwrite(
+        {"id": [1], "other": ["x"]}, overwrite_schema=True, cluster_by="other"))),
     Command("overwrite where", "plain", on(lambda t: t.overwrite(rows(7, 9), where="part = 'p1'"))),
     Command("overwrite where, rows kept", "feed",
             on(lambda t: t.overwrite(rows(2, 7), where="id = 2 OR id = 7"))),
