@@ -231,10 +231,8 @@ def _calls(cursor: Cursor) -> Iterator[_Call]:
         parts = ("delta", cursor.string("a path in quotes")) if by_path else _table_of(cursor)
         moments: list[int | str] = []
         while cursor.take_sign(","):
-            word = cursor.word
-            is_time = word is not None and word.kind == "text"
-            moments.append(
-                cursor.string() if is_time else int(cursor.number("a version or a time in quotes")))
+            moments.append(cursor.string() if cursor.sees_text else
+                           int(cursor.number("a version or a time in quotes")))
         if len(moments) not in (1, 2):
             raise cursor.refused(
                 f"{called} takes a {'path' if by_path else 'table'}, the first version or time, and perhaps "

@@ -34,7 +34,7 @@ def create_table(cursor: Cursor) -> Command:
     name = cursor.table()
     if cursor.sees("SHALLOW") or cursor.sees("DEEP") or cursor.sees("CLONE"):
         return _clone(cursor, name, mode)
-    columns = cursor.brackets() if cursor.word is not None and cursor.word.is_sign("(") else None
+    columns = cursor.brackets() if cursor.sees_sign("(") else None
     details: dict[str, Any] = {"format": "delta"}
     arguments: dict[str, Any] = {"mode": mode}
     while (clause := next((words for words in _CLAUSES if cursor.take(*words.split())), None)) is not None:
@@ -123,8 +123,7 @@ def properties(cursor: Cursor) -> dict[str, Any]:
 
 
 def _key(cursor: Cursor) -> str:
-    word = cursor.word
-    if word is not None and word.kind == "text":
+    if cursor.sees_text:
         return cursor.string()
     parts = [cursor.name("the name of a property")]
     while cursor.take_sign("."):
@@ -240,9 +239,7 @@ def _if_exists(cursor: Cursor) -> dict[str, Any]:
 
 
 def _add_columns(cursor: Cursor) -> dict[str, Any]:
-    if cursor.word is not None and cursor.word.is_sign("("):
-        return {"columns": cursor.brackets()}
-    return {"columns": cursor.rest()}
+    return {"columns": cursor.brackets() if cursor.sees_sign("(") else cursor.rest()}
 
 
 def _replace_columns(cursor: Cursor) -> dict[str, Any]:
@@ -274,9 +271,7 @@ def _cluster_by(cursor: Cursor) -> dict[str, Any]:
 
 
 def _drop_feature(cursor: Cursor) -> dict[str, Any]:
-    word = cursor.word
-    is_quoted = word is not None and word.kind == "text"
-    name = cursor.string() if is_quoted else cursor.name("the name of a feature")
+    name = cursor.string() if cursor.sees_text else cursor.name("the name of a feature")
     return {"name": name, **({"truncate_history": True} if cursor.take("TRUNCATE", "HISTORY") else {})}
 
 

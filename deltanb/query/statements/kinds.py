@@ -228,7 +228,7 @@ def _command(cursor: Cursor) -> Command:
 
 def _kind(cursor: Cursor) -> Kind | None:
     """The statement that begins here; its first words are taken, unless it is a query."""
-    if cursor.word is not None and cursor.word.is_sign("("):
+    if cursor.sees_sign("("):
         return KINDS[0]
     for words, kind in _BY_WORDS:
         if kind.name == QUERY and cursor.sees(*words):

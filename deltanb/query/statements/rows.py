@@ -28,7 +28,7 @@ def insert(cursor: Cursor) -> Command:
     target = cursor.table()
     partition = _partition(cursor) if cursor.take("PARTITION") else ()
     columns, by_name = None, cursor.take("BY", "NAME")
-    if not by_name and cursor.sees_query() and not _sees_bracketed_query(cursor) and _sees_bracket(cursor):
+    if not by_name and cursor.sees_query() and not _sees_bracketed_query(cursor) and cursor.sees_sign("("):
         columns = tuple(cursor.columns())
     where: Sql | None = None
     if overwrites == "INTO" and cursor.take("REPLACE"):
@@ -72,10 +72,6 @@ def _partition(cursor: Cursor) -> tuple[tuple[Sql, Sql], ...]:
     return tuple(cursor.bracketed(pair))
 
 
-def _sees_bracket(cursor: Cursor) -> bool:
-    return cursor.word is not None and cursor.word.is_sign("(")
-
-
 def _sees_bracketed_query(cursor: Cursor) -> bool:
     """Whether a query begins behind opening brackets."""
     at = cursor.at
@@ -105,7 +101,7 @@ def _rows(cursor: Cursor) -> Rows:
 
 
 def _value_row(cursor: Cursor) -> tuple[Sql, ...]:
-    if not _sees_bracket(cursor):
+    if not cursor.sees_sign("("):
         return (cursor.expression("AS", "ORDER", "LIMIT", "UNION"),)
     return tuple(cursor.bracketed(cursor.expression))
 
@@ -194,11 +190,11 @@ def merge(cursor: Cursor) -> Command:
 
 
 def _source(cursor: Cursor) -> tuple[Name | Rows, str | None]:
-    if not _sees_bracket(cursor):
+    if not cursor.sees_sign("("):
         return cursor.table(), cursor.alias("ON", "WHEN")
     query = cursor.brackets()
     alias = cursor.alias("ON", "WHEN")
-    columns = tuple(cursor.columns()) if alias and _sees_bracket(cursor) else None
+    columns = tuple(cursor.columns()) if alias and cursor.sees_sign("(") else None
     return Rows(query=query, columns=columns, by_name=columns is None), alias
 
 

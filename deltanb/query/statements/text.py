@@ -265,6 +265,11 @@ class Cursor:
         """Whether one of some signs comes next."""
         return self.word is not None and self.word.is_sign(*signs)
 
+    @property
+    def sees_text(self) -> bool:
+        """Whether a text in quotes comes next."""
+        return self.word is not None and self.word.kind == "text"
+
     def take_sign(self, *signs: str) -> str:
         """Take a sign and return it, or the empty text."""
         word = self.word
@@ -329,7 +334,7 @@ class Cursor:
 
     def columns_or_one(self) -> list[str]:
         """Names of columns, in brackets or without them."""
-        if self.word is not None and self.word.is_sign("("):
+        if self.sees_sign("("):
             return self.columns()
         return [column.text for column in self.listed(self.column)]
 
@@ -351,10 +356,8 @@ class Cursor:
 
     def table(self) -> Name:
         """The name of a table, with the version or time at which it is meant."""
-        word = self.word
-        if word is not None and word.kind == "text":
-            self.at += 1
-            return Name((word.text,), self.moment(), is_quoted=True)
+        if self.sees_text:
+            return Name((self.string(),), self.moment(), is_quoted=True)
         parts = [self.name("the name of a table")]
         while self.take_sign("."):
             parts.append(self.name("the rest of the table's name"))
@@ -469,8 +472,7 @@ class Cursor:
 
     def sees_query(self) -> bool:
         """Whether a query begins here."""
-        word = self.word
-        return word is not None and (word.is_word(*QUERY_WORDS) or word.is_sign("("))
+        return self.sees_sign("(") or (self.word is not None and self.word.is_word(*QUERY_WORDS))
 
     def _pass_over(self, stops: tuple[str, ...], comma: bool) -> None:
         depth = cases = 0
