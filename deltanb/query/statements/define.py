@@ -111,18 +111,19 @@ def _clone(cursor: Cursor, name: Name, mode: str) -> Command:
 def properties(cursor: Cursor) -> dict[str, Any]:
     """``('delta.appendOnly' = 'true', key = 7)``."""
     def pair() -> tuple[str, str]:
-        key = _key(cursor)
+        name = key(cursor)
         cursor.take_sign("=")
         word = cursor.word
         if word is None or word.kind not in ("text", "number", "word"):
-            cursor.fail(f"the value of {key}")
+            cursor.fail(f"the value of {name}")
         cursor.at += 1
-        return key, word.text
+        return name, word.text
 
     return dict(cursor.bracketed(pair))
 
 
-def _key(cursor: Cursor) -> str:
+def key(cursor: Cursor) -> str:
+    """The name of a property: ``'delta.appendOnly'``, or without its quotes."""
     if cursor.sees_text:
         return cursor.string()
     parts = [cursor.name("the name of a property")]
@@ -231,7 +232,7 @@ def _set(cursor: Cursor) -> dict[str, Any]:
 
 def _unset(cursor: Cursor) -> dict[str, Any]:
     _if_exists(cursor)  # goes without saying in Spark's SQL
-    return {"if_exists": True, "names": cursor.bracketed(lambda: _key(cursor))}
+    return {"if_exists": True, "names": cursor.bracketed(lambda: key(cursor))}
 
 
 def _if_exists(cursor: Cursor) -> dict[str, Any]:

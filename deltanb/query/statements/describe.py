@@ -7,6 +7,7 @@ What it does not know: tables, catalogs.
 from __future__ import annotations
 
 from deltanb.query.statements.command import Command
+from deltanb.query.statements.define import key
 from deltanb.query.statements.text import Cursor
 
 
@@ -43,12 +44,11 @@ def show_namespaces(cursor: Cursor) -> Command:
 def show_properties(cursor: Cursor) -> Command:
     """``SHOW TBLPROPERTIES table``."""
     target = cursor.table()
-    key: str | None = None
+    name: str | None = None
     if cursor.take_sign("("):
-        word = cursor.word
-        key = cursor.string() if word is not None and word.kind == "text" else cursor.table().text
+        name = key(cursor)
         cursor.expect_sign(")")
-    return Command("SHOW TBLPROPERTIES", "properties", target, {}, {"key": key})
+    return Command("SHOW TBLPROPERTIES", "properties", target, {}, {"key": name})
 
 
 def show_create_table(cursor: Cursor) -> Command:

@@ -330,6 +330,8 @@ def test_a_variable_with_an_iceberg_table_names_it(catalog: dn.Catalog) -> None:
     ("RESTORE TABLE t", errors.InvalidQuery, "TO VERSION AS OF and a number"),
     ("OPTIMIZE t ZORDER (a)", errors.InvalidQuery, "BY is expected, found '.' .line 1, column 19"),
     ("SHOW TBLPROPERTIES t (nosuch)", errors.InvalidQuery, "no property nosuch"),
+    ("SHOW TBLPROPERTIES t (delta.minReaderVersion@v0)", errors.InvalidQuery, "'.' is expected, found '@'"),
+    ("SHOW TBLPROPERTIES t (7)", errors.InvalidQuery, "the name of a property is expected, found '7'"),
     ("EXPLAIN INSERT INTO t VALUES (1, 'a')", errors.InvalidQuery, "this INSERT has none"),
     ("DESCRIBE t nosuch", errors.InvalidSchema, "nosuch"),
     ("DESCRIBE t 'id'", errors.InvalidQuery, "or the name of a column, is expected, found"),
