@@ -31,7 +31,7 @@ def create_table(cursor: Cursor) -> Command:
                                  "NOT EXISTS")
         cursor.expect("IF", "NOT", "EXISTS")
         mode = "ignore"
-    name = cursor.table()
+    name = cursor.whole()
     if cursor.sees("SHALLOW") or cursor.sees("DEEP") or cursor.sees("CLONE"):
         return _clone(cursor, name, mode)
     columns = cursor.brackets() if cursor.sees_sign("(") else None
@@ -144,7 +144,7 @@ def _names(inside: Sql) -> list[str]:
 
 def convert(cursor: Cursor) -> Command:
     """``CONVERT TO DELTA parquet.`path```."""
-    name = cursor.table()
+    name = cursor.whole()
     is_parquet = len(name.parts) == 2 and name.parts[0].lower() == "parquet"
     path = name.parts[1] if is_parquet else name.path
     if path is None:
@@ -160,7 +160,7 @@ def convert(cursor: Cursor) -> Command:
 def drop_table(cursor: Cursor) -> Command:
     """``DROP TABLE``."""
     if_exists = cursor.take("IF", "EXISTS")
-    name = cursor.table()
+    name = cursor.whole()
     arguments = {"purge": True} if cursor.take("PURGE") else {}
     return Command("DROP TABLE", "drop_table", None, arguments, {"name": name, "if_exists": if_exists})
 
@@ -168,7 +168,7 @@ def drop_table(cursor: Cursor) -> Command:
 def create_namespace(cursor: Cursor) -> Command:
     """``CREATE SCHEMA``."""
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
-    name = cursor.table()
+    name = cursor.whole()
     arguments = {}
     if cursor.take("WITH"):
         if not (cursor.take("DBPROPERTIES") or cursor.take("PROPERTIES")):
@@ -181,7 +181,7 @@ def create_namespace(cursor: Cursor) -> Command:
 def drop_namespace(cursor: Cursor) -> Command:
     """``DROP SCHEMA``."""
     if_exists = cursor.take("IF", "EXISTS")
-    name = cursor.table()
+    name = cursor.whole()
     cursor.take("RESTRICT")
     return Command("DROP SCHEMA", "drop_namespace", None, {}, {"name": name, "if_exists": if_exists})
 
@@ -211,9 +211,11 @@ def comment_on_column(cursor: Cursor) -> Command:
 
 def alter(cursor: Cursor) -> Command:
     """``ALTER TABLE``, in all its forms."""
-    target = cursor.table()
+    start, target = cursor.start, cursor.table()
     for words, (method, parse, _) in _FORMS.items():
         if cursor.take(*words.split()):
+            if method == "rename_table":  # a past version refuses the others itself
+                cursor.refuse_moment(target, start)
             arguments = parse(cursor)
             return Command("ALTER TABLE", arguments.pop("method", method), target, arguments)
     forms = list(_FORMS)
@@ -277,7 +279,7 @@ def _drop_feature(cursor: Cursor) -> dict[str, Any]:
 
 
 def _rename_to(cursor: Cursor) -> dict[str, Any]:
-    return {"new_name": cursor.table()}
+    return {"new_name": cursor.whole()}
 
 
 def _change_column(cursor: Cursor) -> dict[str, Any]:

@@ -31,13 +31,13 @@ def describe(cursor: Cursor) -> Command:
 
 def show_tables(cursor: Cursor) -> Command:
     """``SHOW TABLES IN namespace``."""
-    name = cursor.table() if cursor.take_any("IN", "FROM") else None
+    name = cursor.whole() if cursor.take_any("IN", "FROM") else None
     return Command("SHOW TABLES", "list_tables", None, {}, {"name": name})
 
 
 def show_namespaces(cursor: Cursor) -> Command:
     """``SHOW SCHEMAS``."""
-    name = cursor.table() if cursor.take_any("IN", "FROM") else None
+    name = cursor.whole() if cursor.take_any("IN", "FROM") else None
     return Command("SHOW SCHEMAS", "list_namespaces", None, {}, {"name": name})
 
 

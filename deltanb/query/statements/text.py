@@ -363,6 +363,21 @@ class Cursor:
             parts.append(self.name("the rest of the table's name"))
         return Name(tuple(parts), self.travel())
 
+    def whole(self) -> Name:
+        """The name of a table with all its versions, or of what has none."""
+        start, name = self.start, self.table()
+        self.refuse_moment(name, start)
+        return name
+
+    def refuse_moment(self, name: Name, start: int) -> None:
+        """Refuse a version or time behind a name that stands at a place.
+
+        Raises:
+            InvalidQuery: the name has one.
+        """
+        if name.moment is not None:
+            raise self.refused(f"{name.text} takes no version or time here; leave it out", start)
+
     def travel(self, or_fail: bool = True) -> int | str | None:
         """The version or time at which what is before is meant: ``@v3``, or as of :meth:`moment`.
 

@@ -345,6 +345,22 @@ def test_what_cannot_be_is_refused(sql: str, error: type[Exception], match: str,
     assert t.version == 0 and frame.num_rows == 1 and not list(folder.iterdir())
 
 
+@pytest.mark.parametrize("moment", ["@v0", " VERSION AS OF 0", " TIMESTAMP AS OF '2026-01-01'"])
+@pytest.mark.parametrize("sql", [
+    "DROP TABLE {}", "DROP TABLE IF EXISTS {} PURGE", "ALTER TABLE {} RENAME TO more",
+    "ALTER TABLE catalog.shop.orders RENAME TO {}", "CREATE TABLE {} (id int)",
+    "CREATE OR REPLACE TABLE {} AS SELECT 7 AS n", "REPLACE TABLE {} (n int)",
+    "CREATE TABLE IF NOT EXISTS {} (n int)", "CREATE TABLE {} SHALLOW CLONE catalog.shop.orders",
+    "CONVERT TO DELTA {}", "CREATE SCHEMA {}", "DROP SCHEMA {}", "SHOW TABLES IN {}", "SHOW SCHEMAS IN {}"])
+def test_what_is_about_all_versions_takes_none(sql: str, moment: str, catalog: dn.Catalog) -> None:
+    before = len(catalog.history()), catalog.list_namespaces()
+    for name in ("catalog.shop", "catalog.shop.orders", "delta.`lake/ducks`"):
+        with pytest.raises(errors.InvalidQuery, match=r"takes no version or time here; leave it out .line 1"):
+            dn.sql(sql.format(name + moment))
+    assert (len(catalog.history()), catalog.list_namespaces()) == before
+    assert catalog.list_tables("shop") == ["shop.orders"] and not Path("lake").exists()
+
+
 # -- EXPLAIN and DESCRIBE ------------------------------------------------------------------------------------
 
 def test_explain_says_what_is_skipped_and_runs_nothing() -> None:
