@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from deltanb.errors import InvalidQuery, NamespaceNotFound, TableNotFound
-from deltanb.query.statements.text import Name, split_moment
+from deltanb.query.statements.text import Name, path_of, split_moment
 from deltanb.table.contract import Askable
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
@@ -183,7 +183,9 @@ def _look_up(reference: Named, scope: Scope, files: bool) -> Any:
 
 def _with_moment(reference: Named, scope: Scope, files: bool) -> tuple[Any, int | str | None]:
     """What a name stands for, and the version or time behind it, or at the end of its path."""
-    path = _path_of(reference, scope)
+    path = path_of(reference.parts)
+    if path is None and len(reference.parts) == 1 and not scope.has(reference.parts[0]):
+        path = reference.parts[0]
     if path is not None:
         shorter, moment = split_moment(path)
         if moment is not None and not DeltaTable.is_delta_table(path):
@@ -194,21 +196,13 @@ def _with_moment(reference: Named, scope: Scope, files: bool) -> tuple[Any, int 
     return _at_any_version(reference, scope, files), reference.moment
 
 
-def _path_of(reference: Named, scope: Scope) -> str | None:
-    """The path that a name is, if it is anything, but for the names of variables."""
-    parts = reference.parts
-    if len(parts) == 2 and parts[0].lower() == "delta":
-        return parts[1]
-    return parts[0] if len(parts) == 1 and not scope.has(parts[0]) else None
-
-
 def _at_any_version(reference: Named, scope: Scope, files: bool) -> Any:
-    parts = reference.parts
-    if len(parts) == 2 and parts[0].lower() == "delta":
-        return DeltaTable.for_path(parts[1])
-    if len(parts) > 1:
+    path = path_of(reference.parts)
+    if path is not None:
+        return DeltaTable.for_path(path)
+    if len(reference.parts) > 1:
         return _of_catalog(reference, scope)
-    name = parts[0]
+    (name,) = reference.parts
     if scope.has(name):
         return scope[name]
     if DeltaTable.is_delta_table(name):

@@ -22,6 +22,7 @@ from deltanb.query.names import Scope, resolve, value_of
 from deltanb.query.pushed import Pushed, pushed
 from deltanb.query.result import QueryPlan, QueryResult, Read
 from deltanb.query.statement import Reference, Statement
+from deltanb.query.statements.text import path_of
 from deltanb.table.table import DeltaTable
 
 if TYPE_CHECKING:
@@ -151,8 +152,7 @@ def _explanation_of(one: Reference, source: Source, conditions: Pushed) -> ScanE
     """Which files are opened, in the words of the query."""
     assert source.snapshot is not None
     idle = [Condition(text, None, reason=reason) for text, reason in conditions.not_used]
-    is_path = len(one.parts) == 2 and one.parts[0].lower() == "delta"
-    shown = explain(source.snapshot, source.where, name=one.parts[-1] if is_path else one.text, not_used=idle)
+    shown = explain(source.snapshot, source.where, name=path_of(one.parts) or one.text, not_used=idle)
     texts = {ours.sql: text for ours, text in conditions.conditions}
     return replace(
         shown, where=" AND ".join(texts.values()) or None,

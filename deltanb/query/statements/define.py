@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deltanb.query.statements.command import Command
-from deltanb.query.statements.text import Cursor, Name, Sql
+from deltanb.query.statements.text import Cursor, Name, Sql, path_of
 from deltanb.text.formatting import did_you_mean
 
 _TYPED = re.compile(r"\s*(`[^`]+`|\w+)\s+\w")
@@ -145,8 +145,7 @@ def _names(inside: Sql) -> list[str]:
 def convert(cursor: Cursor) -> Command:
     """``CONVERT TO DELTA parquet.`path```."""
     name = cursor.whole()
-    is_parquet = len(name.parts) == 2 and name.parts[0].lower() == "parquet"
-    path = name.parts[1] if is_parquet else name.path
+    path = path_of(name.parts, "parquet") or name.path
     if path is None:
         raise cursor.refused(f"{name.text} is not a path; write CONVERT TO DELTA parquet.`path`")
     arguments: dict[str, Any] = {"path": path}

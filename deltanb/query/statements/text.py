@@ -9,7 +9,7 @@ loaded with the first text: the table of statements is had without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn, TypeVar
@@ -109,9 +109,17 @@ class Name:
     @property
     def path(self) -> str | None:
         """The path that it surely is."""
-        if len(self.parts) == 2 and self.parts[0].lower() == "delta":
-            return self.parts[1]
-        return self.parts[0] if self.is_quoted else None
+        path = path_of(self.parts)
+        return self.parts[0] if path is None and self.is_quoted else path
+
+
+def path_of(parts: Sequence[str], format: str = "delta") -> str | None:
+    """The path of a name like ``delta.`lake/flights```; None of any other.
+
+    >>> path_of(("Delta", "lake/flights")), path_of(("shop", "orders"))
+    ('lake/flights', None)
+    """
+    return parts[1] if len(parts) == 2 and parts[0].lower() == format else None
 
 
 _PATH_AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d{1,18})|"
