@@ -19,8 +19,8 @@ from deltanb.errors import (
     NamespaceNotFound,
     TableNotFound,
 )
-from deltanb.query.names import Place, Scope, catalog_of, handle, place_of, place_of_handle
-from deltanb.query.result import QueryResult, StatementResult, rows_of_texts
+from deltanb.query.names import Place, Scope, catalog_of, place_of, place_of_handle
+from deltanb.query.result import OF_TABLE, QueryResult, StatementResult, rows_of_texts
 from deltanb.query.run import explain_query
 from deltanb.query.statements.command import Command
 from deltanb.query.statements.kinds import QUERY
@@ -49,14 +49,14 @@ def _place(name: Name, scope: Scope) -> Place:
     return place
 
 
-def catalog_of_namespace(name: Name | None, scope: Scope, statement: str) -> tuple[Any, str | None]:
-    """The catalog that a namespace is of, and the namespace; None for all of them."""
-    parts = () if name is None else name.parts
-    catalog, namespace = catalog_of(parts, scope, 1) if parts else (scope.catalog, "")
+def catalog_of_namespace(performer: Performer, command: Command) -> tuple[Any, str | None]:
+    """The catalog that a statement's namespace is of, and the namespace; None for all of them."""
+    scope, name = performer.scope, command.details["name"]
+    catalog, namespace = (scope.catalog, "") if name is None else catalog_of(name.parts, scope, 1)
     if catalog is None:
         raise InvalidQuery(
-            f"{statement} is about a catalog: run it by catalog.sql(…), or begin the name with a variable "
-            "that holds one", name=None if name is None else name.text)
+            f"{command.statement} is about a catalog: run it by catalog.sql(…), or begin the name with a "
+            "variable that holds one", name=None if name is None else name.text)
     return catalog, namespace or None
 
 
@@ -144,8 +144,7 @@ def clone(performer: Performer, command: Command) -> Any:
         raise InvalidQuery(f"{name.text}: a clone lies in a folder; write LOCATION 'path', or name the path: "
                            "CREATE TABLE delta.`path` SHALLOW CLONE …", name=name.text)
     mode = command.arguments["mode"]
-    assert command.target is not None
-    source = handle(command.target, performer.scope)
+    source = performer.table(command)
     if mode == "ignore":
         if DeltaTable.is_delta_table(path):
             return _keep(DeltaTable.for_path(path), name, performer.scope)
@@ -190,14 +189,14 @@ def rename_table(performer: Performer, command: Command) -> StatementResult:
 
 def create_namespace(performer: Performer, command: Command) -> StatementResult:
     """``CREATE SCHEMA``: a catalog's ``create_namespace``."""
-    catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
+    catalog, name = catalog_of_namespace(performer, command)
     return _change(command, name, "created", lambda: catalog.create_namespace(name, **command.arguments),
                    {NamespaceAlreadyExists: "there is one already"})
 
 
 def drop_namespace(performer: Performer, command: Command) -> StatementResult:
     """``DROP SCHEMA``: a catalog's ``drop_namespace``."""
-    catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
+    catalog, name = catalog_of_namespace(performer, command)
     return _change(command, name, "dropped", lambda: catalog.drop_namespace(name),
                    {NamespaceNotFound: "there is no such schema"})
 
@@ -219,7 +218,7 @@ def describe(performer: Performer, command: Command) -> QueryResult:
     """``DESCRIBE``: the columns as rows, or one of them; EXTENDED adds what DESCRIBE DETAIL says."""
     assert command.target is not None
     try:
-        table = handle(command.target, performer.scope)
+        table = performer.table(command)
     except TableNotFound as error:
         if command.details["column"] is not None:
             hint, meant = did_you_mean(command.target.text, ("HISTORY", "DETAIL", "EXTENDED"), least=0.7)
@@ -240,7 +239,7 @@ def describe(performer: Performer, command: Command) -> QueryResult:
         rows.append(("# Detailed Table Information", "", None))
         rows += [(name, str(value), None) for name, value in table.detail().items()]
     return rows_of_texts(command.sql, {name: [row[at] for row in rows] for at, name in enumerate(
-        ("col_name", "data_type", "comment"))}, "the log")
+        ("col_name", "data_type", "comment"))}, OF_TABLE)
 
 
 def _described_column(command: Command, schema: StructType, table: str) -> QueryResult:
@@ -252,7 +251,7 @@ def _described_column(command: Command, schema: StructType, table: str) -> Query
     return rows_of_texts(command.sql, {
         "info_name": ["col_name", "data_type", "comment"],
         "info_value": [name, spark_name(arrow_type(field.type)), field.metadata.get("comment", "NULL")],
-    }, "the log")
+    }, OF_TABLE)
 
 
 def generate(performer: Performer, command: Command) -> StatementResult:

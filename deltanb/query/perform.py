@@ -47,8 +47,7 @@ class Performer:
     ) -> Any:
         """Do the work of a statement on its table; in a transaction of it where the rows are its own, so that
         what is read for them counts for conflicts."""
-        assert command.target is not None
-        table, scope = handle(command.target, self.scope), self.scope
+        table, scope = self.table(command), self.scope
         if not self._reads(table, rows):
             return work(self, table, command)
         with table.transaction() as txn:
@@ -76,6 +75,11 @@ class Performer:
         arguments = self.arguments(table, command)
         return method_of(table, command)(
             **{name: arguments.of(value) for name, value in command.arguments.items()})
+
+    def table(self, command: Command) -> Any:
+        """The table that a statement is about, as of :func:`~deltanb.query.names.handle`."""
+        assert command.target is not None
+        return handle(command.target, self.scope)
 
     def arguments(self, table: Any, command: Command) -> Arguments:
         """What makes the arguments of a statement about a table."""

@@ -17,6 +17,8 @@ from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
 
 Read = Literal["whole", "part", "none"]
+OF_CATALOG, OF_TABLE = "the catalog", "the log"
+"""In place of an engine: who knows what a statement asks for."""
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,9 +123,9 @@ def rows_of_texts(sql: str, columns: Mapping[str, Sequence[str | None]], source:
     """The rows of a statement that says what is there, by their columns.
 
     Args:
-        source: who knows it, in place of an engine.
+        source: :data:`OF_CATALOG` or :data:`OF_TABLE`.
 
-    >>> rows_of_texts("SHOW COLUMNS IN t", {"col_name": ["id", "name"]}, "the log").to_arrow().num_rows
+    >>> rows_of_texts("SHOW COLUMNS IN t", {"col_name": ["id", "name"]}, OF_TABLE).to_arrow().num_rows
     2
     """
     import pyarrow as pa

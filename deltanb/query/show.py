@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import InvalidQuery
 from deltanb.query.create_text import create_text, protocol_properties
 from deltanb.query.definitions import catalog_of_namespace
-from deltanb.query.names import handle, place_of_handle
-from deltanb.query.result import QueryResult, rows_of_texts
+from deltanb.query.names import place_of_handle
+from deltanb.query.result import OF_CATALOG, OF_TABLE, QueryResult, rows_of_texts
 from deltanb.query.statements.command import Command
 from deltanb.schema.paths import quoted
 from deltanb.schema.types import backticked
@@ -24,15 +24,12 @@ from deltanb.text.safe_text import redacted
 if TYPE_CHECKING:
     from deltanb.query.perform import Performer
 
-OF_CATALOG, OF_TABLE = "the catalog", "the log"
-"""Who knows it."""
-
 
 def show_tables(performer: Performer, command: Command) -> QueryResult:
     """``SHOW TABLES``: a catalog's ``list_tables``, of a namespace or of all at its top."""
     import pyarrow as pa
 
-    catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
+    catalog, name = catalog_of_namespace(performer, command)
     namespaces = catalog.list_namespaces() if name is None else [name]
     names = [table.rpartition(".") for namespace in namespaces for table in catalog.list_tables(namespace)]
     rows = pa.table({
@@ -44,22 +41,20 @@ def show_tables(performer: Performer, command: Command) -> QueryResult:
 
 def show_namespaces(performer: Performer, command: Command) -> QueryResult:
     """``SHOW SCHEMAS``: a catalog's ``list_namespaces``."""
-    catalog, name = catalog_of_namespace(command.details["name"], performer.scope, command.statement)
+    catalog, name = catalog_of_namespace(performer, command)
     return rows_of_texts(command.sql, {"namespace": catalog.list_namespaces(name)}, OF_CATALOG)
 
 
 def show_columns(performer: Performer, command: Command) -> QueryResult:
     """``SHOW COLUMNS``: the names of a table's columns."""
-    assert command.target is not None
-    table = handle(command.target, performer.scope)
-    names = performer.arguments(table, command).schema.names
+    names = performer.arguments(performer.table(command), command).schema.names
     return rows_of_texts(command.sql, {"col_name": names}, OF_TABLE)
 
 
 def show_properties(performer: Performer, command: Command) -> QueryResult:
     """``SHOW TBLPROPERTIES``: a table's properties and its protocol, or one of them."""
     assert command.target is not None
-    properties = dict(sorted(_properties(handle(command.target, performer.scope))))
+    properties = dict(sorted(_properties(performer.table(command))))
     key = command.details["key"]
     if key is not None:
         if key not in properties:
@@ -79,7 +74,7 @@ def _properties(table: Any) -> Iterator[tuple[str, str]]:
 def show_create_table(performer: Performer, command: Command) -> QueryResult:
     """``SHOW CREATE TABLE``: the statement that creates a table like it, with its name or its path."""
     assert command.target is not None
-    table = handle(command.target, performer.scope)
+    table = performer.table(command)
     if not isinstance(table, DeltaTable):
         raise InvalidQuery(f"{command.target.text} is an Iceberg table, of which a statement does not say "
                            "all; DESCRIBE has its columns, SHOW TBLPROPERTIES its properties",
