@@ -281,12 +281,16 @@ def _rename_to(cursor: Cursor) -> dict[str, Any]:
     return {"new_name": cursor.whole()}
 
 
+_OF_COLUMNS = _CHANGE_SEVERAL, _SYNC = "change_columns", "sync_identity"
+"""Methods that forms of ALTER COLUMN call in place of ``change_column``."""
+
+
 def _change_column(cursor: Cursor) -> dict[str, Any]:
     """What follows ``ALTER COLUMN``: a column and its changes, or several with commas between them."""
     first = cursor.at
     name = cursor.column().text
     if cursor.take("SYNC", "IDENTITY"):
-        return {"method": "sync_identity", "column": name}
+        return {"method": _SYNC, "column": name}
     cursor.at, changes = first, dict[str, dict[str, Any]]()
 
     def one() -> None:
@@ -298,7 +302,7 @@ def _change_column(cursor: Cursor) -> dict[str, Any]:
 
     cursor.listed(one)
     if len(changes) > 1:
-        return {"method": "change_columns", "changes": changes}
+        return {"method": _CHANGE_SEVERAL, "changes": changes}
     return {"name": name, **changes[name]}
 
 
@@ -356,7 +360,7 @@ _FORMS: dict[str, tuple[str, Callable[[Cursor], dict[str, Any]], str]] = {
 }
 """The forms of ALTER TABLE: the method of each, how its arguments are read, and how they are written."""
 
-FORMS: dict[str, str] = {words: method for words, (method, _, _) in _FORMS.items()}
-"""The method of each form."""
+METHODS = tuple(dict.fromkeys((*(method for method, _, _ in _FORMS.values()), *_OF_COLUMNS)))
+"""The methods that they call."""
 GRAMMAR = "\n".join(f"ALTER TABLE table {words} {rest}" for words, (_, _, rest) in _FORMS.items())
 """How each form is written."""

@@ -88,8 +88,7 @@ KINDS: tuple[Kind, ...] = (
          "CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (column type, …)]",
          "deltanb.convert", "CONVERT TO DELTA parquet.`rain`", define.convert),
     Kind("ALTER TABLE", ("ALTER TABLE",), define.GRAMMAR,
-         ", ".join(f"table.{name}" for name in dict.fromkeys(define.FORMS.values()) if "table" not in name)
-         + ", table.sync_identity, catalog.rename_table",
+         ", ".join(f"{'catalog' if name == 'rename_table' else 'table'}.{name}" for name in define.METHODS),
          "ALTER TABLE flights ADD COLUMNS (gate string COMMENT 'at departure' AFTER carrier)", define.alter),
     Kind("COMMENT ON TABLE", ("COMMENT ON TABLE",), "COMMENT ON TABLE table IS 'text' | NULL",
          "table.set_description", "COMMENT ON TABLE flights IS 'all of this year'", define.comment_on_table),

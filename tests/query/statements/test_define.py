@@ -129,8 +129,10 @@ def written(value: Any) -> Any:
 ])
 def test_a_form_of_alter_table_is_a_call(sql: str, method: str, arguments: dict[str, Any]) -> None:
     (command,) = commands_of(f"ALTER TABLE shop.t {sql}")
+    (calls,) = (kind.calls.split(", ") for kind in KINDS if kind.name == command.statement)
     assert (command.method, {name: written(value) for name, value in command.arguments.items()}) == (
         method, arguments)
+    assert f"table.{method}" in calls if hasattr(DeltaTable, method) else f"catalog.{method}" in calls
     assert hasattr(DeltaTable, method) or hasattr(dn.Catalog, method)
 
 
