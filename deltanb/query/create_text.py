@@ -19,7 +19,7 @@ from deltanb.errors import InvalidSchema
 from deltanb.schema import columns as column_values
 from deltanb.schema.column_mapping import ID_KEY, MAX_ID_KEY, NAME_KEY, USED_KEY
 from deltanb.schema.ddl import CHAR_KEY, parse_schema
-from deltanb.schema.paths import quoted
+from deltanb.schema.paths import quoted, with_fields
 from deltanb.schema.protocol import CATALOG_MANAGED, FEATURE_PREFIX, READER_VERSION_KEY, WRITER_VERSION_KEY
 from deltanb.schema.types import TYPES, ArrayType, DataType, MapType, StructField, StructType
 from deltanb.schema.widening import TYPE_CHANGES
@@ -112,19 +112,7 @@ def _says(text: str, field: StructField) -> bool:
 def own_to_no_table(field: StructField) -> StructField:
     """A column without what each table gets for itself, nested fields alike."""
     metadata = {key: value for key, value in field.metadata.items() if key not in OF_ONE_TABLES_COLUMNS}
-    return field.replace(type=_own_to_no_table(field.type), metadata=metadata)
-
-
-def _own_to_no_table(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType():
-            return StructType(map(own_to_no_table, data_type.fields))
-        case ArrayType():
-            return ArrayType(_own_to_no_table(data_type.element_type), data_type.contains_null)
-        case MapType():
-            return MapType(_own_to_no_table(data_type.key_type), _own_to_no_table(data_type.value_type),
-                           data_type.value_contains_null)
-    return data_type
+    return field.replace(type=with_fields(field.type, own_to_no_table), metadata=metadata)
 
 
 # -- columns -------------------------------------------------------------------------------------------------

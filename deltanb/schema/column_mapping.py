@@ -23,6 +23,7 @@ from deltanb.actions import Metadata, Protocol
 from deltanb.errors import InvalidTable
 from deltanb.options import options, random_id
 from deltanb.schema import properties, types
+from deltanb.schema.paths import with_fields
 from deltanb.schema.protocol import requested_features, supports
 from deltanb.schema.types import TYPES, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
@@ -162,10 +163,11 @@ def physical_schema(schema: StructType, mode: str) -> StructType:
     """The schema with physical names at every level; types, nullability and metadata are kept."""
     if mode == "none":
         return schema
-    return StructType(
-        field.replace(name=physical_name(field, mode), type=_physical_type(field.type, mode))
-        for field in schema.fields
-    )
+
+    def of_field(field: StructField) -> StructField:
+        return field.replace(name=physical_name(field, mode), type=with_fields(field.type, of_field))
+
+    return StructType(map(of_field, schema.fields))
 
 
 def in_files(schema: StructType, names: Collection[str] = TYPES) -> StructType:
@@ -253,20 +255,9 @@ def assign(
             metadata[ID_KEY] = counter[0]
         if NAME_KEY not in metadata:
             metadata[NAME_KEY] = field.name if keep_names else make()
-        return field.replace(metadata=metadata, type=of_type(field.type))
+        return field.replace(metadata=metadata, type=with_fields(field.type, of_field))
 
-    def of_type(data_type: DataType) -> DataType:
-        match data_type:
-            case StructType():
-                return StructType(of_field(field) for field in data_type.fields)
-            case ArrayType():
-                return ArrayType(of_type(data_type.element_type), data_type.contains_null)
-            case MapType():
-                return MapType(of_type(data_type.key_type), of_type(data_type.value_type),
-                               data_type.value_contains_null)
-        return data_type
-
-    return StructType(of_field(field) for field in schema.fields), counter[0]
+    return StructType(map(of_field, schema.fields)), counter[0]
 
 
 def _mapped(field: StructField, key: str, kind: type) -> Any:
@@ -290,19 +281,6 @@ def _highest_id(data_type: DataType) -> int:
         case MapType():
             return max(_highest_id(data_type.key_type), _highest_id(data_type.value_type))
     return 0
-
-
-def _physical_type(data_type: DataType, mode: str) -> DataType:
-    match data_type:
-        case StructType():
-            return physical_schema(data_type, mode)
-        case ArrayType():
-            return ArrayType(_physical_type(data_type.element_type, mode), data_type.contains_null)
-        case MapType():
-            return MapType(_physical_type(data_type.key_type, mode),
-                           _physical_type(data_type.value_type, mode),
-                           data_type.value_contains_null)
-    return data_type
 
 
 def _arrow_field(field: StructField, mode: str, path: str) -> pa.Field:

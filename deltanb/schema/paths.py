@@ -34,7 +34,7 @@ from deltanb.text.safe_text import shown
 
 __all__ = [
     "Position", "children", "field_at", "find", "inserted", "moved", "parse_path", "quoted", "recorded_name",
-    "removed", "replaced", "type_at", "walk",
+    "removed", "replaced", "type_at", "walk", "with_fields",
 ]
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -69,6 +69,25 @@ def find(schema: StructType, path: Sequence[str], table: str = "the table") -> t
     if not spelled:
         raise InvalidSchema(f"table {table}: a column has a name; the path is empty")
     return tuple(spelled)
+
+
+def with_fields(data_type: DataType, change: Callable[[StructField], StructField]) -> DataType:
+    """The type with other fields in place of those of its outermost structs, also within arrays and maps.
+
+    >>> commented = StructType([StructField("a", PrimitiveType("long"), metadata={"comment": "one"})])
+    >>> plain = with_fields(ArrayType(commented), lambda field: field.replace(metadata={}))
+    >>> str(plain), plain.element_type.fields[0].metadata
+    ('array<struct<a: long>>', {})
+    """
+    match data_type:
+        case StructType():
+            return StructType(map(change, data_type.fields))
+        case ArrayType():
+            return ArrayType(with_fields(data_type.element_type, change), data_type.contains_null)
+        case MapType():
+            return MapType(with_fields(data_type.key_type, change),
+                           with_fields(data_type.value_type, change), data_type.value_contains_null)
+    return data_type
 
 
 def type_at(schema: StructType, path: Sequence[str]) -> DataType:

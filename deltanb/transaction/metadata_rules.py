@@ -16,6 +16,7 @@ from deltanb.actions import Metadata
 from deltanb.errors import DeltaError
 from deltanb.schema import properties
 from deltanb.schema import protocol as features
+from deltanb.schema.paths import with_fields
 from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType, parse_type
 from deltanb.transaction.conflicts import FieldChange
 from deltanb.transaction.current import CurrentTransaction
@@ -184,19 +185,7 @@ def _same(one: StructField, two: StructField) -> bool:
 
 def _physical(field: StructField) -> StructField:
     """The field under its physical names, by which renamed ones are the same."""
-    return replace(field, name=field.physical_name, type=_physical_type(field.type))
-
-
-def _physical_type(kind: DataType) -> DataType:
-    match kind:
-        case StructType():
-            return StructType(_physical(field) for field in kind)
-        case ArrayType():
-            return replace(kind, element_type=_physical_type(kind.element_type))
-        case MapType():
-            return replace(kind, key_type=_physical_type(kind.key_type),
-                           value_type=_physical_type(kind.value_type))
-    return kind
+    return replace(field, name=field.physical_name, type=with_fields(field.type, _physical))
 
 
 def _shown(field: StructField | None) -> str | None:
