@@ -134,14 +134,16 @@ def listing(result: Any) -> str:
     2 rows
     """
     from deltanb.notebook.views.diff import shown
+    from deltanb.query.result import only_text
 
-    if len(result) == len(result.columns) == 1 and "\n" in str(text := result.rows[0][0].as_py()):
-        return str(text)  # SHOW CREATE TABLE: to be run elsewhere
+    text = only_text(result.rows)
+    if text is not None:  # to be run elsewhere
+        return text
     head = result.rows.slice(0, MAX_ROWS)
     columns = [[name, *(shown(value).text for value in head.column(at).to_pylist())]
                for at, name in enumerate(result.columns)]
     widths = [max(map(len, column)) for column in columns]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
              for row in zip(*columns, strict=True)]
     if len(result) > MAX_ROWS:
         lines.append(f"… the first {count(MAX_ROWS, 'row')}; --csv and --json print all")

@@ -134,6 +134,17 @@ def rows_of_texts(sql: str, columns: Mapping[str, Sequence[str | None]], source:
     return QueryResult(sql, rows, engine=source)
 
 
+def only_text(rows: pa.Table) -> str | None:
+    """The text of several lines that is all there is in the rows, as of SHOW CREATE TABLE; None of others.
+
+    >>> import pyarrow as pa
+    >>> [only_text(pa.table({"a": texts})) for texts in (["CREATE\\nTABLE"], ["a"], ["a\\nb", "c"])]
+    ['CREATE\\nTABLE', None, None]
+    """
+    value = rows[0][0].as_py() if rows.num_rows == rows.num_columns == 1 else None
+    return value if isinstance(value, str) and "\n" in value else None
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class QueryPlan(Displayable):
     """Which files a query over several tables would open, and why it would skip the others.

@@ -13,6 +13,7 @@ from deltanb.notebook.views import scan
 from deltanb.notebook.views.diff import MAX_COLUMNS, MAX_TEXT_COLUMNS, fitting, shown
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok
 from deltanb.options import options
+from deltanb.query.result import only_text
 from deltanb.text import formatting as units
 
 MAX_SCANS = 20  # tables of a query that are listed
@@ -60,8 +61,9 @@ def _rows(rows: Any) -> Section:
     columns = [column.to_pylist() for column in first.columns]
     cells = tuple(tuple(shown(value) for value in row) for row in zip(*columns, strict=True))
     summary: list[Inline] = [f"{units.count(rows.num_rows, 'row')}, {units.count(len(names), 'column')}"]
-    if rows.num_rows == len(names) == 1 and "\n" in str(columns[0][0]):  # a statement: it is shown whole
-        return Section("Rows", summary, source=columns[0][0], is_open=True, text_rows=True)
+    text = only_text(rows)
+    if text is not None:  # a statement: it is shown whole
+        return Section("Rows", summary, source=text, is_open=True, text_rows=True)
     if not cells:
         return Section("Rows", [*summary, muted(f": {units.fit(', '.join(names), units.MAX_COLUMNS)}")])
     in_text = tuple(names[:MAX_TEXT_COLUMNS])
