@@ -22,6 +22,7 @@ from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import mini_strip
 from deltanb.notebook.widgets import panel
+from deltanb.notebook.widgets.panel import message_of, row
 from deltanb.text import formatting as units
 
 MAX_STOPS = 400
@@ -29,8 +30,6 @@ MAX_STOPS = 400
 half is there singly, those before at even distances; the box takes any version."""
 BESIDE = "margin:4px 84px 0 4px"
 """Where the slider's rail is within its width: half a handle at each end, and its number behind it."""
-MAX_MESSAGE = 300  # characters of an error beside the box
-WRAPPED = {"flex_flow": "row wrap", "align_items": "center"}
 
 
 class Panel(panel.Panel):
@@ -53,8 +52,8 @@ class Panel(panel.Panel):
         self.message, self.about = w.HTML(), w.HTML()
         self.root = w.VBox([
             self.strip,
-            w.HBox([self.one, self.two, self.is_comparing], layout=w.Layout(**WRAPPED)),
-            w.HBox([self.box, self.message], layout=w.Layout(**WRAPPED)), self.about, self.picture])
+            row(self.one, self.two, self.is_comparing),
+            row(self.box, self.message), self.about, self.picture])
         self._is_drawing = False
         self._stops: list[int] = []
         self.one.observe(lambda _: self._slid(), names="value")
@@ -158,9 +157,7 @@ class Panel(panel.Panel):
             self._say(f"{type(error).__name__}: {error}")
 
     def _say(self, words: str) -> None:
-        words = units.clean(words)
-        words = words if len(words) <= MAX_MESSAGE else words[:MAX_MESSAGE] + "…"
-        self.message.value = f'<span role="status">✕ {escape(words)}</span>'
+        self.message.value = f'<span role="status">✕ {message_of(words)}</span>'
 
 
 def _wide() -> w.Layout:
