@@ -29,7 +29,7 @@ from deltanb.schema.paths import field_at, find, parse_path
 from deltanb.schema.types import StructType, arrow_type
 from deltanb.sql.coercion import spark_name
 from deltanb.table import entry
-from deltanb.table.contract import Askable
+from deltanb.table.contract import Askable, Asked, Does
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
 
@@ -39,12 +39,17 @@ if TYPE_CHECKING:
 # -- where a table is ----------------------------------------------------------------------------------------
 
 
-def _place(name: Name, scope: Scope) -> Place:
-    """Where a table of a name is or would be; one in a variable is where its handle says."""
+def _place(name: Name, scope: Scope, statement: str) -> Place:
+    """Where a table of a name is or would be; one in a variable is where its handle says.
+
+    Raises:
+        IllegalStateError: the handle is on a past version, or part of a transaction.
+    """
     place = place_of(name, scope)
     if place.path is None and place.catalog is None and scope.has(name.text):
         table = scope[name.text]
         if isinstance(table, Askable):
+            table._admit(Asked(statement, Does.COMMITS_ALONE))
             return place_of_handle(table)
     return place
 
@@ -61,7 +66,7 @@ def catalog_of_namespace(performer: Performer, command: Command) -> tuple[Any, s
 
 
 def _in_catalog(name: Name, scope: Scope, statement: str) -> Place:
-    place = _place(name, scope)
+    place = _place(name, scope, statement)
     if place.catalog is None:
         raise InvalidQuery(
             f"{statement}: {name.text} is not a table of a catalog, and only those have names. A table in a "
@@ -75,7 +80,7 @@ def create_table(performer: Performer, command: Command) -> Any:
     """``CREATE TABLE``: :func:`deltanb.create`, or a catalog's ``create_table``."""
     scope, details = performer.scope, command.details
     name: Name = details["name"]
-    place = _place(name, scope)
+    place = _place(name, scope, command.statement)
     settings = dict(command.arguments)
     location = details.get("location")
     if settings["mode"] == "ignore":
@@ -138,7 +143,7 @@ def _source(performer: Performer, command: Command, settings: dict[str, Any]) ->
 def clone(performer: Performer, command: Command) -> Any:
     """``CREATE TABLE … SHALLOW CLONE``: the source's ``clone``."""
     name: Name = command.details["name"]
-    place = _place(name, performer.scope)
+    place = _place(name, performer.scope, command.statement)
     path = command.details.get("location", place.path)
     if place.catalog is not None or path is None:
         raise InvalidQuery(f"{name.text}: a clone lies in a folder; write LOCATION 'path', or name the path: "

@@ -363,6 +363,24 @@ def test_what_is_about_all_versions_takes_none(sql: str, moment: str, catalog: d
     assert catalog.list_tables("shop") == ["shop.orders"] and not Path("lake").exists()
 
 
+@pytest.mark.parametrize("sql", [
+    "DROP TABLE held", "DROP TABLE IF EXISTS held PURGE", "ALTER TABLE held RENAME TO more",
+    "CREATE TABLE held (id int)", "CREATE OR REPLACE TABLE held AS SELECT 7 AS n",
+    "REPLACE TABLE held (n int)", "CREATE OR REPLACE TABLE held SHALLOW CLONE source"])
+def test_a_handle_that_refuses_writes_is_not_replaced_or_dropped(sql: str, catalog: dn.Catalog) -> None:
+    source = dn.create("source", {"id": [1]})
+    for table in (catalog.table("shop.orders"), dn.create("lake", {"id": [1]})):
+        table.append({"id": [2]})
+        before = len(catalog.history())
+        with pytest.raises(errors.IllegalStateError, match="as of version 0, which can be read only"):
+            dn.sql(sql, held=table.as_of(0))
+        with table.transaction() as txn, pytest.raises(
+                errors.IllegalStateError, match="commits by itself, so it cannot be a part of a transaction"):
+            dn.sql(sql, held=txn)
+        assert (len(catalog.history()), table.version, table.count()) == (before, 1, 2)
+        assert catalog.list_tables("shop") == ["shop.orders"] and source.version == 0
+
+
 # -- EXPLAIN and DESCRIBE ------------------------------------------------------------------------------------
 
 def test_explain_says_what_is_skipped_and_runs_nothing() -> None:
