@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from deltanb.engines.arrow.frames import library
 from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
 
@@ -115,6 +114,8 @@ class QueryResult(Displayable):
         >>> dn.sql("SELECT id FROM ducks ORDER BY id").to_pandas()["id"].tolist()
         [1, 2]
         """
+        from deltanb.engines.arrow.frames import library  # loads Arrow's dataset, which no result needs
+
         library("pandas", "to_pandas")
         return self.rows.to_pandas(**settings)
 
