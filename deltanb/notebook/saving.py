@@ -47,8 +47,7 @@ def save(obj: Any, path: str | os.PathLike[str]) -> Path:
 def _html(obj: Any) -> bytes:
     text, whole = views.text_of(obj), views.entry_of(obj).page
     if whole is not None:
-        made = whole(obj, Markup(views.html_of(obj, text)), text.partition("\n")[0])
-        return made.encode("utf-8", "replace")
+        return whole(obj, text).encode("utf-8", "replace")
     made = page(text.partition("\n")[0], [("", Markup(views.html_of(obj, text)))], is_headed=False)
     return f"<!doctype html>\n{made}".encode("utf-8", "replace")
 

@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 import deltanb as dn
+from deltanb.notebook.drawing.state_graph import laid_out
+from deltanb.observe.explore.states import path_of
 from deltanb.testing import MemoryStore
 from tests.notebook.large import explored
 from tests.notebook.test_exploration_view import account, withdraw
@@ -51,9 +53,62 @@ def test_an_order_is_played(browser: Any, tmp_path: Path, scheme: str, width: in
     page.get_by_role("button", name="last").click()
     expect(page.locator(".now .fails, .now .commits")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".states circle").count() == len(dn.explore(account(), writers).states)
     assert page.faults == []
     picture(page, f"{scheme}-{width}")
+    page.close()
+
+
+def spot(page: Any) -> tuple[float, float]:
+    """Where the ring is."""
+    ring = page.locator(".dnb-way-ring")
+    return float(ring.get_attribute("cx")), float(ring.get_attribute("cy"))
+
+
+def ends(page: Any, part: str) -> list[tuple[float, float]]:
+    """The points of a line."""
+    points = page.locator(f".dnb-way-{part}").get_attribute("d").removeprefix("M").split("L")
+    return [(float(x), float(y)) for x, y in map(str.split, points)]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 500)])
+def test_the_graph_shows_where_the_order_is(
+    browser: Any, tmp_path: Path, scheme: str, width: int, picture: Any
+) -> None:
+    exploration = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "balance >= 0")
+    page = opened(browser, exploration, tmp_path, scheme, width)
+    places = laid_out(exploration.states).places
+    for at, order in enumerate(json.loads(page.locator("#orders").text_content())["orders"]):
+        page.get_by_role("combobox").select_option(index=at)
+        page.get_by_role("button", name="next").focus()
+        path = path_of(exploration, exploration.replay(int(order["number"])))
+        for turn, state in enumerate(path):
+            assert spot(page) == places[state]
+            assert ends(page, "behind") == [places[place] for place in path[:turn + 1]]
+            assert ends(page, "ahead") == [places[place] for place in path[turn:]] or turn == len(path) - 1
+            expect(page.locator(".dnb-way-here")).to_have_text(f"turn {turn}" if turn else "start")
+            breaks = page.get_by_text("the invariant does not hold here")
+            expect(breaks).to_have_count(int(exploration.states[state].breaks))
+            box, frame = page.locator(".dnb-way-ring").bounding_box(), page.locator(".states").bounding_box()
+            assert frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"]
+            page.keyboard.press("ArrowRight")
+    thick, thin = (float(page.locator(f".dnb-way-{part}").get_attribute("stroke-width"))
+                   for part in ("behind", "ahead"))
+    assert thick > thin and page.locator(".dnb-way-ahead").get_attribute("stroke-dasharray")
+    picture(page, f"{scheme}-{width}")
+    assert page.faults == []
+    page.close()
+
+
+def test_on_paper_it_is_light_and_has_no_buttons(browser: Any, tmp_path: Path, picture: Any) -> None:
+    exploration = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "balance >= 0")
+    page = opened(browser, exploration, tmp_path, "dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    expect(page.get_by_role("button", name="next")).to_be_hidden()
+    expect(page.locator(".states svg")).to_be_visible()
+    expect(page.locator(".dnb-way-here")).to_have_css("fill", "rgb(31, 35, 40)")
+    expect(page.locator(".dnb-rich")).to_have_css("color", "rgb(31, 35, 40)")
+    assert len(page.pdf()) > 10_000
+    picture(page)
     page.close()
 
 
@@ -62,7 +117,8 @@ def test_without_scripts_the_tables_are_there(browser: Any, tmp_path: Path) -> N
     page = context.new_page()
     exploration = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "balance >= 0")
     page.goto(exploration.save(tmp_path / "page.html").as_uri())
-    expect(page.locator(".dnb-rich").get_by_text("v2, by the order ann, ann, ben")).to_be_visible()
+    expect(page.locator(".dnb-rich").get_by_text("v2, by the order ann ×2, ben")).to_be_visible()
+    expect(page.locator(".states svg")).to_be_visible()
     context.close()
 
 

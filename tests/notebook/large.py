@@ -34,8 +34,16 @@ from deltanb.observe.checkup import kinds as checkups
 from deltanb.observe.checkup.kinds import KINDS as KINDS_OF_UPKEEP
 from deltanb.observe.checkup.report import Checkup, Finding
 from deltanb.observe.conflict_map import ConflictMap
-from deltanb.observe.explore.exploration import Exploration, LevelComparison, Outcome, Taken, Violation
+from deltanb.observe.explore.exploration import (
+    Exploration,
+    LevelComparison,
+    Outcome,
+    State,
+    Taken,
+    Violation,
+)
 from deltanb.observe.explore.play import Play
+from deltanb.observe.explore.states import MAX_DRAWN
 from deltanb.observe.meetings import Contender, Meeting, Meetings
 from deltanb.observe.post_mortem.report import (
     Fact,
@@ -200,15 +208,19 @@ def explored(writers: int = 1000) -> Exploration:
                 10**30, names, 10**300, turns, holds=False) for name in names)
     broken = tuple(Violation(at, names, 10**300, turns) for at in range(1000))
     rows = pa.table({"a": ["y" * 1000] * 1000})
+    states = tuple(State(at, tuple((names[to % writers], to) for to in range(at + 1, min(at + 4, MAX_DRAWN))),
+                         at % 2 == 1, tuple(range(5))) for at in range(MAX_DRAWN))
     return Exploration("orders", names, "Serializable", outcomes, broken, 10**33, 10**6, 10**6, "x" * 400,
-                       "y" * 120, played=lambda number: (turns, [rows] * (writers + 1)))
+                       "y" * 120, played=lambda number: (turns, [rows] * (writers + 1)), states=states)
 
 
 def played(turns: int = 1000) -> Play:
     """Very many turns, and rows of very many wide columns."""
     rows = pa.table({f"column {'x' * 100} {at}": ["y" * 1000] * 1000 for at in range(100)})
     one = Taken("writer " + "x" * 100, "fails", 10**9, "x" * 100, "y" * 100)
-    play = Play("orders", (one.writer,), (one,) * turns, (rows,) * (turns + 1), 10**300)
+    exploration = explored()
+    play = Play("orders", (one.writer,), (one,) * turns, (rows,) * (turns + 1), 10**300, exploration.states,
+                range(MAX_DRAWN))
     play.move(turns // 2)
     return play
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
 
+import pyarrow as pa
+import pytest
+
 import deltanb as dn
+from deltanb.notebook import bundle
+from deltanb.notebook.drawing.state_graph import laid_out
+from deltanb.observe.explore.exploration import State
+from deltanb.observe.explore.states import MAX_DRAWN, path_of
 from deltanb.testing import MemoryStore
+from deltanb.text import formatting as units
 from tests.notebook.looks import assert_consistent, assert_golden
+
+RING = re.compile(r'<circle class="dnb-way-ring" cx="([\d.]+)" cy="([\d.]+)"')
 
 
 def withdraw(table: Any) -> None:
@@ -23,13 +35,13 @@ def test_an_exploration(update_golden: bool) -> None:
     page = assert_consistent(exploration)
     assert_golden(exploration, "exploration", update_golden)
     assert str(exploration).startswith("Exploration account  20 orders  5 outcomes  Serializable\n")
-    assert "the order ann, ann, ben, ann, ben, ben" in str(exploration) and "6 ben ✓ commits v2" in page.text
+    assert "the order ann ×2, ben, ann, ben ×2" in str(exploration) and "6 ben ✓ commits v2" in page.text
 
 
 def test_many_writers_are_sentences() -> None:
     writers = {name: lambda t: t.append({"id": [2], "balance": [0]}) for name in "abcdef"}
     exploration = dn.explore(account(), writers, orders=3)
-    assert "a committed, b committed" in str(exploration) and "3 orders drawn" in str(exploration)
+    assert "a ✓, b ✓" in str(exploration) and "3 orders drawn" in str(exploration)
 
 
 def test_levels_side_by_side(update_golden: bool) -> None:
@@ -49,3 +61,87 @@ def test_an_order_is_played(update_golden: bool) -> None:
     assert "✓ UPDATE v1" in page.text and play.moment.rows.to_pylist() == [{"id": 1, "balance": 40}]
     assert play.last().rows.to_pylist() == [{"id": 1, "balance": -20}]
     assert (play.next().at, play.first().at, play.back().at) == (6, 0, 0)
+
+
+def test_an_outcome_says_the_rows_that_not_all_have_and_of_how_many_tries() -> None:
+    def seven(table: Any) -> None:
+        table.append({"id": [7], "balance": [0]})
+
+    def total(table: Any) -> None:
+        table.append({"id": [9], "balance": [sum(table.to_arrow()["balance"].to_pylist())]})
+
+    def count(table: Any) -> None:
+        table.append({"id": [table.to_arrow().num_rows], "balance": [0]})
+
+    same = dn.explore(account(), {"total": total, "seven": seven})
+    assert "with" not in str(same).split("\n")[2], "all end with the same rows"
+    both = dn.explore(account(), {"count": count, "seven": seven})
+    assert {"(1, 0)", "(2, 0)"} <= set(re.findall(r"\(\d, 0\)", str(both)))
+    assert "✓ 1 of 1–2" in str(both)
+
+
+@pytest.mark.parametrize("works", [1, 2], ids=["the same work", "two works"])
+def test_the_state_in_which_an_order_is_has_a_ring(works: int) -> None:
+    writers = {"ann": withdraw, "ben": withdraw if works == 1 else lambda table: withdraw(table)}
+    exploration = dn.explore(account(), writers, "balance >= 0")
+    places = laid_out(exploration.states).places
+    for outcome in exploration.outcomes:
+        play = exploration.play(outcome.number)
+        for moment in play.moments:
+            assert moment.state == exploration.states[moment.path[moment.at]]
+            (ring,) = RING.findall(bundle.mimebundle(moment)["text/html"])
+            assert tuple(map(float, ring)) == places[moment.path[moment.at]]
+            assert moment.state.breaks == ("does not hold here" in str(moment))
+            assert moment.state.breaks == any(one["balance"] < 0 for one in moment.rows.to_pylist())
+        assert exploration.outcomes.index(outcome) in play.last().state.outcomes
+
+
+def test_of_many_states_those_on_the_way_to_outcomes_are_drawn() -> None:
+    def twice(table: Any) -> None:
+        withdraw(table)
+        withdraw(table)
+
+    writers = {name: lambda table, name=name: twice(table) for name in ("ann", "ben", "cho")}
+    exploration = dn.explore(account(), writers, "balance >= 0")
+    assert exploration.num_states > MAX_DRAWN >= len(exploration.states)
+    assert f"{len(exploration.states)} states of " in bundle.mimebundle(exploration)["text/html"]
+    first = exploration.outcomes[0]
+    path = path_of(exploration, exploration.replay(first.number))
+    assert len(path) == len(first.order) + 1 and 0 in exploration.states[path[-1]].outcomes
+
+
+def test_an_order_that_leaves_what_is_drawn_is_followed_as_far_as_that() -> None:
+    exploration = dn.explore(account(), {"ann": withdraw, "ben": lambda t: t.delete("id = 1")}, max_states=4)
+    play = exploration.play(0)
+    assert 0 < len(play.moment.path) < len(play.moments)
+    assert play.last().state is None
+    assert_consistent(play)
+    assert not RING.search(bundle.mimebundle(play)["text/html"])
+
+
+def test_the_text_has_the_turn_that_is_shown() -> None:
+    def often(table: Any) -> None:
+        for _ in range(9):
+            table.append({"id": [2], "balance": [0]})
+
+    play = dn.explore(account(), {"ann": often}).play()
+    for at in range(1, len(play.moments)):
+        assert re.search(rf"^▶  {at}\b", str(play.move(at)), re.MULTILINE), str(play.moment)
+
+
+def test_states_are_drawn_apart_and_to_the_right_of_those_before_them() -> None:
+    for many in (2, 7, 90):
+        states = (State(0, tuple((f"w{at}", at) for at in range(1, many + 1))),
+                  *(State(1, (("last", many + 1),)) for _ in range(many)), State(2, ()))
+        places = laid_out(states).places
+        assert len(set(places)) == len(states)
+        for state, (x, _) in zip(states, places, strict=True):
+            assert all(places[to][0] > x for _, to in state.after)
+        middle = sorted(y for x, y in places[1:-1])
+        assert all(b - a > 11.9 for a, b in itertools.pairwise(middle))
+
+
+def test_rows_of_very_large_tables_are_counted_alone() -> None:
+    table = dn.create(MemoryStore(), pa.table({"n": range(2000)}))
+    exploration = dn.explore(table, {"ann": lambda t: t.delete("n = 1"), "ben": lambda t: t.delete("n = 2")})
+    assert units.number(1999) in str(exploration) and "with" not in str(exploration).split("\n")[2]

@@ -1,6 +1,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("orders").textContent);
   const home = document.getElementById("lesson");
+  const way = ["ahead", "behind", "ring", "here"].map(name => home.querySelector(`.dnb-way-${name}`));
   let order = 0, at = 0;
   const make = (name, text, attributes = {}) => {
     const node = document.createElement(name);
@@ -10,7 +11,7 @@
   };
   const table = (head, rows) => {
     const made = make("table"), line = made.appendChild(make("tr"));
-    head.forEach(name => line.append(make("th", name)));
+    head.forEach(name => line.append(make("th", name, {scope: "col"})));
     rows.forEach(row => made.append(row));
     return made;
   };
@@ -31,26 +32,51 @@
   const go = place => { at = Math.min(Math.max(place, 0), last()); show(); };
   const first = button("|◀ first", () => go(0)), back = button("◀ back", () => go(at - 1));
   const next = button("next ▶", () => go(at + 1)), end = button("last ▶|", () => go(last()));
+  controls.append(make("span", "or the keys ← → Home End"));
   const status = make("p", undefined, {"aria-live": "polite"});
   const sides = make("div", undefined, {class: "sides"});
+  const course = points => points.length ? "M" + points.map(one => one.join(" ")).join("L") : "M0 0";
+  const draw = path => {
+    const points = path.map(place => data.places[place]), now = points[at];
+    const [ahead, behind, ring, here] = way;
+    ahead.setAttribute("d", course(points.slice(at)));
+    behind.setAttribute("d", course(points.slice(0, at + 1)));
+    [ring, here].forEach(node => node.setAttribute("visibility", now ? "visible" : "hidden"));
+    if (!now) return;
+    ring.setAttribute("cx", now[0]);
+    ring.setAttribute("cy", now[1]);
+    const svg = ring.ownerSVGElement, wide = svg.viewBox.baseVal.width;
+    here.setAttribute("x", Math.max(4, Math.min(now[0] - 12, wide - 54)));
+    here.setAttribute("y", now[1] - 15);
+    here.textContent = at ? `turn ${at}` : "start";
+    const frame = svg.parentNode, x = now[0] * svg.clientWidth / wide;
+    if (x < frame.scrollLeft + 40 || x > frame.scrollLeft + frame.clientWidth - 40)
+      frame.scrollLeft = x - frame.clientWidth / 2;
+  };
   const show = () => {
-    const {turns, rows, number} = data.orders[order];
+    const {turns, rows, number, path, broken} = data.orders[order];
     first.disabled = back.disabled = at === 0;
     next.disabled = end.disabled = at === last();
-    status.textContent = `turn ${at} of ${last()} (order number ${number})`;
+    status.replaceChildren(`turn ${at} of ${last()} (order number ${number}) `);
+    if (broken.includes(at)) status.append(make("b", data.broken, {class: "breaks"}));
+    if (way[0]) draw(path);
     const lines = turns.map((turn, place) => {
       const [writer, did, words] = turn;
-      const line = cells(data.writers.map(name => name === writer ? words : ""), did);
+      const line = cells(data.columns ? data.writers.map(name => name === writer ? words : "") :
+        [writer, words], did);
       line.prepend(make("td", place + 1));
       line.className = place + 1 === at ? "now" : place + 1 > at ? "later" : "";
+      if (place + 1 === at) line.setAttribute("aria-current", "step");
       return line;
     });
     const then = make("div");
-    (rows[at] || []).forEach(one => {
+    (data.tables[rows[at]] || []).forEach(one => {
       const many = `${one.name} ${one.total} ${one.total === 1 ? "row" : "rows"}`.trim();
-      then.append(make("p", many), table(one.columns, one.rows.map(row => cells(row))));
+      const more = one.total - one.rows.length;
+      then.append(make("p", more > 0 ? `${many}, of which ${one.rows.length} are shown` : many),
+        table(one.columns, one.rows.map(row => cells(row))));
     });
-    sides.replaceChildren(table(["turn", ...data.writers], lines), then);
+    sides.replaceChildren(table(["turn", ...(data.columns ? data.writers : ["writer", "what"])], lines), then);
   };
   choice.addEventListener("change", () => { order = Number(choice.value); go(0); });
   document.addEventListener("keydown", event => {
@@ -58,6 +84,8 @@
     const moves = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: last()};
     if (event.key in moves) { event.preventDefault(); go(moves[event.key]); }
   });
-  home.append(choice, controls, status, sides);
-  if (data.orders.length) show();
+  if (!data.orders.length) return;
+  home.prepend(choice, controls, status);
+  home.append(sides);
+  show();
 })();

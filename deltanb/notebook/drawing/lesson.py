@@ -8,51 +8,73 @@ What it does not know: how orders are explored.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
 from deltanb.notebook.drawing import page as pages
+from deltanb.notebook.drawing import state_graph
 from deltanb.notebook.drawing.colors import both
-from deltanb.notebook.drawing.html import Markup, join, tag
-from deltanb.notebook.views.exploration import first_cells
+from deltanb.notebook.drawing.html import Markup, inline, join, tag
+from deltanb.notebook.views import exploration as views
+from deltanb.observe.explore.states import MAX_PLAYED, path_of
 from deltanb.text import formatting as units
 
-MAX_ORDERS, MAX_TURNS, MAX_ROWS = 40, 200, 20
-"""What a page has at most: orders, turns of each, rows of a table."""
-MAX_BYTES = 400_000
+MAX_TURNS, MAX_ROWS = 200, 20
+"""What a page has at most: turns of each order, rows of a table."""
+MAX_BYTES = 300_000
 """Of all orders: those after it are left out, and the page says so."""
-RADIUS, STEP, GAP = 5, 64, 20
 STYLE = (
     ".lesson table{border-collapse:collapse}"
     f".lesson th{{font-weight:400;color:{both('m')};text-align:left}}"
-    ".lesson td,.lesson th{padding:2px 14px 2px 0;vertical-align:top}"
-    f".lesson .later td{{color:{both('m')}}}.lesson .now td:first-child::before{{content:'▶ '}}"
-    f".lesson tr:not(.later) .fails{{color:{both('x')}}}"
-    ".lesson .sides{display:flex;flex-wrap:wrap;gap:24px 56px}"
+    ".lesson td,.lesson th{padding:2px 14px 2px 0;vertical-align:top;overflow-wrap:anywhere}"
+    f".lesson .later td{{color:{both('m')}}}.lesson .now td{{font-weight:600}}"
+    ".lesson td:first-child{padding-left:1.3em;white-space:nowrap}"
+    ".lesson .now td:first-child{padding-left:0}.lesson .now td:first-child::before{content:'▶ '}"
+    f".lesson tr:not(.later) .fails,.lesson .breaks{{color:{both('x')}}}"
+    ".lesson .sides{display:flex;flex-wrap:wrap;gap:12px 56px;margin-top:12px}"
+    ".lesson .sides>div p{margin:2px 0}.lesson .sides td:first-child{padding-left:0}"
+    ".lesson .sides>table td:first-child{min-width:2.4em}"
     ".lesson button,.lesson select{font:inherit;padding:4px 10px;margin:0 6px 6px 0;max-width:100%}"
     f".lesson button:focus-visible,.lesson select:focus-visible{{outline:2px solid {both('x')}}}"
-    ".states{overflow-x:auto}.states svg{display:block}"
-    f".states line{{stroke:{both('l')}}}"
-    f".states circle{{fill:{both('g')};stroke:{both('m')};stroke-width:1.5}}"
-    f".states .end{{fill:{both('m')}}}.states .breaks{{fill:{both('x')};stroke:{both('x')}}}"
-    f".states text{{fill:{both('m')};font:12px system-ui,sans-serif}}"
-    "@media print{.lesson .controls{display:none}}"
+    ".lesson .states{overflow-x:auto}.lesson .states svg{display:block}"
+    f".lesson .controls span{{color:{both('m')}}}"
+    "@media print{.lesson .controls{display:none}"
+    ".lesson select{border:0;padding:0;appearance:none;background:none;color:inherit;"
+    "width:100%;white-space:normal}.lesson .states svg{max-width:100%;height:auto}"
+    ".dnb-rich,.lesson .sides,.lesson .states{break-inside:avoid}}"
 )
 
 
-def page(exploration: Any, picture: Markup, title: str) -> str:
-    """The page as HTML; ``picture`` is what a notebook shows of the exploration."""
-    orders, more = _orders(exploration)
-    data = json.dumps({"writers": exploration.writers, "orders": orders}, separators=(",", ":"))
-    data = data.replace("</", "<\\/")  # it would end the element that the data is in
+def page(exploration: Any, text: str) -> str:
+    """The page as HTML; ``text`` is the text form of the exploration."""
+    orders, tables, more = _orders(exploration)
+    places = state_graph.laid_out(exploration.states).places if exploration.states else ()
+    data = _json({
+        "writers": exploration.writers, "columns": len(exploration.writers) <= views.MAX_COLUMNS,
+        "broken": views.BROKEN, "places": places, "tables": tables, "orders": orders})
+    data = data.replace("<", "\\u003c")  # a tag or a comment in it would end the element, or hide its end
     held = Markup(f'<script type="application/json" id="orders">{data}</script>')
-    note = f"{units.count(more, 'more order')} would make the page too large" if more else ""
-    parts = [("", picture)]
-    if exploration.states:
-        parts.append(("States", _graph(exploration.states)))
-    parts.append(("Orders", Markup(held + tag("div", id="lesson", cls="lesson") + tag("p", note))))
+    note = tag("p", f"{units.count(more, 'more order')} would make the page too large") if more else None
+    lesson = tag("div", _graph(exploration, orders), id="lesson", cls="lesson")
+    view = views.view(exploration)
+    tables_only = replace(view, sections=tuple(
+        one for one in view.sections if not isinstance(one, views.Pictured)))
+    parts = [("", Markup(views.to_html(tables_only, text))),
+             ("States and orders" if exploration.states else "Orders", join(held, lesson, note))]
+    title = text.partition("\n")[0]
     made = pages.page(title, parts, is_headed=False, style=STYLE, script=script())
     return f"<!doctype html>\n{made}"
+
+
+def _graph(exploration: Any, orders: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """The states, and the way of the first order before its first turn."""
+    drawn = views.states(exploration, orders[0]["path"] if orders else ())
+    if drawn is None:
+        return None
+    words = tag("p", inline(drawn.summary))
+    return join(tag("div", views.drawn_states(drawn), cls="states"), words)
 
 
 def script() -> str:
@@ -60,26 +82,34 @@ def script() -> str:
     return (files(__package__) / "lesson.js").read_text("utf-8")
 
 
-def _orders(exploration: Any) -> tuple[list[dict[str, Any]], int]:
-    """The orders that are played: those that break the invariant, and one of each outcome; and how many
-    more there are."""
-    named = [(f"breaks with {one.place}" if one.turns else "broken from the start", one.number)
-             for one in exploration.violations]
-    named += [(f"{units.number(one.orders)} × {one}", one.number) for one in exploration.outcomes]
+def _orders(exploration: Any) -> tuple[list[dict[str, Any]], list[Any], int]:
+    """The orders that are played: those that break the invariant, and one of each outcome; the tables that
+    they lead through, to which they point; and how many more orders there are."""
+    named = [(f"{one.place} breaks it: {views.in_short(one.order)}" if one.turns else "broken from the start",
+              one.number) for one in exploration.violations]
+    named += [(f"outcome {at}, {units.count(one.orders, 'order')}: {views.short(one)}", one.number)
+              for at, one in enumerate(exploration.outcomes, 1)]
     made: list[dict[str, Any]] = []
+    tables: dict[str, int] = {}
     size = 0
-    for label, number in named[:MAX_ORDERS]:
+    for label, number in named[:MAX_PLAYED]:
         turns, rows = exploration.played(number)
+        path = path_of(exploration, turns)
+        texts = [_json(_tables(one)) for one in rows[:MAX_TURNS + 1]]
         order = {
-            "label": units.fit(units.clean(label), 100), "number": str(number),
+            "label": units.fit(units.clean(label), 100), "number": str(number), "path": path,
+            "broken": [at for at, place in enumerate(path) if exploration.states[place].breaks],
             "turns": [[turn.writer, turn.did, f"{turn.sign} {turn.in_short}".strip()]
-                      for turn in turns[:MAX_TURNS]],
-            "rows": [_tables(one) for one in rows[:MAX_TURNS + 1]]}
-        size += len(json.dumps(order))
+                      for turn in turns[:MAX_TURNS]]}
+        size += len(_json(order)) + sum(len(one) for one in set(texts) - tables.keys()) + 8 * len(texts)
         if made and size > MAX_BYTES:
             break
-        made.append(order)
-    return made, len(named) - len(made)
+        made.append(order | {"rows": [tables.setdefault(one, len(tables)) for one in texts]})
+    return made, [json.loads(one) for one in tables], len(named) - len(made)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _tables(rows: Any) -> list[dict[str, Any]]:
@@ -88,28 +118,6 @@ def _tables(rows: Any) -> list[dict[str, Any]]:
     made = []
     for name, table in tables.items():
         if table is not None:
-            columns, cells = first_cells(table, MAX_ROWS)
+            columns, cells = views.first_cells(table, MAX_ROWS)
             made.append({"name": name, "columns": columns, "total": table.num_rows, "rows": cells})
     return made
-
-
-def _graph(states: Any) -> Markup:
-    """The states from left to right, by the turns that lead there; ends are filled, those that break are
-    red."""
-    layers: dict[int, list[int]] = {}
-    for at, state in enumerate(states):
-        layers.setdefault(state.depth, []).append(at)
-    tall, edge = max(map(len, layers.values())), RADIUS + 2
-    place = {at: (edge + depth * STEP, edge + (tall - len(layer)) * GAP / 2 + row * GAP)
-             for depth, layer in layers.items() for row, at in enumerate(layer)}
-    ends = ("x1", "y1", "x2", "y2")
-    lines = [tag("line", **dict(zip(ends, map(str, (*place[at], *place[to])), strict=True)))
-             for at, state in enumerate(states) for _, to in state.after]
-    dots = [tag("circle", cls="breaks" if state.breaks else "" if state.after else "end", r=str(RADIUS),
-                cx=str(place[at][0]), cy=str(place[at][1])) for at, state in enumerate(states)]
-    words = f"{units.count(len(states), 'state')}, from left to right by turns; filled: all have ended"
-    if any(state.breaks for state in states):
-        words += "; red: the invariant does not hold"
-    drawn = tag("svg", lines, dots, role="img", width=str(2 * edge + max(layers) * STEP),
-                height=str(2 * edge + (tall - 1) * GAP), **{"aria-label": words})
-    return join(tag("div", drawn, cls="states"), tag("p", words))

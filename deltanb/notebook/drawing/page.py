@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from deltanb.notebook.drawing.colors import both
+from deltanb.notebook.drawing.colors import both, variables
 from deltanb.notebook.drawing.html import Markup, join, tag
 from deltanb.text.formatting import clean
 from deltanb.text.safe_text import safe
@@ -27,6 +27,9 @@ _STYLE = (
     "pre,code{font:13px/1.5 ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
     f".preformatted{{margin:0;padding:10px 14px;border:1px solid {both('l')};border-radius:6px;"
     "white-space:pre-wrap;overflow-wrap:anywhere}"
+    # Paper is white, and browsers print no grounds: whatever the scheme was, it is the light one.
+    "@media print{:root,.dnb.dnb.dnb{color-scheme:light!important}"
+    f".dnb-svg{{{variables(dark=False).replace(';', '!important;')}!important}}}}"
 )
 
 

@@ -6,10 +6,26 @@ What it does not know: how orders are explored (``observe/explore``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
+from deltanb.notebook.drawing import html, state_graph, text
+from deltanb.notebook.views.model import (
+    Inline,
+    Section,
+    Span,
+    Table,
+    View,
+    code,
+    muted,
+    ok,
+    plain,
+    present,
+    warn,
+)
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -18,16 +34,102 @@ TONES: dict[str, Callable[[str], Inline]] = {"commits": ok, "fails": warn, "read
 MAX_COLUMNS = 5
 """Writers that have a column each; of more, an outcome is a sentence."""
 MAX_ORDER = 12
-"""Turns of an order that are named in a line."""
+"""Parts of an order that are named in a line."""
+MAX_NAMES = 8
+"""Writers that an outcome names where it is a sentence."""
 MAX_FIELDS, MAX_VALUE, MAX_SUMMARY = 8, 24, 60
 """Columns of the table that are shown, characters of a value, and of the rows in one line."""
+MAX_OWN = 4
+"""Rows of an outcome that are shown to tell it apart from others."""
+MAX_COMPARED = 1000
+"""Rows of a table at most that are gone through for that."""
 MAX_TURNS = 40
 """Turns of an order that are shown in a table."""
+TURNS, BROKEN = "Turns", "✕ the invariant does not hold here"
+SHEETS = ("exploration.css",)
+
+
+@dataclass(frozen=True)
+class Pictured(Section):
+    """A section whose table is a picture: states, and the way of an order after some turns."""
+
+    states: tuple[Any, ...] = ()
+    path: tuple[int, ...] = ()
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class Beside(Section):
+    """A section that is drawn beside the next one where there is room."""
+
+
+def to_html(view: View, as_text: str) -> str:
+    """The HTML form: the heading, then each section, states as a picture."""
+    return html.within_limit(lambda share: html.document(_body(view, share), as_text, SHEETS))
+
+
+def _body(view: View, share: float) -> html.Markup:
+    head = View(view.kind, view.name, view.marks, view.lines)
+    parts = [html.body(head, share)]
+    for is_beside, some in itertools.groupby(view.sections, lambda one: isinstance(one, Beside)):
+        drawn = [_drawn(one, share) for one in some]
+        parts += [html.tag("div", drawn, cls="dnb-beside")] if is_beside else drawn
+    return html.join(parts)
+
+
+def _drawn(section: Section, share: float) -> html.Markup:
+    if not isinstance(section, Pictured):
+        return html.sections([section], share)
+    line = html.tag("p", html.name_of(section.heading), html.tag("span", html.inline(section.summary)),
+                    cls="dnb-nofold")
+    if not share:
+        return html.part(line)
+    return html.part(line, html.tag("div", drawn_states(section), cls="dnb-scroll dnb-states"))
+
+
+def to_text(view: View) -> str:
+    """The text form of an order: of its turns those around the one that is shown."""
+    at = next(place for place, one in enumerate(view.sections) if one.heading == TURNS)
+    section, others = view.sections[at], sum(not one.is_detail for one in view.sections) - 1
+    table = section.table
+    assert table is not None
+    room = text.MAX_LINES - len(view.lines) - others - len(("heading", "turns", "columns", "more"))
+    now = max(table.marked, default=0)
+    first = max(0, min(now - room // 2, len(table.rows) - room))
+    near = replace(table, rows=table.rows[first:first + max(room, 1)])
+    sections = (*view.sections[:at], replace(section, table=near), *view.sections[at + 1:])
+    return text.render(replace(view, sections=sections))
+
+
+def drawn_states(section: Pictured) -> html.Markup:
+    """The picture of a section."""
+    return state_graph.draw(section.states, section.path, section.at, _sentence(section))
+
+
+def _sentence(section: Pictured) -> str:
+    at = f"; after {units.count(section.at, 'turn')} of the order" if section.path else ""
+    return plain(section.summary) + at
+
+
+def states(exploration: Any, path: Sequence[int] = (), at: int = 0) -> Pictured | None:
+    """The states of an exploration, and the way of an order; None where none are drawn."""
+    if not exploration.states:
+        return None
+    return _states(exploration.states, path, at, exploration.num_states, exploration.is_sampled)
+
+
+def _states(some: tuple[Any, ...], path: Sequence[int], at: int, total: int, is_part: bool) -> Pictured:
+    what = units.count(len(some), "state")
+    if is_part or len(some) < total:
+        what += f" of {units.number(total)}" * (len(some) < total)
+        what += " on the way to each outcome"
+    return Pictured("States", [what, muted("; turns lead to the right")], is_detail=True, states=some,
+                    path=tuple(path), at=at)
 
 
 def view(exploration: Any) -> View:
     """The view of an :class:`~deltanb.observe.explore.exploration.Exploration`."""
-    many = f"{units.number(exploration.num_orders)} {'order' if exploration.num_orders == 1 else 'orders'}"
+    many = units.count(exploration.num_orders, "order")
     marks: list[Inline] = [
         many + (" drawn" if exploration.is_sampled else ""),
         f"{units.count(len(exploration.outcomes), 'outcome')}", exploration.isolation]
@@ -35,7 +137,17 @@ def view(exploration: Any) -> View:
     if exploration.left_out:
         lines.append((muted if exploration.is_sampled else warn)(exploration.left_out))
     return View("Exploration", exploration.table, tuple(marks), tuple(lines),
-                present(_outcomes(exploration), _broken(exploration), _order(exploration)))
+                present(_outcomes(exploration), _broken(exploration), _order(exploration),
+                        _way(exploration)))
+
+
+def _way(exploration: Any) -> Pictured | None:
+    """The states, with the order that is shown as a table."""
+    from deltanb.observe.explore.states import path_of
+
+    first = next(iter(exploration.violations or exploration.outcomes), None)
+    path = path_of(exploration, first.turns) if first is not None else ()
+    return states(exploration, path, max(len(path) - 1, 0))
 
 
 def _invariant(exploration: Any) -> list[Inline]:
@@ -44,53 +156,122 @@ def _invariant(exploration: Any) -> list[Inline]:
     if exploration.holds:
         where = "in every order that was drawn" if exploration.is_sampled else "in every order"
         return [[code(exploration.invariant), " ", ok(f"✓ holds {where}")]]
-    times = units.count(len(exploration.violations), "state")
-    return [[code(exploration.invariant), " ", warn(f"✕ does not hold in {times}")]]
+    ways = units.count(len(exploration.violations), "way")
+    return [[code(exploration.invariant), " ", warn(f"✕ does not hold: it breaks in {ways}")]]
 
 
 def _outcomes(exploration: Any) -> Section:
     names = exploration.writers
     is_grid = len(names) <= MAX_COLUMNS
-    columns = ("orders", *(names if is_grid else ("outcome",)), "rows")
-    if exploration.invariant:
-        columns += ("at the end",)
+    columns = ["#", "orders", *(names if is_grid else ("outcome",)), "rows"]
     shown = exploration.outcomes[: options.max_rows]
-    rows = tuple(_row(exploration, one, is_grid) for one in shown)
+    own = list(_own_rows(shown))
+    if any(own):
+        columns.append("with")
+    if exploration.invariant:
+        columns.append("at the end")
+    rows = tuple(
+        (str(at), units.number(one.orders),
+         *([_sign(one, name) for name in names] if is_grid else [short(one)]), _many(one),
+         *([some] if any(own) else []), *([_verdict(one.holds)] if exploration.invariant else []))
+        for at, (one, some) in enumerate(zip(shown, own, strict=True), 1))
     marked = frozenset(at for at, one in enumerate(shown) if one.holds is False)
-    summary = muted("✓ committed, ✕ the rule or error that ended it, – had nothing to commit")
-    table = Table(columns, rows, len(exploration.outcomes), "outcome", marked=marked)
+    summary = muted("✓ committed, perhaps of more tries; ✕ why it failed; – had nothing to commit")
+    table = Table(tuple(columns), rows, len(exploration.outcomes), "outcome", marked=marked,
+                  cut_last=("#", "orders", "rows", "at the end"))
     return Section("Outcomes", summary, table, is_open=True, text_rows=True)
 
 
-def _row(exploration: Any, outcome: Any, is_grid: bool) -> tuple[Inline, ...]:
-    ended: tuple[Inline, ...] = (str(outcome),)
-    if is_grid:
-        ended = tuple(_sign(outcome, name) for name in exploration.writers)
+def _verdict(holds: bool | None) -> Inline:
+    return ok("✓ holds") if holds else warn("✕ broken")
+
+
+def _many(outcome: Any) -> Inline:
+    """How many rows there are at the end."""
     tables = list(outcome.rows.values()) if isinstance(outcome.rows, dict) else [outcome.rows]
-    many = muted("many") if None in tables else units.number(sum(one.num_rows for one in tables))
-    holds = () if outcome.holds is None else (ok("✓ holds") if outcome.holds else warn("✕ does not hold"),)
-    return (units.number(outcome.orders), *ended, many, *holds)
+    return muted("many") if None in tables else units.number(sum(one.num_rows for one in tables))
+
+
+def _own_rows(outcomes: Sequence[Any]) -> Iterator[list[Inline]]:
+    """For each outcome the rows at its end that not all others have at theirs: so they are told apart."""
+    ends = [Counter(_cells(one.rows)) for one in outcomes]
+    common = ends[0].copy() if ends else Counter()
+    for end in ends:
+        common &= end
+    for end in ends:
+        own = list((end - common).elements())
+        some: list[Inline] = []
+        for row in own[:MAX_OWN]:
+            some += [", "] * bool(some) + [Span(row, "fixed")]
+        yield some + ([f" and {units.number(len(own) - MAX_OWN)} more"] if len(own) > MAX_OWN else [])
+
+
+def _cells(rows: Any) -> Iterator[str]:
+    """The rows of a table, or of several, in brackets; none of a table that has very many."""
+    for name, table in (rows if isinstance(rows, dict) else {"": rows}).items():
+        if table is not None and table.num_rows <= MAX_COMPARED:
+            _, cells = first_cells(table, table.num_rows)
+            yield from (f"{name} ({', '.join(row)})".strip() for row in cells)
 
 
 def _sign(outcome: Any, name: str) -> Inline:
     """How a writer ended in an outcome."""
+    words = _ended(outcome, name)
+    return warn(words) if name in outcome.failed else ok(words) if outcome.commits[name] else muted(words)
+
+
+def _ended(outcome: Any, name: str) -> str:
+    """How a writer ended: with how many commits, of how many tries if not each went well, by which rule."""
+    commits, (few, most) = outcome.commits[name], outcome.attempts[name]
+    tries = units.number(most) if few == most else f"{units.number(few)}–{units.number(most)}"
+    if name in outcome.failed:
+        after = f" after {units.count(commits, 'commit')}" if commits else ""
+        return f"✕ {_reason(outcome, name)}{after}" + (f" ({tries} tries)" if most > commits + 1 else "")
+    if most > commits:
+        return f"✓ {units.number(commits)} of {tries}" if commits else "–"
+    return _short_end(outcome, name)
+
+
+def _reason(outcome: Any, name: str) -> str:
+    return str(outcome.rules.get(name, outcome.failed[name]))
+
+
+def _short_end(outcome: Any, name: str) -> str:
+    """How a writer ended, whatever it took."""
     commits = outcome.commits[name]
     times = f" {units.number(commits)}" if commits > 1 else ""
     if name in outcome.failed:
-        after = f" after {units.count(commits, 'commit')}" if commits else ""
-        return warn(f"✕ {outcome.rules.get(name, outcome.failed[name])}{after}")
-    return ok(f"✓{times}") if commits else muted("–")
+        return f"✕ {_reason(outcome, name)}" + (f" after ✓{times}" if commits else "")
+    return f"✓{times}" if commits else "–"
+
+
+def short(outcome: Any) -> str:
+    """An outcome as one line of names and signs, those of writers that failed first."""
+    names = itertools.chain(outcome.failed, (name for name in outcome.commits if name not in outcome.failed))
+    some = [f"{name} {_short_end(outcome, name)}" for name in itertools.islice(names, MAX_NAMES)]
+    more = len(outcome.commits) - MAX_NAMES
+    return ", ".join(some + ([f"and {units.number(more)} more"] if more > 0 else []))
 
 
 def _broken(exploration: Any) -> Section | None:
     if not exploration.violations:
         return None
     first = exploration.violations[0]
-    order = ", ".join(first.order[:MAX_ORDER]) or "of nobody: it is so from the start"
-    if len(first.order) > MAX_ORDER:
-        order += f" and {units.count(len(first.order) - MAX_ORDER, 'more turn')}"
-    summary = [f"{first.place}, by the order {order} ", muted(f"(number {first.number})")]
+    order = f"by the order {in_short(first.order)}" if first.order else "from the start, before any turn"
+    summary = [f"with {first.place}, {order} ", muted(f"(number {first.number})")]
     return Section("Breaks", summary, _turns(first.turns), is_open=True)
+
+
+def in_short(order: Sequence[str]) -> str:
+    """An order as the names of its writers, turns of one after the other counted.
+
+    >>> in_short(["ann", "ann", "ben"])
+    'ann ×2, ben'
+    """
+    parts = [(name, len(list(turns))) for name, turns in itertools.groupby(order)]
+    words = [f"{name} ×{many}" if many > 1 else name for name, many in parts[:MAX_ORDER]]
+    more = sum(many for _, many in parts[MAX_ORDER:])
+    return ", ".join(words) + (f" and {units.count(more, 'more turn')}" if more else "")
 
 
 def _order(exploration: Any) -> Section | None:
@@ -110,15 +291,17 @@ def _turns(turns: Any) -> Table:
 
 
 def moment(moment: Any) -> View:
-    """The view of a :class:`~deltanb.observe.explore.play.Moment`: the turns, a column for each writer, and
-    the rows then."""
+    """The view of a :class:`~deltanb.observe.explore.play.Moment`: the states, the turns with a column for
+    each writer, and the rows then."""
     total = len(moment.turns)
     marks = (f"turn {units.number(moment.at)} of {units.number(total)}", muted(f"number {moment.number}"))
-    words = "before the first turn" if moment.turn is None else str(moment.turn)
-    sections = [_lanes(moment)]
+    words: list[Inline] = ["before the first turn" if moment.turn is None else str(moment.turn)]
+    if moment.state is not None and moment.state.breaks:
+        words.append(warn(BROKEN))
     tables = moment.rows if isinstance(moment.rows, dict) else {"Rows": moment.rows}
-    sections += [_rows(name, rows) for name, rows in tables.items()]
-    return View("Order", moment.table, marks, (words,), tuple(sections))
+    drawn = _states(moment.states, moment.path, moment.at, len(moment.states), False) if moment.path else None
+    return View("Order", moment.table, marks, tuple(words),
+                present(drawn, _lanes(moment), *(_rows(name, rows) for name, rows in tables.items())))
 
 
 def play(play: Any) -> View:
@@ -140,17 +323,17 @@ def _lanes(moment: Any) -> Section:
         rows.append(("▶" if at == moment.at else "", units.number(at), *cells))
     marked = frozenset(place for place, (at, _) in enumerate(shown) if at == moment.at)
     table = Table(columns, tuple(rows), len(moment.turns), "turn", limit=MAX_TURNS, marked=marked)
-    return Section("Turns", muted("one after the other; each writer in its column"), table, is_open=True,
-                   text_rows=True)
+    return Beside(TURNS, muted("one after the other; each writer in its column"), table, is_open=True,
+                  text_rows=True)
 
 
 def _rows(name: str, rows: Any) -> Section:
     if rows is None:
-        return Section(name, muted("more than are shown here"))
+        return Beside(name, muted("more than are shown here"))
     names, cells = first_cells(rows, options.max_rows)
     some = ", ".join(f"({', '.join(row)})" for row in cells)
     summary = [units.count(rows.num_rows, "row"), muted(f": {units.fit(some, MAX_SUMMARY)}" if some else "")]
-    return Section(name, summary, Table(names, cells, rows.num_rows), is_open=True)
+    return Beside(name, summary, Table(names, cells, rows.num_rows), is_open=True)
 
 
 def first_cells(rows: Any, limit: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -173,18 +356,24 @@ def _did(turn: Any) -> Inline:
 def comparison(comparison: Any) -> View:
     """The view of a :class:`~deltanb.observe.explore.exploration.LevelComparison`: outcomes by level."""
     levels = list(comparison.explorations)
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[tuple[str, bool | None], dict[str, int]] = {}
     for level, one in comparison.explorations.items():
-        for outcome in one.outcomes[: options.max_rows]:
-            by_level = counts.setdefault(str(outcome), {})
+        for outcome in one.outcomes:
+            by_level = counts.setdefault((short(outcome), outcome.holds), {})
             by_level[level] = by_level.get(level, 0) + outcome.orders
-    rows = tuple((words, *(_share(by_level.get(level, 0), comparison.explorations[level].num_orders)
-                           for level in levels)) for words, by_level in counts.items())
+    has_invariant = any(one.invariant for one in comparison.explorations.values())
+    rows = tuple(
+        (words, *([_verdict(holds)] if has_invariant else []),
+         *(_share(by_level.get(level, 0), comparison.explorations[level].num_orders) for level in levels))
+        for (words, holds), by_level in itertools.islice(counts.items(), options.max_rows))
     lines: list[Inline] = [
-        [Span(level, strong=True), ": ", units.count(len(one.outcomes), "outcome"), *_verdict(one)]
+        [Span(level, strong=True), ": ", units.count(len(one.outcomes), "outcome"), *_in_words(one)]
         for level, one in comparison.explorations.items()]
-    table = Table(("outcome", *levels), rows, len(rows), "outcome")
-    summary = muted("orders that end so")
+    columns = ("outcome", *(("at the end",) if has_invariant else ()), *levels)
+    marked = frozenset(at for at, (_, holds) in enumerate(itertools.islice(counts, len(rows)))
+                       if holds is False)
+    table = Table(columns, rows, len(counts), "outcome", marked=marked, cut_last=("at the end", *levels))
+    summary = muted("orders that end so, whatever the rows")
     return View("Comparison", comparison.table, (units.count(len(levels), "level"),), tuple(lines),
                 (Section("Grid", summary, table, is_open=True, text_rows=True),))
 
@@ -195,7 +384,7 @@ def _share(orders: int, total: int) -> Inline:
     return f"{units.number(orders)} of {units.number(total)}"
 
 
-def _verdict(exploration: Any) -> list[Inline]:
+def _in_words(exploration: Any) -> list[Inline]:
     if not exploration.invariant:
         return []
     holds = exploration.holds

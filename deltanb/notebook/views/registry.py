@@ -19,7 +19,6 @@ from deltanb.notebook.drawing import group as group_forms
 from deltanb.notebook.drawing import html, lesson, lock_scopes, text
 from deltanb.notebook.drawing import scan as scan_forms
 from deltanb.notebook.drawing import stepper as stepper_forms
-from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.views import (
     actions,
     bisection,
@@ -73,9 +72,8 @@ class Entry:
     """Pictures beside text and HTML, by name: what draws them."""
     sentence: Callable[[Any], str] | None = None
     """What stands beside the picture as text where it is shown for an error: no times, no file names."""
-    page: Callable[[Any, Markup, str], str] | None = None
-    """Makes the file in which it is saved as HTML, of the object, its HTML and its first line; None: of the
-    HTML alone."""
+    page: Callable[[Any, str], str] | None = None
+    """Makes the file in which it is saved as HTML, of the object and its text; None: of its HTML alone."""
     widget: str = ""
     """The module whose ``Panel`` has the object's buttons; without ipywidgets the picture stands alone."""
 
@@ -152,10 +150,11 @@ _ENTRIES: dict[str, Entry] = {
     "FileLayout": Entry(file_layout.view, html=file_layout.to_html, drawings=file_layout.DRAWINGS),
     "Verification": Entry(verification.view, html=verification.to_html),
     "Bisection": Entry(bisection.view),
-    "Exploration": Entry(exploration.view, page=lesson.page),
+    "Exploration": Entry(exploration.view, html=exploration.to_html, page=lesson.page),
     "LevelComparison": Entry(exploration.comparison),
-    "Moment": Entry(exploration.moment),
-    "Play": Entry(exploration.play, widget="deltanb.notebook.widgets.play"),
+    "Moment": Entry(exploration.moment, exploration.to_text, exploration.to_html),
+    "Play": Entry(exploration.play, exploration.to_text, exploration.to_html,
+                  widget="deltanb.notebook.widgets.play"),
     "ConflictMap": Entry(conflict_map.view, html=conflict_map.to_html, drawings=conflict_map.DRAWINGS),
     "PostMortem": Entry(post_mortem.view, post_mortem.to_text),
     "Blame": Entry(blame.view),

@@ -109,11 +109,13 @@ class Outcome:
 @dataclass(frozen=True)
 class State:
     """A state that turns lead through: after how many of them at least, the states that the next turn of each
-    writer leads to, by their place in :attr:`Exploration.states`, and whether the invariant does not hold."""
+    writer leads to, by their place in :attr:`Exploration.states`, whether the invariant does not hold, and
+    the outcomes that it is the end of, by their place in :attr:`Exploration.outcomes`."""
 
     depth: int
     after: tuple[tuple[str, int], ...]
     breaks: bool = False
+    outcomes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,8 +176,8 @@ class Exploration(Displayable):
         compare=False, default=None)
     """For the number of an order: its turns, and the rows before the first and after each."""
     states: tuple[State, ...] = field(compare=False, default=(), repr=False)
-    """The states in the order in which they were found; none of a sample, and none where there are too many
-    to be drawn."""
+    """The states that are drawn, the one before all turns first: all of them or, of a sample and where there
+    are too many, those on the way to the violations and to each outcome."""
     request: Any = field(compare=False, default=None, repr=False)
     """What was asked (:class:`~deltanb.observe.explore.request.Request`): it can be asked again."""
 
@@ -253,13 +255,14 @@ class Exploration(Displayable):
         [1, 1, 2]
         """
         from deltanb.observe.explore.play import Play
+        from deltanb.observe.explore.states import path_of
 
         if number is None:
             number = (self.violations or self.outcomes)[0].number if self.outcomes else 0
         _require_number("play", number)
         assert self.played is not None
         turns, rows = self.played(number)
-        return Play(self.table, self.writers, turns, rows, number)
+        return Play(self.table, self.writers, turns, rows, number, self.states, path_of(self, turns))
 
     def remedies(self) -> tuple[Remedy, ...]:
         """What would keep the invariant, each change tried by exploring the same writers with it: the other

@@ -114,7 +114,7 @@ def rows_of(
     rows = table.to_arrow()
     lines = [repr(row) for row in rows.to_pylist()]
     order = sorted(range(len(lines)), key=lines.__getitem__)
-    return short_hash(str(rows.schema), sorted(lines)), rows.take(order)
+    return short_hash(str(rows.schema), sorted(lines)), rows.take(order) if order else rows
 
 
 def seen_by(current: CurrentTransaction, world: World) -> list[Any]:

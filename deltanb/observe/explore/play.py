@@ -15,13 +15,14 @@ from deltanb.text.display import Displayable, Interactive
 from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
-    from deltanb.observe.explore.exploration import Taken
+    from deltanb.observe.explore.exploration import State, Taken
 
 
 @dataclass(frozen=True, repr=False)
 class Moment(Displayable):
     """An order after some of its turns: ``at`` of ``turns``. ``rows`` are those of the table then, or of each
-    table of a catalog by name.
+    table of a catalog by name. ``states`` are those of the exploration that are drawn, and ``path`` has their
+    places before the first turn of the order and after each; it ends where the order leaves what is drawn.
 
     >>> from deltanb.observe.explore.exploration import Taken
     >>> print(Moment("pond", ("ann",), (Taken("ann", "reads", 0),), 1, None, 0))
@@ -39,6 +40,20 @@ class Moment(Displayable):
     at: int
     rows: Any
     number: int
+    states: tuple[State, ...] = ()
+    path: tuple[int, ...] = ()
+
+    @property
+    def state(self) -> State | None:
+        """The state that the turns so far lead to; None where it is not drawn.
+
+        >>> import deltanb as dn
+        >>> table = dn.create("moor", {"id": [1]})
+        >>> play = dn.explore(table, {"ann": lambda t: t.append({"id": [2]})}).play()
+        >>> play.moment.state
+        State(depth=0, after=(('ann', 1),), breaks=False, outcomes=())
+        """
+        return self.states[self.path[self.at]] if self.at < len(self.path) else None
 
     @property
     def turn(self) -> Taken | None:
@@ -66,11 +81,13 @@ class Play(Interactive):
     """
 
     def __init__(
-        self, table: str, writers: Sequence[str], turns: Sequence[Taken], rows: Sequence[Any], number: int
+        self, table: str, writers: Sequence[str], turns: Sequence[Taken], rows: Sequence[Any], number: int,
+        states: Sequence[State] = (), path: Sequence[int] = (),
     ) -> None:
         super().__init__()
         self._moments = tuple(
-            Moment(table, tuple(writers), tuple(turns), at, some, number) for at, some in enumerate(rows))
+            Moment(table, tuple(writers), tuple(turns), at, some, number, tuple(states), tuple(path))
+            for at, some in enumerate(rows))
         self.position = 0
         """How many turns have been taken."""
 

@@ -18,14 +18,12 @@ from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
 from deltanb.observe.explore.exploration import Exploration, Outcome, State, Taken, Violation
 from deltanb.observe.explore.places import ONLY, TablePlace
 from deltanb.observe.explore.programs import Local, Looked, Place, Program, rule_of
-from deltanb.observe.explore.search import Graph, Node, Search, clock, widened
+from deltanb.observe.explore.search import Graph, Node, Search, clock, key_of, widened
+from deltanb.observe.explore.states import MAX_DRAWN, MAX_PLAYED, along, whole
 from deltanb.observe.turns import Work, is_catalog
 from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
 from deltanb.transaction.drive import watching
-
-MAX_DRAWN = 300
-"""States of which a graph is drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +94,16 @@ class _Exploring:
         until, request = clock(self.request.seconds), self.request
         graph = self._completed(lambda: self.search.all(request.max_states, until, request.is_serial))
         ends = [node for node in graph.nodes if node.is_end and node.orders]
-        outcomes = self._outcomes(ends, self.search.num_renamings > 1)
+        outcomes, places = self._outcomes(ends, self.search.num_renamings > 1)
         left_out = graph.left_out and (
             f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and of "
             "the orders those that end among them")
-        return self._exploration(
-            outcomes, self._violations(graph), len(graph.nodes), left_out, states=self._states(graph))
+        violations = self._violations(graph)
+        if len(graph.nodes) > MAX_DRAWN:
+            states = self._along(outcomes, violations)
+        else:
+            states = whole(graph.nodes, self.names, self._is_broken, places)
+        return self._exploration(outcomes, violations, len(graph.nodes), left_out, states)
 
     def _completed(self, search: Callable[[], Any]) -> Any:
         """The result of a search, which begins anew where a writer has to be known more precisely."""
@@ -121,13 +123,13 @@ class _Exploring:
         ends: list[Node] = []
         broken: dict[str, Node] = {}
         length = self.turns
-        states: set[int] = set()
+        states: set[object] = set()
         stopped = ""
         try:
             while len(ends) < orders and not stopped:
                 nodes = self._completed(lambda: self._draw(lots, depth, length))
                 ends.append(nodes[-1])
-                states.update(id(local) for node in nodes for local in node.locals)
+                states.update(map(key_of, nodes))
                 for node in nodes:
                     if self._breaks(node):
                         broken.setdefault(node.world.digest, node)
@@ -137,15 +139,17 @@ class _Exploring:
         for node in ends:
             node.orders, node.tries = 1, self._tries(node)
         violations = sorted(map(self._violation, broken.values()), key=lambda one: len(one.order))
-        left_out = f"{units.count(len(ends), 'order')} were drawn (seed {self.seed})"
+        were = "was" if len(ends) == 1 else "were"
+        left_out = f"{units.count(len(ends), 'order')} {were} drawn (seed {self.seed})"
         if stopped:
             left_out += f", and no more because {stopped}"
         if depth is not None:
             chance = 1 / (len(self.programs) * max(length, 1) ** (depth - 1))
             left_out += (f"; what {units.count(depth, 'turn')} in one order break is met by each of them "
                          f"with a probability of {chance:.2g} at least")
-        return self._exploration(
-            self._outcomes(ends, False), violations, len(states), left_out, is_sampled=True)
+        outcomes, _ = self._outcomes(ends, False)
+        return self._exploration(outcomes, violations, len(states), left_out,
+                                 self._along(outcomes, violations), is_sampled=True)
 
     def _draw(self, lots: Random, depth: int | None, length: int) -> list[Node]:
         """The states of an order that is drawn: turn by turn, or by priorities that change."""
@@ -180,7 +184,7 @@ class _Exploring:
 
     def _exploration(
         self, outcomes: Sequence[Outcome], violations: Sequence[Violation], num_states: int, left_out: str,
-        is_sampled: bool = False, states: tuple[State, ...] = (),
+        states: tuple[State, ...], is_sampled: bool = False,
     ) -> Exploration:
         return Exploration(
             self.place.name, self.names, self.place.isolation, tuple(outcomes), tuple(violations),
@@ -188,35 +192,41 @@ class _Exploring:
             left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._played,
             states, self.request)
 
-    def _states(self, graph: Graph) -> tuple[State, ...]:
-        """The states as they are drawn, if they are few."""
-        if len(graph.nodes) > MAX_DRAWN:
-            return ()
-        places = {id(node): at for at, node in enumerate(graph.nodes)}
-        return tuple(
-            State(len(node.path), tuple((self.names[place], places[id(other)]) for place, other in
-            node.after),
-                  self._answer(node.world) is not True)
-            for node in graph.nodes)
+    def _along(
+        self, outcomes: Sequence[Outcome], violations: Sequence[Violation]
+    ) -> tuple[State, ...]:
+        """The states of the orders that are played: those that break the invariant, one of each outcome."""
+        shown: list[tuple[int, int | None]] = [(one.number, None) for one in violations]
+        shown += [(one.number, at) for at, one in enumerate(outcomes)]
+        orders = ((self.search.of_number(number), at) for number, at in shown[:MAX_PLAYED])
+        return along(orders, self.names, self._is_broken)
 
     def _played(self, number: int) -> tuple[tuple[Taken, ...], list[Any]]:
         """The turns of an order, and the rows before the first and after each."""
         nodes = self._completed(lambda: self.search.of_number(number))
         return tuple(self._taken(nodes)), [self._rows_of(node.world)[1] for node in nodes]
 
-    def _outcomes(self, ends: Iterable[Node], is_renamed: bool) -> list[Outcome]:
-        """The outcomes of the states in which all have ended, the most frequent first."""
+    def _outcomes(
+        self, ends: Iterable[Node], is_renamed: bool
+    ) -> tuple[list[Outcome], dict[int, list[int]]]:
+        """The outcomes of the states in which all have ended, the most frequent first; and for each of those
+        states, by its id, the places of its outcomes."""
         kinds: dict[Any, list[Any]] = {}
         for node in ends:
             rows = self._rows_of(node.world)[0]
             for names in self._renamings() if is_renamed else [list(range(len(self.programs)))]:
                 ended = tuple(_ended(node.locals[place]) for place in names)
                 tries = tuple(node.tries[place] for place in names)
-                kind = kinds.setdefault((ended, rows), [node, names, 0, tries])
+                kind = kinds.setdefault((ended, rows), [node, names, 0, tries, {}])
                 kind[2] += node.orders
                 kind[3] = widened(kind[3], tries)
-        outcomes = [self._outcome(*kind) for kind in kinds.values()]
-        return sorted(outcomes, key=lambda one: -one.orders)
+                kind[4][id(node)] = None
+        places: dict[int, list[int]] = {}
+        ordered = sorted(kinds.values(), key=lambda kind: -kind[2])
+        for at, kind in enumerate(ordered):
+            for end in kind[4]:
+                places.setdefault(end, []).append(at)
+        return [self._outcome(*kind[:4]) for kind in ordered], places
 
     def _renamings(self) -> Iterator[list[int]]:
         """For each way to exchange writers that do the same: whose part each of them has."""
@@ -282,6 +292,9 @@ class _Exploring:
         if world.digest not in self._answers:
             self._answers[world.digest] = _ask(self.invariant, self.place.still(world))
         return self._answers[world.digest]
+
+    def _is_broken(self, world: Any) -> bool:
+        return self._answer(world) is not True
 
     def _breaks(self, node: Node) -> bool:
         """Whether the invariant ceases to hold with the commit that leads to a state."""

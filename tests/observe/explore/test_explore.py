@@ -230,6 +230,11 @@ def test_writers_of_the_same_work_are_explored_once() -> None:
         assert tuple(turn.writer for turn in twins.replay(one.number)) == one.order
 
 
+def test_a_table_may_end_without_rows() -> None:
+    exploration = dn.explore(account(), {"ann": lambda t: t.delete("id = 1")})
+    assert [one.rows.num_rows for one in exploration.outcomes] == [0]
+
+
 @pytest.mark.parametrize("depth", [None, 2])
 def test_orders_are_drawn(depth: int | None) -> None:
     works = {"ann": withdraw, "ben": withdraw}

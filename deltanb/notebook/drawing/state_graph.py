@@ -1,0 +1,232 @@
+"""The states that turns lead through as a graph, and an order's way in it.
+
+What lives here: positions and marks. A state is a circle; where all writers have ended there are two, one in
+the other, beside the number of the outcome; where the invariant does not hold there is a cross. Turns lead to
+the right. The turns that an order has taken are a thick line with a ring at its end; those to come are dots.
+Their classes, ``dnb-way-…``, are what the script of a page moves (``lesson.js``).
+What it does not know: what a state is, what else is shown of it (``views/exploration``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltanb.notebook.drawing.chart import element, label, picture
+from deltanb.notebook.drawing.colors import ALARM, GROUND, MUTED, WORDS, color
+from deltanb.notebook.drawing.html import Markup
+from deltanb.notebook.drawing.pens import width_of
+
+RADIUS, RING = 4.5, 9.5
+EDGE, TOP = 20.0, 30.0  # pixels beside all of it, and above: the words at a ring
+ROW, LAYER = (12.0, 22.0), (26.0, 64.0)  # pixels between rows and between layers, at least and at most
+HIGH, WIDE = 340.0, 860.0  # pixels that rows and layers share while these are not too close
+SWEEPS = 6  # times that the rows of each layer are put in order
+MAX_NUMBERS = 3  # outcomes that are named beside an end; writers that do the same have many
+LEGEND = 22.0
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the states are, and how much room they take in all."""
+
+    places: tuple[Point, ...]
+    width: float
+    height: float
+
+
+def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> Markup:
+    """The picture: ``path`` has the places of an order's states, of which ``at`` turns have been taken.
+
+    ``sentence`` is the picture in words; the caller shows it, too.
+    """
+    layout = laid_out(states)
+    legend, width, height = _legend(states, layout)
+    return Markup(picture(width, height, sentence, [
+        *_edges(states, layout), *_way(layout, path, at), *_states(states, layout),
+        *_ring(layout, path, at), *legend]))
+
+
+def course(points: Sequence[Point]) -> str:
+    """A line through points."""
+    return "M" + "L".join(f"{x:g} {y:g}" for x, y in points) if points else "M0 0"
+
+
+# -- positions -------------------------------------------------------------------------------------
+
+
+def laid_out(states: Sequence[Any]) -> Layout:
+    """The states in layers from left to right, each to the right of all that lead to it; within a layer near
+    those that they are connected with."""
+    before: list[list[int]] = [[] for _ in states]
+    after = [sorted({to for _, to in state.after}) for state in states]
+    for at, ends in enumerate(after):
+        for to in ends:
+            before[to].append(at)
+    layers = _layers(after, before)
+    for sweep in range(SWEEPS):
+        is_back = sweep % 2 == 1
+        place = {at: float(row) - len(layer) / 2 for layer in layers for row, at in enumerate(layer)}
+        for layer in reversed(layers) if is_back else layers:
+            near = {at: _mean([place[other] for other in (after if is_back else before)[at]], place[at])
+                    for at in layer}
+            layer.sort(key=near.__getitem__)
+            place |= dict(zip(layer, _apart([near[at] for at in layer]), strict=True))
+    least = min(place.values())
+    rows = max(place.values()) - least
+    row = _between(ROW, HIGH / max(rows, 1))
+    step = _between(LAYER, WIDE / max(len(layers) - 1, 1))
+    spots = {at: (round(EDGE + depth * step, 1), round(TOP + (place[at] - least) * row, 1))
+             for depth, layer in enumerate(layers) for at in layer}
+    right = max(x + RING + width_of(_numbers(states[at])) + 3 for at, (x, _) in spots.items())
+    return Layout(tuple(spots[at] for at in range(len(states))), max(right, EDGE * 2) + EDGE / 2,
+                  TOP + rows * row + EDGE)
+
+
+def _layers(after: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The states by the most turns that lead to them."""
+    left = [len(some) for some in before]
+    depth = [0] * len(after)
+    ready = [at for at, number in enumerate(left) if not number]
+    for at in ready:
+        for to in after[at]:
+            depth[to] = max(depth[to], depth[at] + 1)
+            left[to] -= 1
+            if not left[to]:
+                ready.append(to)
+    layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
+    for at, layer in enumerate(depth):
+        layers[layer].append(at)
+    return layers
+
+
+def _apart(wishes: Sequence[float]) -> list[float]:
+    """Places in rising order, each one row apart from the next, and as near to what is wished as can be.
+
+    >>> _apart([0.0, 0.0]), _apart([0.0, 3.0])
+    ([-0.5, 0.5], [0.0, 3.0])
+    """
+    blocks: list[tuple[float, int]] = []  # where it begins, how many are in it
+    for wish in wishes:
+        blocks.append((wish, 1))
+        while len(blocks) > 1 and blocks[-2][0] + blocks[-2][1] > blocks[-1][0]:
+            start, many = blocks.pop()
+            first, few = blocks.pop()
+            blocks.append(((first * few + (start - few) * many) / (few + many), few + many))
+    return [start + at for start, many in blocks for at in range(many)]
+
+
+def _mean(numbers: Sequence[float], otherwise: float) -> float:
+    return sum(numbers) / len(numbers) if numbers else otherwise
+
+
+def _between(limits: tuple[float, float], size: float) -> float:
+    return min(limits[1], max(limits[0], size))
+
+
+# -- marks -----------------------------------------------------------------------------------------
+
+
+def _edges(states: Sequence[Any], layout: Layout) -> Iterator[str]:
+    """All turns, as one path: a page is bounded."""
+    lines = {(at, to) for at, state in enumerate(states) for _, to in state.after}
+    points = "".join(course([layout.places[at], layout.places[to]]) for at, to in sorted(lines))
+    if points:
+        yield element("path", d=points, fill="none", cls="k-lost", stroke=MUTED, stroke_width=.7,
+                      stroke_opacity=.7)
+
+
+def _way(layout: Layout, path: Sequence[int], at: int, name: str | None = "dnb-way") -> Iterator[str]:
+    """The way of an order: what was taken, and what is to come; ``name`` is what their classes begin with."""
+    points = [layout.places[place] for place in path]
+    look = {"fill": "none", "stroke": color("append"), "stroke_linejoin": "round"}
+    yield element("path", cls=name and f"{name}-ahead", d=course(points[at:]), stroke_width=3,
+                  stroke_dasharray="1 6", stroke_linecap="round", **look)
+    yield element("path", cls=name and f"{name}-behind", d=course(points[:at + 1]), stroke_width=5, **look)
+
+
+def _states(states: Sequence[Any], layout: Layout) -> Iterator[str]:
+    circles = {False: "", True: ""}
+    crosses = inner = ""
+    for (x, y), state in zip(layout.places, states, strict=True):
+        circles[state.breaks] += element("circle", cx=x, cy=y, r=RADIUS + 1.5 * (not state.after))
+        if state.breaks:
+            crosses += f"M{x - 2:g} {y - 2:g}l4 4m0-4l-4 4"
+        elif not state.after:
+            inner += element("circle", cx=x, cy=y, r=RADIUS - 1.5)
+    yield _group(circles[False], cls="g k-lost", fill=GROUND, stroke=MUTED, stroke_width=1.5)
+    yield _group(inner, cls="m", fill=MUTED)
+    yield _group(circles[True], cls="w", fill=ALARM, stroke=ALARM, stroke_width=1.5)
+    yield _group(element("path", d=crosses) if crosses else "", fill="none", stroke=GROUND, stroke_width=1.6)
+    words = "".join(label(_numbers(state), x + RING + 3, y + 4)
+                    for (x, y), state in zip(layout.places, states, strict=True) if state.outcomes)
+    yield _group(words, cls="r")
+
+
+def _group(content: str, **look: Any) -> str:
+    return element("g", content, **look) if content else ""
+
+
+def _numbers(state: Any) -> str:
+    """The numbers of the outcomes that a state is an end of."""
+    some = [str(at + 1) for at in state.outcomes[:MAX_NUMBERS]]
+    return ", ".join(some) + ("…" if len(state.outcomes) > MAX_NUMBERS else "")
+
+
+def _ring(layout: Layout, path: Sequence[int], at: int) -> Iterator[str]:
+    """The ring, and the words above it, within the picture."""
+    if at < len(path):
+        x, y = layout.places[path[at]]
+        yield element("circle", cls="dnb-way-ring", cx=x, cy=y, r=RING, fill="none", stroke=color("append"),
+                      stroke_width=2.5)
+        words = element("text", f"turn {at}" if at else "start", cls="dnb-way-here", fill=WORDS,
+                        x=max(4.0, min(x - 12, layout.width - 54)), y=y - 15, font_weight=600)
+        yield _group(words, cls="r")
+
+
+# -- what the marks mean ---------------------------------------------------------------------------
+
+
+def _meanings(states: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    yield "open", "writers have turns left"
+    if any(not state.after for state in states):
+        yield "end", "all have ended; the number of the outcome"
+    if any(state.breaks for state in states):
+        yield "breaks", "the invariant does not hold"
+    yield "way", "the turns of the order"
+
+
+def _legend(states: Sequence[Any], layout: Layout) -> tuple[list[str], float, float]:
+    """The marks with their meanings below the graph, on as many lines as they take; and where both end."""
+    parts: list[str] = []
+    width = max(layout.width, WIDE / 2)
+    x, y = EDGE, layout.height + LEGEND / 2
+    for mark, words in _meanings(states):
+        begin = x + (24 if mark == "way" else 12)
+        end = begin + width_of(words)
+        if x > EDGE and end > width:
+            begin, end, x, y = begin - x + EDGE, end - x + EDGE, EDGE, y + LEGEND
+        width = max(width, end + EDGE / 2)
+        parts += [*_sample(mark, x, y), label(words, begin, y + 4, muted=True)]
+        x = end + 24
+    return parts, width, y + LEGEND
+
+
+def _sample(mark: str, x: float, y: float) -> Iterator[str]:
+    if mark == "way":
+        yield from _way(Layout(((x - 6, y), (x + 6, y), (x + 17, y)), 0, 0), (0, 1, 2), 1, name=None)
+    else:
+        yield from _states([_Sample(mark == "breaks", (0,) if mark == "open" else ())],
+                           Layout(((x, y),), 0, 0))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A state whose mark is explained."""
+
+    breaks: bool
+    after: tuple[int, ...]
+    outcomes: tuple[int, ...] = ()
