@@ -1,7 +1,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("orders").textContent);
   const home = document.getElementById("lesson");
-  const way = ["ahead", "behind", "ring", "here"].map(name => home.querySelector(`.dnb-way-${name}`));
+  const way = ["ahead", "behind", "ring", "here", "line"].map(name => home.querySelector(`.dnb-way-${name}`));
   let order = 0, at = 0;
   const make = (name, text, attributes = {}) => {
     const node = document.createElement(name);
@@ -38,17 +38,18 @@
   const course = points => points.length ? "M" + points.map(one => one.join(" ")).join("L") : "M0 0";
   const draw = path => {
     const points = path.map(place => data.places[place]), now = points[at];
-    const [ahead, behind, ring, here] = way;
+    const [ahead, behind, ring, here, line] = way;
     ahead.setAttribute("d", course(points.slice(at)));
     behind.setAttribute("d", course(points.slice(0, at + 1)));
-    [ring, here].forEach(node => node.setAttribute("visibility", now ? "visible" : "hidden"));
+    [ring, here, line].forEach(node => node.setAttribute("visibility", now ? "visible" : "hidden"));
     if (!now) return;
+    const up = line.getAttribute("d").split(/[ V]/)[1], reach = ring.r.baseVal.value;
     ring.setAttribute("cx", now[0]);
     ring.setAttribute("cy", now[1]);
-    const svg = ring.ownerSVGElement, wide = svg.viewBox.baseVal.width;
-    here.setAttribute("x", Math.max(4, Math.min(now[0] - 12, wide - 54)));
-    here.setAttribute("y", now[1] - 15);
+    line.setAttribute("d", `M${now[0]} ${up}V${now[1] - reach}`);
+    here.setAttribute("x", now[0]);
     here.textContent = at ? `turn ${at}` : "start";
+    const svg = ring.ownerSVGElement, wide = svg.viewBox.baseVal.width;
     const frame = svg.parentNode, x = now[0] * svg.clientWidth / wide;
     if (x < frame.scrollLeft + 40 || x > frame.scrollLeft + frame.clientWidth - 40)
       frame.scrollLeft = x - frame.clientWidth / 2;

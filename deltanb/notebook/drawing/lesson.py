@@ -74,7 +74,7 @@ def _graph(exploration: Any, orders: Sequence[Mapping[str, Any]]) -> Markup | No
     if drawn is None:
         return None
     words = tag("p", inline(drawn.summary))
-    return join(tag("div", views.drawn_states(drawn), cls="states"), words)
+    return join(tag("div", views.drawn_states(drawn)[0], cls="states"), words)
 
 
 def script() -> str:

@@ -19,9 +19,11 @@ from deltanb.notebook.drawing.html import Markup
 from deltanb.notebook.drawing.pens import width_of
 
 RADIUS, RING = 4.5, 9.5
-EDGE, TOP = 20.0, 30.0  # pixels beside all of it, and above: the words at a ring
+EDGE, TOP = 26.0, 36.0  # pixels beside all of it, and above: the words about a ring
+WORDS_AT = 17.0
 ROW, LAYER = (12.0, 22.0), (26.0, 64.0)  # pixels between rows and between layers, at least and at most
 HIGH, WIDE = 340.0, 860.0  # pixels that rows and layers share while these are not too close
+CROSS = "l1-1 1.6 1.6 1.6-1.6 1 1-1.6 1.6 1.6 1.6-1 1-1.6-1.6-1.6 1.6-1-1 1.6-1.6z"
 SWEEPS = 6  # times that the rows of each layer are put in order
 MAX_NUMBERS = 3  # outcomes that are named beside an end; writers that do the same have many
 LEGEND = 22.0
@@ -38,16 +40,17 @@ class Layout:
     height: float
 
 
-def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> Markup:
-    """The picture: ``path`` has the places of an order's states, of which ``at`` turns have been taken.
+def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> tuple[Markup, float]:
+    """The picture and its width.
 
-    ``sentence`` is the picture in words; the caller shows it, too.
+    ``path`` has the places of an order's states, of which ``at`` turns have been taken. ``sentence`` is the
+    picture in words; the caller shows it, too.
     """
     layout = laid_out(states)
     legend, width, height = _legend(states, layout)
     return Markup(picture(width, height, sentence, [
         *_edges(states, layout), *_way(layout, path, at), *_states(states, layout),
-        *_ring(layout, path, at), *legend]))
+        *_ring(layout, path, at), *legend])), width
 
 
 def course(points: Sequence[Point]) -> str:
@@ -154,13 +157,13 @@ def _states(states: Sequence[Any], layout: Layout) -> Iterator[str]:
     for (x, y), state in zip(layout.places, states, strict=True):
         circles[state.breaks] += element("circle", cx=x, cy=y, r=RADIUS + 1.5 * (not state.after))
         if state.breaks:
-            crosses += f"M{x - 2:g} {y - 2:g}l4 4m0-4l-4 4"
+            crosses += f"M{x - 2.6:.1f} {y - 1.6:.1f}{CROSS}"
         elif not state.after:
             inner += element("circle", cx=x, cy=y, r=RADIUS - 1.5)
     yield _group(circles[False], cls="g k-lost", fill=GROUND, stroke=MUTED, stroke_width=1.5)
     yield _group(inner, cls="m", fill=MUTED)
     yield _group(circles[True], cls="w", fill=ALARM, stroke=ALARM, stroke_width=1.5)
-    yield _group(element("path", d=crosses) if crosses else "", fill="none", stroke=GROUND, stroke_width=1.6)
+    yield _group(element("path", d=crosses) if crosses else "", cls="g", fill=GROUND)
     words = "".join(label(_numbers(state), x + RING + 3, y + 4)
                     for (x, y), state in zip(layout.places, states, strict=True) if state.outcomes)
     yield _group(words, cls="r")
@@ -177,14 +180,15 @@ def _numbers(state: Any) -> str:
 
 
 def _ring(layout: Layout, path: Sequence[int], at: int) -> Iterator[str]:
-    """The ring, and the words above it, within the picture."""
+    """The ring, and above all states, where nothing is covered, the turn; a line leads there."""
     if at < len(path):
         x, y = layout.places[path[at]]
+        yield element("path", cls="k-lost dnb-way-line", d=f"M{x:g} {TOP - RING:g}V{y - RING:g}", fill="none",
+                      stroke=MUTED, stroke_dasharray="2 2")
         yield element("circle", cls="dnb-way-ring", cx=x, cy=y, r=RING, fill="none", stroke=color("append"),
                       stroke_width=2.5)
-        words = element("text", f"turn {at}" if at else "start", cls="dnb-way-here", fill=WORDS,
-                        x=max(4.0, min(x - 12, layout.width - 54)), y=y - 15, font_weight=600)
-        yield _group(words, cls="r")
+        yield element("text", f"turn {at}" if at else "start", cls="dnb-way-here", fill=WORDS, x=x,
+                      y=WORDS_AT, text_anchor="middle", font_weight=600)
 
 
 # -- what the marks mean ---------------------------------------------------------------------------

@@ -84,7 +84,8 @@ def _drawn(section: Section, share: float) -> html.Markup:
                     cls="dnb-nofold")
     if not share:
         return html.part(line)
-    return html.part(line, html.tag("div", drawn_states(section), cls="dnb-scroll dnb-states"))
+    picture, width = drawn_states(section)
+    return html.part(line, html.tag("div", picture, cls="dnb-scroll dnb-states", style=f"--w:{width:.0f}px"))
 
 
 def to_text(view: View) -> str:
@@ -101,8 +102,8 @@ def to_text(view: View) -> str:
     return text.render(replace(view, sections=sections))
 
 
-def drawn_states(section: Pictured) -> html.Markup:
-    """The picture of a section."""
+def drawn_states(section: Pictured) -> tuple[html.Markup, float]:
+    """The picture of a section, and its width."""
     return state_graph.draw(section.states, section.path, section.at, _sentence(section))
 
 
@@ -363,7 +364,7 @@ def comparison(comparison: Any) -> View:
             by_level[level] = by_level.get(level, 0) + outcome.orders
     has_invariant = any(one.invariant for one in comparison.explorations.values())
     rows = tuple(
-        (words, *([_verdict(holds)] if has_invariant else []),
+        (_on_lines(words), *([_verdict(holds)] if has_invariant else []),
          *(_share(by_level.get(level, 0), comparison.explorations[level].num_orders) for level in levels))
         for (words, holds), by_level in itertools.islice(counts.items(), options.max_rows))
     lines: list[Inline] = [
@@ -376,6 +377,14 @@ def comparison(comparison: Any) -> View:
     summary = muted("orders that end so, whatever the rows")
     return View("Comparison", comparison.table, (units.count(len(levels), "level"),), tuple(lines),
                 (Section("Grid", summary, table, is_open=True, text_rows=True),))
+
+
+def _on_lines(words: str) -> Inline:
+    """What a writer did is not broken into lines."""
+    parts: list[Inline] = []
+    for part in words.split(", "):
+        parts += [", "] * bool(parts) + [Span(part, "fixed")]
+    return parts
 
 
 def _share(orders: int, total: int) -> Inline:
