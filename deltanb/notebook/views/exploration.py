@@ -155,10 +155,10 @@ def _invariant(exploration: Any) -> list[Inline]:
     if not exploration.invariant:
         return []
     if exploration.holds:
-        where = "in every order that was drawn" if exploration.is_sampled else "in every order"
-        return [[code(exploration.invariant), " ", ok(f"✓ holds {where}")]]
-    ways = units.count(len(exploration.violations), "way")
-    return [[code(exploration.invariant), " ", warn(f"✕ does not hold: it breaks in {ways}")]]
+        verdict = ok(f"✓ holds in every order{' that was drawn' * exploration.is_sampled}")
+    else:
+        verdict = warn(f"✕ breaks in {units.count(len(exploration.violations), 'way')}")
+    return [[verdict, ": ", code(exploration.invariant)]]  # the verdict first: a condition may be long
 
 
 def _outcomes(exploration: Any) -> Section:

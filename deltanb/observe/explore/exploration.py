@@ -214,10 +214,10 @@ class Exploration(Displayable):
                 'dn.explore(table, writers, invariant="balance >= 0").check()')
         if self.violations:
             first = self.violations[0]
+            ways = units.count(len(self.violations), "way")
             raise InvariantViolated(
-                f"{self.invariant} does not hold in {units.count(len(self.violations), 'state')} that "
-                f"{units.count(len(self.writers), 'writer')} can lead to under {self.isolation}. It breaks "
-                f"with {first.place}, in this order (replay({first.number})):\n{first}",
+                f"{self.invariant} breaks in {ways} under {self.isolation}. A shortest order that breaks it, "
+                f"with {first.place} (replay({first.number})):\n{first}",
                 number=first.number, order=first.order, version=first.version)
         return self
 

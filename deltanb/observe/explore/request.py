@@ -196,10 +196,18 @@ class _Exploring:
         self, outcomes: Sequence[Outcome], violations: Sequence[Violation]
     ) -> tuple[State, ...]:
         """The states of the orders that are played: those that break the invariant, one of each outcome."""
-        shown: list[tuple[int, int | None]] = [(one.number, None) for one in violations]
-        shown += [(one.number, at) for at, one in enumerate(outcomes)]
-        orders = ((self.search.of_number(number), at) for number, at in shown[:MAX_PLAYED])
-        return along(orders, self.names, self._is_broken)
+        shown: list[tuple[Violation | Outcome, int | None]] = [(one, None) for one in violations]
+        shown += [(one, at) for at, one in enumerate(outcomes)]
+        return along(((self._way(one, at == 0), outcome) for at, (one, outcome) in
+                      enumerate(shown[:MAX_PLAYED])), self.names, self._is_broken)
+
+    def _way(self, shown: Violation | Outcome, is_first: bool) -> list[Node]:
+        """The states of an order that is played; of a sample the first order alone is followed beyond what
+        was drawn, as that runs writers again."""
+        if is_first or self.request.orders is None:
+            return self.search.of_number(shown.number)
+        places = {name: place for place, name in enumerate(self.names)}
+        return self.search.of_order([places[name] for name in shown.order])
 
     def _played(self, number: int) -> tuple[tuple[Taken, ...], list[Any]]:
         """The turns of an order, and the rows before the first and after each."""

@@ -195,7 +195,7 @@ def test_an_invariant_breaks_in_a_shortest_order() -> None:
     broken, = explored.violations
     assert broken.order == ("ann",) * 3 + ("ben",) * 3 and broken.version == 2
     assert explored.replay(broken.number) == broken.turns
-    with pytest.raises(InvariantViolated, match=r"n >= 0 does not hold in 1 state .*replay\(0\)") as caught:
+    with pytest.raises(InvariantViolated, match=r"n >= 0 breaks in 1 way .*replay\(0\)") as caught:
         explored.check()
     assert (caught.value.order, caught.value.number) == (broken.order, broken.number)
     assert dn.explore(account(), [withdraw], lambda t: t.count("n < 0") == 0).check().holds
