@@ -21,6 +21,7 @@ from deltanb.catalog.iceberg.table import IcebergTable, PinnedIcebergTable, Stag
 from deltanb.catalog.transaction import CatalogTable
 from deltanb.locks import LockManager
 from deltanb.locks.tables.table import LockedTable
+from deltanb.observe.explore.locking import Managers
 from deltanb.observe.explore.places import ExploredTable, TablePlace
 from deltanb.observe.explore.programs import Program, Run
 from deltanb.table.contract import Askable
@@ -135,7 +136,7 @@ def iceberg_past(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
 def in_an_exploration(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
     """As a writer gets it that is alone: what it commits is in memory."""
     table = created(path, rows, **settings)
-    program = Program("ann", lambda table: None, TablePlace(table, None), 0)
+    program = Program("ann", lambda table: None, TablePlace(table, None), 0, Managers(["ann"]))
     program.is_precise = True
     run = Run(program, (), (), is_alone=True)
     run._thread = threading.current_thread()

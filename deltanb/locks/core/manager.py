@@ -55,7 +55,7 @@ from deltanb.locks.core.refusals import Refusal, Timeout, seconds
 from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Call, Keeper, Locker
 from deltanb.locks.core.states import LockState, states_of
-from deltanb.locks.core.waits import Park, Waits, here, holders_of, park, refusing
+from deltanb.locks.core.waits import Park, Waits, exploring, here, holders_of, park
 from deltanb.options import options
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import escaped, shown
@@ -131,6 +131,8 @@ class LockManager(Displayable):
         self._put_off = Buffer(self._mutex, lambda keeper: self.release(keeper, 0), self._deadlines)
         self._is_closed = False
         self._is_foreign = False
+        self._explored_by = exploring.get()
+        """What explores the writer that made it, which nobody else shares it with then."""
         _managers.add(self)
 
     # -- what people ask -----------------------------------------------------------------------
@@ -161,8 +163,10 @@ class LockManager(Displayable):
         >>> manager.num_locks_held
         0
         """
-        if (refuse := refusing.get()) is not None:
-            raise refuse()
+        if (explorer := exploring.get()) is not None:
+            manager = explorer.manager_for(self)
+            if manager is not self:
+                return manager.new_transaction(name)
         if self._recorder is not None:
             from deltanb.locks.core.record import RecordedTransaction
 
@@ -181,6 +185,7 @@ class LockManager(Displayable):
         >>> manager.num_locks_held
         2
         """
+        self.refuse_to_show("asks a lock manager for num_locks_held")
         return len(self._table.locks)
 
     @property
@@ -193,6 +198,7 @@ class LockManager(Displayable):
         1
         (ACQUIRED, TIMED_OUT_LOCK)
         """
+        self.refuse_to_show("asks a lock manager for num_waiting")
         return len(self._table.waiting)
 
     @property
@@ -207,6 +213,7 @@ class LockManager(Displayable):
         >>> manager.num_pending
         1
         """
+        self.refuse_to_show("asks a lock manager for num_pending")
         return len(self._put_off)
 
     @property
@@ -229,6 +236,7 @@ class LockManager(Displayable):
         >>> manager.locks()
         (LockState(index_id=1, key=b'k', holders=((1, 'shared'),), waiters=()),)
         """
+        self.refuse_to_show("asks a lock manager for locks()")
         with self._mutex:
             return states_of(self._table, limit)
 
@@ -241,6 +249,7 @@ class LockManager(Displayable):
         >>> manager.graph().holds
         (Held(transaction=1, index_id=1, key=b'k', mode='exclusive'),)
         """
+        self.refuse_to_show("asks a lock manager for graph()")
         with self._mutex:
             return taken(self._table, self._clock())
 
@@ -256,6 +265,7 @@ class LockManager(Displayable):
         Raises:
             IllegalStateError: nothing is recorded.
         """
+        self.refuse_to_show("asks a lock manager for timeline()")
         from deltanb.locks.core.record import timeline_of
 
         with self._mutex:
@@ -291,6 +301,7 @@ class LockManager(Displayable):
         >>> manager.num_locks_held
         0
         """
+        self.refuse_to_show("flushes a lock manager")
         self._put_off.flush()
 
     def close(self) -> None:
@@ -308,6 +319,7 @@ class LockManager(Displayable):
             ...
         deltanb.errors.LockInterruptedError: ...
         """
+        self.refuse_to_show("closes a lock manager")
         try:
             self.flush()
         finally:
@@ -748,6 +760,25 @@ class LockManager(Displayable):
                         f"{called(locker.id)} is in another call of this thread; end that first")
             locker.call = here.token
         return Call(locker, before)
+
+    def refuse_explored(self, does: str, instead: str) -> None:
+        """Refuse something to a writer that is explored, unless it is alone with this manager; the message
+        has what it does, and what it can do instead.
+
+        >>> LockManager().refuse_explored("asks for all locks", "ask for one")  # no writer is explored here
+        """
+        explorer = exploring.get()
+        if explorer is not None and self._explored_by is not explorer:
+            raise explorer.refuse(f"{does}; {instead}")
+
+    def refuse_to_show(self, does: str) -> None:
+        """Refuse to a writer that is explored what depends on all who use the manager at that moment.
+
+        >>> LockManager().refuse_to_show("asks for all locks")  # no writer is explored here
+        """
+        self.refuse_explored(
+            f"{does}, which depends on what others do at that moment",
+            "leave that out, or use a manager that the writer makes itself")
 
     # -- commits that are put off --------------------------------------------------------------
 

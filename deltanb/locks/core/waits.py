@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
 
 from deltanb.locks.core import deadlock
 from deltanb.locks.core.deadlock import Cycle, DeadlockItem
@@ -19,6 +20,9 @@ from deltanb.locks.core.modes import MODE_NAMES, LockResult
 from deltanb.locks.core.refusals import Refusal
 from deltanb.locks.core.repair import mend
 from deltanb.locks.core.stack import Keeper, Locker
+
+if TYPE_CHECKING:
+    from deltanb.locks.core.manager import LockManager
 
 Park = Callable[[Waiter, "float | None"], bool]
 """How a thread waits: for ``waiter.signal``, so many seconds or for ever; whether it came."""
@@ -30,8 +34,18 @@ It gets the request and the seconds it may wait, or None. It returns True once `
 False when the time is over; if it raises, the request is cancelled.
 """
 
-refusing: ContextVar[Callable[[], BaseException] | None] = ContextVar("refusing", default=None)
-"""Where nobody may work under locks: gives the exception that says so to who begins a transaction."""
+class Exploring(Protocol):
+    """What explores a writer: it stands between the writer and the managers that others use, too."""
+
+    def manager_for(self, manager: LockManager) -> LockManager:
+        """The manager whose transactions the writer gets; the same one where nobody else uses it."""
+
+    def refuse(self, words: str) -> BaseException:
+        """Ends a writer that asks for what cannot be explored; ``words`` say what it does."""
+
+
+exploring: ContextVar[Exploring | None] = ContextVar("exploring", default=None)
+"""What explores the writer that runs in this context, if one is explored."""
 
 INTERRUPTED, TIMED_OUT = LockResult.INTERRUPTED, LockResult.TIMED_OUT_LOCK
 

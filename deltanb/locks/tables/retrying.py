@@ -17,6 +17,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltanb.errors import (
@@ -50,7 +51,8 @@ PAUSE: Final = 0.1
 """Seconds that the first pause takes at most: some commits to a local table."""
 
 _shared: Final[dict[int, LockManager]] = {}
-"""The manager of all who retry and name none, by process: a forked one needs its own."""
+"""The manager of all who retry and name none, by process: a forked one needs its own.
+It is made in a context of nobody's, as it outlives whoever comes first."""
 
 
 _works: Final = itertools.count(1)
@@ -158,9 +160,9 @@ class _Keeper:
             def watch(txn: Any, step: Step) -> None:
                 # A commit of this manager has locks of its own, which ours would stand in the way of. A
                 # thread that was started with this context may be another's, and outlive the attempt.
-                is_ours = threading.get_ident() == home and committing.get() is not self.manager
+                is_ours = threading.get_ident() == home and committing.get() is not locks.manager
                 for log in _logs_of(txn) if is_ours else ():
-                    index_id = index_of(self.manager, log)
+                    index_id = index_of(locks.manager, log)
                     self.met[index_id] = None
                     self._lock(locks, index_id, IX)
                 if outer is not None:
@@ -175,7 +177,7 @@ class _Keeper:
             return answer
 
     def _lock(self, locks: Transaction, index_id: int, mode: int) -> None:
-        self.manager.lock_tree(locks._locker, index_id, [(keys.table_key(), mode)], -1)
+        locks.manager.lock_tree(locks._locker, index_id, [(keys.table_key(), mode)], -1)
 
 
 def _logs_of(txn: Any) -> list[DeltaLog]:
@@ -188,4 +190,5 @@ def _logs_of(txn: Any) -> list[DeltaLog]:
 
 def _manager() -> LockManager:
     """The one of this process; it is put there in one step, so threads that come first together agree."""
-    return _shared.get(os.getpid()) or _shared.setdefault(os.getpid(), LockManager(lock_timeout=None))
+    pid = os.getpid()
+    return _shared.get(pid) or _shared.setdefault(pid, Context().run(LockManager, lock_timeout=None))

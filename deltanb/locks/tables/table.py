@@ -219,6 +219,7 @@ class Part(StagedChanges):
 
     def uncommitted(self) -> Snapshot:
         """The table with what all transactions of the manager have done to it so far."""
+        self.work.txn.manager.refuse_to_show("reads what others have not committed")
         with _works_lock:
             works = sorted(_works.get(self.work.txn.manager, ()), key=lambda work: work.number)
         parts = [part for work in works if (part := work.parts.get(self.staged.index_id)) is not None]
@@ -474,6 +475,8 @@ class LockedTables:
             InvalidArgument: no table, one that stands at a version, or one that cannot be committed together
                 with those the transaction has.
         """
+        self.txn.manager.refuse_explored("uses a transaction under locks that was begun outside of it",
+                                         "begin it in the writer: with manager.new_transaction() as txn")
         below = target._below if isinstance(target, LockedTable) else log_of(target)
         index_id = self._index_of(below)
         if index_id not in self._handles:

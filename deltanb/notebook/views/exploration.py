@@ -29,7 +29,8 @@ from deltanb.notebook.views.model import (
 from deltanb.options import options
 from deltanb.text import formatting as units
 
-TONES: dict[str, Callable[[str], Inline]] = {"commits": ok, "fails": warn, "reads": str, "goes on": str}
+TONES: dict[str, Callable[[str], Inline]] = {"commits": ok, "fails": warn, "reads": str, "goes on": str,
+                                           "locks": str, "waits": str, "is refused": warn}
 """How what came of a turn is written."""
 MAX_COLUMNS = 5
 """Writers that have a column each; of more, an outcome is a sentence."""
@@ -285,7 +286,8 @@ def _order(exploration: Any) -> Section | None:
 
 
 def _turns(turns: Any) -> Table:
-    rows = tuple((units.number(at), turn.writer, _did(turn), turn.place, turn.operation or muted("–"))
+    rows = tuple((units.number(at), turn.writer, _did(turn), turn.place,
+             turn.operation or turn.lock or muted("–"))
                  for at, turn in enumerate(turns[:MAX_TURNS], 1))
     columns = ("turn", "writer", "what", "version", "operation")
     return Table(columns, rows, len(turns), "turn", limit=MAX_TURNS)

@@ -32,8 +32,10 @@ class Taken:
     """One turn of an order: who took it, and what came of it.
 
     ``did`` is ``reads``, ``commits``, ``goes on`` (others were faster and nothing conflicts; the next turn
-    tries the next version) or ``fails``. ``version`` is the version that was read, committed or tried.
-    ``operation`` is what it commits, ``rule`` the rule by which it fails.
+    tries the next version) or ``fails``; of a lock it is ``locks``, ``waits``, or ``is refused``. ``version``
+    is the version that was read, committed or tried, or the newest one. ``operation`` is what it commits,
+    ``rule`` the rule by which it fails, or the kind of the error of a lock. ``lock`` is what a lock is
+    called, with the mode that was asked for, and ``others`` are the writers in the way of it.
     """
 
     writer: str
@@ -43,6 +45,8 @@ class Taken:
     rule: str = ""
     mark: str = "v"
     """What the number is written behind: that of a transaction of a catalog behind ``#``."""
+    lock: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -52,20 +56,28 @@ class Taken:
     @property
     def sign(self) -> str:
         """✓ for a commit and ✕ for one that fails, else nothing."""
-        return {"commits": "✓", "fails": "✕"}.get(self.did, "")
+        return {"commits": "✓", "fails": "✕", "is refused": "✕", "waits": "‖"}.get(self.did, "")
 
     @property
     def in_short(self) -> str:
         """What came of it, without the writer and the sign."""
         what = f"{self.operation} {self.place}"
         return {"reads": f"reads {self.place}", "commits": what, "goes on": f"{what} is taken, goes on",
-                "fails": f"{what}: {self.rule}"}[self.did]
+                "fails": f"{what}: {self.rule}", "locks": f"locks {self.lock}",
+                "waits": f"waits for {self.lock}{self._holders}",
+                "is refused": f"{self.lock}: {self.rule}"}[self.did]
+
+    @property
+    def _holders(self) -> str:
+        return f", held by {', '.join(self.others)}" if self.others else ""
 
     def __str__(self) -> str:
         words = {"reads": f"reads {self.place}",
                  "commits": f"commits {self.place} ({self.operation})",
                  "goes on": f"tries {self.place} ({self.operation}), goes on",
-                 "fails": f"tries {self.place} ({self.operation}), fails: {self.rule}"}
+                 "fails": f"tries {self.place} ({self.operation}), fails: {self.rule}",
+                 "locks": f"locks {self.lock}", "waits": f"waits for {self.lock}{self._holders}",
+                 "is refused": f"is refused {self.lock}{self._holders}: {self.rule}"}
         return f"{self.writer} {words[self.did]}"
 
 
@@ -266,7 +278,8 @@ class Exploration(Displayable):
 
     def remedies(self) -> tuple[Remedy, ...]:
         """What would keep the invariant, each change tried by exploring the same writers with it: the other
-        isolation levels, each writer as one transaction of the table, the writers one after the other.
+        isolation levels, each writer as one transaction of the table, each under one exclusive lock; of a
+        catalog, the writers one after the other.
 
         Raises:
             InvalidArgument: there is no invariant.
@@ -282,7 +295,7 @@ class Exploration(Displayable):
         ✕ isolation='WriteSerializable'
         ✕ isolation='SnapshotIsolation'
         ✓ each writer as one transaction: with table.transaction() as txn
-        ✓ writers one after the other, as under an exclusive lock
+        ✓ each writer under a lock: with manager.new_transaction() as txn: txn.lock_exclusive(1, b'vault')
         """
         from deltanb.observe.explore.remedies import remedies_of
 

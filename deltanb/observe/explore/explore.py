@@ -46,12 +46,16 @@ def explore(
 
     A writer is a callable that takes the table, as for :func:`~deltanb.observe.race.race`: commands,
     transactions by hand or as blocks, :func:`~deltanb.locks.tables.retrying.retry`, several commits one after
-    the other. Each works on a copy in memory. A turn is one of two: a statement or a transaction reads the
-    newest version, or it tries to commit, and if others were faster checks what they did. All orders of such
-    turns are explored, though few are gone through: those that lead to the same state go on alike.
+    the other. Each works on a copy in memory. A turn is one of three: a statement or a transaction reads the
+    newest version; it tries to commit, and if others were faster checks what they did; or it asks for a lock
+    of a :class:`~deltanb.locks.core.manager.LockManager`, which whoever waits for has once others release it.
+    All orders of such turns are explored, though few are gone through: those that lead to the same state go
+    on alike.
 
     What a writer sees is the table alone: the time stands still, waiting takes no time, and what ``random``
     draws is the same at every run. It is run many times, and so does nothing beside the table that matters.
+    A lock manager that writers share is replaced by one that nobody has locked anything in; who waits for a
+    lock gives up only where nobody is left who could release it.
 
     Args:
         table: a table at its newest version, or a catalog. On a catalog a writer gets a transaction, which is
@@ -71,8 +75,8 @@ def explore(
 
     Raises:
         InvalidArgument: no table, no writers, a level that a table cannot have, an invariant that is none.
-        IllegalStateError: a writer that does not do the same when it is run again, that commits to other
-            tables or uses threads, that never ends, or a table that is pinned to a version.
+        IllegalStateError: a writer that does not do the same when it is run again, that commits to or locks
+            other tables or uses threads, that never ends, or a table that is pinned to a version.
 
     >>> import deltanb as dn
     >>> table = dn.create("account", {"id": [1], "balance": [100]})

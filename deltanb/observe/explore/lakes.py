@@ -154,6 +154,8 @@ class CatalogPlace:
 class CatalogSeat:
     """The catalog of one run."""
 
+    looks_under_locks = False  # what a transaction reads was decided when it began
+
     def __init__(self, run: Run, root: Lake) -> None:
         self.run, self._world = run, root
         self.stores: dict[str, Overlay] = {}
@@ -196,6 +198,9 @@ class CatalogSeat:
     def unseen(self) -> Any:
         """Statements of a transaction are all done again."""
         raise AssertionError
+
+    def name_tables(self, manager: Any) -> None:
+        """None: tables of the transaction are not locked, only what has a name of the writers' own."""
 
     def log(self, name: str) -> tuple[ExploredLog, Snapshot]:
         """The log of a table, and the version that the transaction reads."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from deltanb.commands.result import CommandResult
+from deltanb.locks.tables.log import index_of
 from deltanb.log.commits import FolderCommits
 from deltanb.log.snapshot import Snapshot
 from deltanb.observe.explore.programs import Run, Statement, Turn
@@ -61,6 +62,8 @@ class TablePlace:
 class TableSeat:
     """The table of one run."""
 
+    looks_under_locks = True
+
     def __init__(self, run: Run, place: TablePlace) -> None:
         self.run = run
         self.store = Overlay(place.base, place.root, run.program.name)
@@ -94,6 +97,12 @@ class TableSeat:
     def unseen(self) -> Any:
         """The result of a statement that is not done again."""
         return _Unseen(None, self.run)
+
+    def name_tables(self, manager: Any) -> None:
+        """Have the table be the first one that a manager knows; that is no turn."""
+        is_due, self.run.is_due = self.run.is_due, False
+        index_of(manager, self.log)
+        self.run.is_due = is_due
 
 
 def still(base: LogReader, world: World, commits: Callable[[Overlay], Any] = FolderCommits) -> DeltaTable:
@@ -171,6 +180,13 @@ class ExploredTable(DeltaTable):
             if not run.calls:
                 run.is_due = True
         return super().__getattribute__(name)
+
+    def _writable(self, what: str) -> DeltaLog:
+        run: Run = object.__getattribute__(self, "log").run
+        log = super()._writable(what)
+        if what == "txn.table":  # its statements look for themselves
+            run.is_due = False
+        return log
 
     def _perform(self, call: Call) -> Any:
         run: Run = object.__getattribute__(self.log, "run")

@@ -4,9 +4,10 @@ What lives here: :class:`Program`, a writer; :class:`Local`, where it stands bet
 :class:`Run`, which runs it for one turn more.
 What it does not know: other writers, orders, whether it works on a table or on a catalog (``places``).
 
-A turn is one of two: the writer *reads* the newest version as a statement or a transaction begins, or it
+A turn is one of three: the writer *reads* the newest version as a statement or a transaction begins; it
 *tries* to commit, and if others were faster checks what they did by the conflict rules, all of it that is
-there by then.
+there by then; or it asks for a *lock* (``locking``), and has it, is refused, or has to wait, which makes its
+going on another turn. What is read under a lock that was just granted is read in the turn of the lock.
 That reads of single winners are no turns of their own loses nothing: a commit never changes, so it does not
 matter when it is read, and a writer that reads the last one later has only tried later.
 
@@ -29,8 +30,18 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from deltanb.errors import IllegalStateError
-from deltanb.locks.core.waits import refusing
+from deltanb.errors import DeltaError, IllegalStateError, LockFailure
+from deltanb.locks.core.modes import LockResult
+from deltanb.locks.core.waits import exploring, parking
+from deltanb.observe.explore.locking import (
+    NOTHING_LOCKED,
+    Holding,
+    LockRequest,
+    Locks,
+    Managers,
+    RunLocks,
+)
+from deltanb.observe.explore.locking import Place as LockPlace
 from deltanb.observe.explore.worlds import short_hash
 from deltanb.observe.turns import Work
 from deltanb.options import set_options
@@ -60,7 +71,8 @@ class _Paused(BaseException):
 
 @dataclass(frozen=True)
 class Turn:
-    """The turn that a writer is about to take: ``read``, or ``put`` with the versions that it tries."""
+    """The turn that a writer is about to take: ``read``, ``put`` with the versions that it tries, ``lock``,
+    or ``wait``, which is to go on once a lock is granted."""
 
     kind: str
     is_staged: bool
@@ -72,11 +84,15 @@ class Turn:
     attempted: Any = None
     saw: str = ""
     """What the commit rests on, and so what may conflict with it."""
+    request: LockRequest | None = None
+    """The locks that are asked for."""
 
     def is_same_as(self, other: Turn) -> bool:
         """Whether it does the same, made by another run."""
-        ids = [turn.attempted and turn.attempted.id for turn in (self, other)]
-        return self.kind == other.kind and self.next == other.next and ids[0] == ids[1]
+        return self.kind == other.kind and self.next == other.next and self._does() == other._does()
+
+    def _does(self) -> tuple[Any, Any]:
+        return self.attempted and self.attempted.id, self.request and self.request.digest
 
 
 class Statement(NamedTuple):
@@ -88,17 +104,46 @@ class Statement(NamedTuple):
     error: BaseException | None
 
 
+class Sight(NamedTuple):
+    """What there is when a writer takes a turn: the table, and what is locked."""
+
+    world: Any
+    locks: Locks
+
+
+@dataclass
+class Answer:
+    """What came of a request for locks."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether something is not granted."""
+        return self.error is not None or (isinstance(self.result, LockResult) and not self.result.is_held)
+
+    @property
+    def rule(self) -> str:
+        """The kind of the error, or the result of a try that was refused."""
+        return str(self.result) if self.error is None else kind_of(self.error)
+
+    def __str__(self) -> str:
+        """As the writer learns it."""
+        return repr(self.result) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+
+
 @dataclass(frozen=True, eq=False)
 class Local:
     """A writer between two turns.
 
     ``key`` is the same for those that go on alike whatever follows; ``past`` is what the function has seen so
-    far. ``script`` has for each turn up to here a world in which it went this way.
+    far. ``script`` has for each turn up to here what there was when it went this way.
     """
 
     key: str
     past: tuple[Any, ...]
-    script: tuple[Any, ...]
+    script: tuple[Sight, ...]
     turns: tuple[Turn, ...]
     """The turns taken so far."""
     turn: Turn | None
@@ -110,6 +155,13 @@ class Local:
     """How many commits it has made."""
     calls: tuple[Statement, ...] = ()
     """The statements that have ended, if it has made nothing but statements."""
+    answer: Answer | None = None
+    """What came of the request for a lock that its last turn was about, if that has ended."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has asked for a lock that was not free; somebody may have granted it by now."""
+        return self.turn is not None and self.turn.kind == "wait"
 
     def lands_in(self, world: Any) -> bool:
         """Whether its next turn commits, in a world."""
@@ -145,6 +197,8 @@ class Seat(Protocol):
 
     world: Any
     """As the run sees it."""
+    looks_under_locks: bool
+    """Whether it looks at the newest version again once it has a lock."""
 
     def work(self, work: Work) -> None:
         """Do it, from its beginning."""
@@ -158,12 +212,15 @@ class Seat(Protocol):
     def unseen(self) -> Any:
         """The result of a statement that is not done again."""
 
+    def name_tables(self, manager: Any) -> None:
+        """Tell a lock manager what the tables are called that can be locked, if there are any."""
+
 
 class Program:
     """A writer by name: what it does, and what is known of its turns."""
 
-    def __init__(self, name: str, work: Work, place: Place, seed: int) -> None:
-        self.name, self.work, self.place, self.seed = name, work, place, seed
+    def __init__(self, name: str, work: Work, place: Place, seed: int, managers: Managers) -> None:
+        self.name, self.work, self.place, self.seed, self.managers = name, work, place, seed, managers
         self.is_precise = False
         """Whether it looks at more than worlds' digests (:class:`Looked`)."""
         self.runs = 0
@@ -171,7 +228,7 @@ class Program:
         """The one under way."""
         self.context = self._settled()
         """In which it is run: its settings."""
-        self._known: dict[tuple[Any, ...], tuple[Local, Any]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Local, Any, Mapping[LockPlace, Holding | None]]] = {}
 
     def _settled(self) -> Context:
         now = self.place.time
@@ -180,6 +237,7 @@ class Program:
                 hook_failure_listeners=(), backoff=None, new_id=self._new_id, clock=lambda: now):
             context = copy_context()
         context.run(sleeping.set, lambda seconds: None)
+        context.run(parking.set, lambda waiter, timeout: waiter.result is not None)
         return context
 
     def _new_id(self) -> str:
@@ -207,30 +265,35 @@ class Program:
 
     def start(self) -> Local:
         """Before its first turn."""
-        return self._after(None, None, ())
+        return self._after(None, None, ())[0]
 
-    def advance(self, local: Local, world: Any) -> tuple[Local, Any]:
-        """The writer after its next turn in a world, and the world then."""
+    def advance(self, local: Local, world: Any, locks: Locks = NOTHING_LOCKED) -> tuple[Local, Any, Locks]:
+        """The writer after its next turn, in a world in which some locks are held, and both then."""
         turn = local.turn
         assert turn is not None, "it has ended"
         lands = local.lands_in(world)
         seen = () if lands else world.winners(turn.next) if turn.kind == "put" else (world.digest,)
-        key = (local.key, lands, *(seen if not self.is_precise else (world.id,)))
+        key = (local.key, lands, locks.part(locks.around(self.name, turn.request)),
+               *(seen if not self.is_precise else (world.id,)))
         known = self._known.get(key)
         if known is None:
-            after = self._after(local, world, seen)
-            known = self._known[key] = after, turn.attempted if lands else None
-        after, landed = known
-        return after, world if landed is None else world.child(landed)
+            after, changes = self._after(local, Sight(world, locks), seen)
+            known = self._known[key] = after, turn.attempted if lands else None, changes
+        after, landed, changes = known
+        return after, world if landed is None else world.child(landed), locks.after(changes)
 
-    def _after(self, local: Local | None, world: Any, seen: tuple[str, ...]) -> Local:
-        script: tuple[Any, ...] = ()
+    def _after(
+        self, local: Local | None, sight: Sight | None, seen: tuple[str, ...]
+    ) -> tuple[Local, Mapping[LockPlace, Holding | None]]:
+        """The writer after a turn, and what has become of locks by it."""
+        script: tuple[Sight, ...] = ()
         turns: tuple[Turn, ...] = ()
         if local is not None:
-            assert world is not None and local.turn is not None
-            script, turns = (*local.script, world), (*local.turns, local.turn)
+            assert sight is not None and local.turn is not None
+            script, turns = (*local.script, sight), (*local.turns, local.turn)
         known = () if local is None else local.calls
-        if local is not None and world is not None and local.lands_in(world) and turns[-1].statement:
+        lands = local is not None and sight is not None and local.lands_in(sight.world)
+        if lands and turns[-1].statement:
             known = (*known, Statement(turns[-1].statement, len(script), None))
         run = Run(self, script, turns, known)
         run.go()
@@ -238,44 +301,48 @@ class Program:
         past: tuple[Any, ...] = ()
         conflicts, commits = tuple(run.conflicts), 0
         if local is not None:
-            assert world is not None and local.turn is not None
-            commits = local.commits + local.lands_in(world)
-            past = (*local.past, *self._events(local, world, seen, run))
+            assert sight is not None
+            commits = local.commits + lands
+            past = (*local.past, *self._events(local, sight, seen, run))
             conflicts = (*local.conflicts, *conflicts)
         turn = run.turn
         if turn is None:
-            why = rule_of(run.error) or str(run.error)
-            key = short_hash(self.name, "ended", commits, type(run.error).__name__, why)
-        elif turn.kind == "read":
-            key = short_hash(self.name, "read", past)
-        else:
+            key = short_hash(self.name, "ended", commits, *how_it_ended(run.error))
+        elif turn.kind == "put":
             assert turn.attempted is not None
             key = short_hash(self.name, "put", past, sorted(turn.next.items()), turn.saw, turn.attempted.id)
+        else:
+            key = short_hash(self.name, turn.kind, past, turn.request and turn.request.digest)
         return Local(key, past, script, turns, turn, run.error, conflicts, commits,
-                     tuple(run.ended) if run.is_plain else ())
+                     tuple(run.ended) if run.is_plain else (), run.answer), run.changes
 
-    def _events(self, local: Local, world: Any, seen: tuple[str, ...], run: Run) -> Iterator[Any]:
+    def _events(self, local: Local, sight: Sight, seen: tuple[str, ...], run: Run) -> Iterator[Any]:
         """What the function has learned by a turn."""
         turn = local.turn
         assert turn is not None
-        if self.is_precise:
-            yield turn.kind, world.id
+        if run.turn is not None and run.turn.kind == "wait":
+            return  # it waits, and learns of it only what comes of that
+        if turn.request is not None:
+            yield "locked", str(run.answer), run.has_looked and (
+                sight.world.id if self.is_precise else sight.world.digest)
+        elif self.is_precise:
+            yield turn.kind, sight.world.id
         elif turn.kind == "read":
-            if not turn.is_staged:
-                yield "read", world.digest
+            if not turn.is_staged or (run.turn is not None and run.turn.request is not None):
+                yield "read", sight.world.digest
             elif run.turn is None or run.turn.kind == "read":
                 yield ("nothing",)
-        elif local.lands_in(world):
-            yield ("committed",) if turn.is_staged else ("committed", world.digest)
-        elif run.conflicts:
-            yield "failed", *seen
+        elif local.lands_in(sight.world):
+            yield ("committed",) if turn.is_staged else ("committed", sight.world.digest)
+        elif run.conflicts or (run.turn is not None and run.turn.request is not None):
+            yield "failed" if run.conflicts else "goes on", *seen
 
 
 class Run:
     """One run of a function, from its beginning to the turn after the last one of a script."""
 
     def __init__(
-        self, program: Program, script: tuple[Any, ...], turns: tuple[Turn, ...],
+        self, program: Program, script: tuple[Sight, ...], turns: tuple[Turn, ...],
         known: tuple[Statement, ...] = (), is_alone: bool = False,
     ) -> None:
         self.program, self.script, self.turns, self.is_alone = program, script, turns, is_alone
@@ -292,7 +359,16 @@ class Run:
         """Those that commits have failed with after the last turn of the script."""
         self.is_due = True
         """Whether the next look at the newest version is a turn."""
+        self.has_looked = False
+        """Whether the table was looked at since the last turn, which was not one to read."""
         self.calls: list[Call] = []
+        self.locking = RunLocks(self, program.managers)
+        self.answer: Answer | None = None
+        """What came of the request for a lock that the last turn was about."""
+        self.changes: Mapping[LockPlace, Holding | None] = {}
+        """What has become of locks since the last turn of the script, up to the next turn."""
+        self.waits = 0
+        """How many of its turns were to wait."""
         self.seat: Seat = program.place.seat(self)
         self.landed: list[Any] = []
         """The commits of a run that is alone."""
@@ -335,18 +411,20 @@ class Run:
 
     def _go(self) -> None:
         watching.set(self._watch)
-        refusing.set(lambda: self.refuse(
-            "works under locks, which are not explored; dn.race runs them in one order"))
+        exploring.set(self.locking)
         try:
             self.seat.work(self.program.work)
         except _Paused:
             return
         except (Exception, SystemExit) as error:
-            self.error = error
+            if self.turn is None:  # else it is what it does as it is left at its next turn
+                self.error = error
         except BaseException as error:  # an interrupt, or what is not for others
             self.refusal = self.refusal or error
-        if self.turn is None and self.at < len(self.script):
-            self.refusal = self.refusal or self.is_unsteady()
+        if self.turn is None:
+            self.changes = self.locking.changes()
+            if self.at < len(self.script):
+                self.refusal = self.refusal or self.is_unsteady()
 
     def skip(self, name: str) -> Any:
         """The end of a statement that was done in an earlier run, with the same worlds.
@@ -361,7 +439,7 @@ class Run:
         self.ended.append(known)
         self.at, self._drawn = known.turns, 0
         if self.at:
-            self.seat.world = self.script[self.at - 1]
+            self._show(self.script[self.at - 1])
         if known.error is not None:
             raise known.error.with_traceback(None)
         return self.seat.unseen()
@@ -381,15 +459,45 @@ class Run:
                               "few commits and returns")
         if self.refusal is not None or self.turn is not None or (
                 self.at == len(self.script) and not self.is_alone):
-            self.turn = self.turn or turn
+            if self.turn is None:
+                self.turn, self.changes = turn, self.locking.changes()
             raise _Paused
+        self.has_looked, self.is_due, self.answer = turn.kind == "read", False, None
         if not self.is_alone:
             if not turn.is_same_as(self.turns[self.at]):
                 self.refusal = self.is_unsteady()
                 raise _Paused
-            self.seat.world = self.script[self.at]
+            self._show(self.script[self.at], turn.request is None or self.seat.looks_under_locks)
         self.at += 1
         self._drawn = 0
+
+    def _show(self, sight: Sight, is_looking: bool = True) -> None:
+        """Have the writer see this."""
+        if is_looking:
+            self.seat.world = sight.world
+        self.locking.show(sight.locks)
+
+    def ask(self, request: LockRequest) -> None:
+        """Take the turn of a request for locks."""
+        self.is_plain = False
+        self.take(Turn("lock", False, request=request))
+
+    def wait(self, request: LockRequest) -> None:
+        """Go on with a request that had to wait."""
+        self.take(Turn("wait", False, request=request))
+        self.waits += 1
+
+    @contextmanager
+    def asking(self) -> Iterator[Answer]:
+        """Note what comes of a request."""
+        answer = Answer()
+        try:
+            yield answer
+        except Exception as error:
+            answer.error = error
+            raise
+        finally:
+            self.answer = answer
 
     def read(self) -> Any:
         """The newest version as the writer sees it."""
@@ -397,6 +505,7 @@ class Run:
             self.is_due = False
             self.is_plain &= self.is_staged
             self.take(Turn("read", self.is_staged))
+        self.has_looked = True
         return self.seat.world
 
     @property
@@ -428,7 +537,8 @@ class Run:
     def new_id(self) -> str:
         """An id, the same at every run that has come here."""
         self._drawn += 1
-        return str(uuid.uuid5(_IDS, f"{self.program.name} {self.at} {self._drawn}"))
+        turns = self.at - self.waits
+        return str(uuid.uuid5(_IDS, f"{self.program.name} {turns} {self._drawn}"))
 
     def is_unsteady(self) -> IllegalStateError:
         """The error of a function that depends on more than the worlds it sees."""
@@ -442,6 +552,19 @@ class Run:
         if not self.program.is_precise and not self.is_alone:
             self.refusal = Looked(self.program.name)
             raise _Paused
+
+
+def kind_of(error: BaseException) -> str:
+    """What an error is called: by its stable code, if it has one."""
+    return error.kind if isinstance(error, DeltaError) else type(error).__name__
+
+
+def how_it_ended(error: BaseException | None) -> tuple[str, str]:
+    """How a writer has ended, as far as outcomes are told apart by it: the kind of its error, and why.
+    Who was in the way of a lock is no part of it."""
+    if error is None:
+        return "", ""
+    return kind_of(error), "" if isinstance(error, LockFailure) else rule_of(error) or str(error)
 
 
 def rule_of(error: BaseException | None) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deltanb.locks.core.manager import LockManager
 from deltanb.observe.turns import LOSSES
 from deltanb.observe.verdicts import LEVELS
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from deltanb.observe.explore.exploration import Exploration
 
 
-ONE_BY_ONE = "writers one after the other, as under an exclusive lock"
+ONE_BY_ONE = "writers one after the other"
+ONE_LOCK = "each writer under a lock: with manager.new_transaction() as txn: txn.lock_exclusive(1, {name!r})"
 ONE_TRANSACTION = "each writer as one transaction: with table.transaction() as txn"
 
 
@@ -43,6 +46,11 @@ def remedies_of(exploration: Exploration) -> Iterator[Remedy]:
     if request.is_about_one_table:
         writers = _by_work(request.writers, _as_one_transaction)
         yield _tried(ONE_TRANSACTION, replace(request, writers=writers).explore())
+        name = exploration.table.encode()
+        writers = _by_work(request.writers, partial(_under_one_lock, LockManager(lock_timeout=None), name))
+        yield _tried(ONE_LOCK.format(name=name), replace(request, writers=writers).explore())
+        return
+    # A transaction of a catalog is committed once its writer has returned; by then its locks have gone.
     yield _tried(ONE_BY_ONE, replace(request, is_serial=True).explore())
 
 
@@ -58,6 +66,17 @@ def _as_one_transaction(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
             work(txn)
 
     return together
+
+
+def _under_one_lock(
+    manager: LockManager, name: bytes, work: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    def alone(table: Any) -> None:
+        with manager.new_transaction() as txn:
+            txn.lock_exclusive(1, name)
+            work(table)
+
+    return alone
 
 
 def _tried(change: str, explored: Exploration) -> Remedy:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
+from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument, LockFailure
+from deltanb.locks.core.modes import MODE_NAMES, label
 from deltanb.observe.bisect.invariants import Invariant, invariant_of, truth
 from deltanb.observe.explore.exploration import Exploration, Outcome, State, Taken, Violation
+from deltanb.observe.explore.locking import LockRequest, Managers
 from deltanb.observe.explore.places import ONLY, TablePlace
-from deltanb.observe.explore.programs import Local, Looked, Place, Program, rule_of
+from deltanb.observe.explore.programs import Local, Looked, Place, Program, how_it_ended, kind_of, rule_of
 from deltanb.observe.explore.search import Graph, Node, Search, clock, key_of, widened
 from deltanb.observe.explore.states import MAX_DRAWN, MAX_PLAYED, along, whole
 from deltanb.observe.turns import Work, is_catalog
@@ -81,7 +83,9 @@ class _Exploring:
         self.place = _place(request.table, request.isolation)
         asked = request.invariant
         self.invariant = None if asked is None else invariant_of(asked, request.is_about_one_table)
-        self.programs = [Program(name, work, self.place, self.seed) for name, work in request.writers.items()]
+        managers = Managers(self.names)
+        self.programs = [Program(name, work, self.place, self.seed, managers)
+                         for name, work in request.writers.items()]
         self.search = Search(self.programs, self.place.root)
         self.turns = sum(program.rehearse() for program in self.programs)
         self._answers: dict[str, Any] = {}
@@ -223,7 +227,8 @@ class _Exploring:
         for node in ends:
             rows = self._rows_of(node.world)[0]
             for names in self._renamings() if is_renamed else [list(range(len(self.programs)))]:
-                ended = tuple(_ended(node.locals[place]) for place in names)
+                ended = tuple((node.locals[place].commits, how_it_ended(node.locals[place].error))
+                              for place in names)
                 tries = tuple(node.tries[place] for place in names)
                 kind = kinds.setdefault((ended, rows), [node, names, 0, tries, {}])
                 kind[2] += node.orders
@@ -259,7 +264,7 @@ class _Exploring:
         answer = self._answer(nodes[-1].world)
         return Outcome(
             tuple(name for name, local in writers.items() if local.error is None and local.commits),
-            {name: _kind(error) for name, error in errors.items()}, rules,
+            {name: kind_of(error) for name, error in errors.items()}, rules,
             {name: local.commits for name, local in writers.items()},
             dict(zip(self.names, tries, strict=True)), self._rows_of(nodes[-1].world)[1], orders,
             tuple(self.names[place] for place in order), self.search.number_of(order),
@@ -274,6 +279,9 @@ class _Exploring:
             turn, name = local.turn, self.names[place]
             assert turn is not None
             mark = self.place.mark
+            if turn.request is not None:
+                yield self._locked(name, turn.request, before, node, after)
+                continue
             if turn.kind == "read":
                 yield Taken(name, "reads", node.world.version, mark=mark)
                 continue
@@ -284,6 +292,23 @@ class _Exploring:
                 version = turn.next[ONLY]
             yield Taken(name, did, version, turn.attempted.operation,
                         rule_of(new[0]) or type(new[0]).__name__ if new else "", mark)
+
+    def _locked(
+        self, name: str, request: LockRequest, before: Node, node: Node, after: Local
+    ) -> Taken:
+        """A turn that a writer asks for a lock in, or goes on with that after a wait."""
+        waiting, error = node.locks.request_of(name), after.answer and after.answer.error
+        refused = after.answer.rule if after.answer is not None and after.answer.is_refusal else ""
+        did = "waits" if waiting is not None else "is refused" if refused else "locks"
+        lock, mode = request.lock
+        if waiting is not None:
+            (_, lock), mode = waiting[0], waiting[1].requested
+        elif isinstance(error, LockFailure):
+            refused_lock = error.index_id, error.key
+            lock, mode = next((one for one in request.locks if one[0] == refused_lock), request.lock)
+        others = () if did == "locks" else before.locks.in_the_way((request.manager, lock), name)
+        return Taken(name, did, node.world.version, rule=refused, mark=self.place.mark,
+                     lock=f"{label(lock)} ({MODE_NAMES[mode]})", others=others)
 
     # -- the table in a state --------------------------------------------------------------------------
 
@@ -355,13 +380,3 @@ def _refuse_to_write(txn: Any, step: Any) -> None:
     raise IllegalStateError(
         f"the invariant commits to {getattr(txn, 'table', 'a catalog')}; it may only read. Nothing was "
         "written")
-
-
-def _kind(error: BaseException) -> str:
-    return error.kind if isinstance(error, DeltaError) else type(error).__name__
-
-
-def _ended(local: Local) -> tuple[Any, ...]:
-    """How a writer has ended, as far as outcomes are told apart by it."""
-    error = local.error
-    return local.commits, None if error is None else (_kind(error), rule_of(error) or str(error))

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from math import factorial, prod
 from typing import Any
 
+from deltanb.observe.explore.locking import NOTHING_LOCKED, Asking, Locks
 from deltanb.observe.explore.programs import Local, Program
 
 
 @dataclass(eq=False)
 class Node:
-    """A state: the table, and where the writers stand."""
+    """A state: the table, where the writers stand, and what they have locked."""
 
     world: Any
     locals: tuple[Local, ...]
@@ -38,6 +39,7 @@ class Node:
     """How many orders lead here."""
     tries: tuple[tuple[int, int], ...] = ()
     """The fewest and the most tries to commit of each writer in them."""
+    locks: Locks = NOTHING_LOCKED
 
     @property
     def is_end(self) -> bool:
@@ -46,8 +48,21 @@ class Node:
 
     @property
     def ready(self) -> list[int]:
-        """The writers that have a turn."""
-        return [place for place, local in enumerate(self.locals) if local.turn is not None]
+        """The writers that have a turn. Who waits for a lock has none before it is granted; where nobody else
+        has one, those who wait have it to give up: first those who do not wait for ever."""
+        going = [place for place, local in enumerate(self.locals) if local.turn is not None]
+        waiting = {place: asking for place in going if (asking := self._asking(self.locals[place]))}
+        if len(waiting) < len(going):
+            return [place for place in going if place not in waiting]
+        return [place for place in going if not waiting[place].is_endless] or going
+
+    def _asking(self, local: Local) -> Asking | None:
+        """The request that a writer waits for still."""
+        if not local.is_waiting:
+            return None
+        assert local.turn is not None and local.turn.request is not None
+        waiting = self.locks.request_of(local.turn.request.who.writer)
+        return waiting and waiting[1]
 
     @property
     def path(self) -> list[int]:
@@ -97,8 +112,9 @@ class Search:
 
     def after(self, node: Node, place: int) -> Node:
         """The state after a writer's turn."""
-        local, world = self.programs[place].advance(node.locals[place], node.world)
-        return Node(world, (*node.locals[:place], local, *node.locals[place + 1:]), (node, place))
+        local, world, locks = self.programs[place].advance(node.locals[place], node.world, node.locks)
+        locals = *node.locals[:place], local, *node.locals[place + 1:]
+        return Node(world, locals, (node, place), locks=locks)
 
     # -- all of them -----------------------------------------------------------------------------------
 
@@ -176,12 +192,13 @@ class Search:
 
 def key_of(node: Node) -> tuple[object, ...]:
     """What two states have in common that go on alike: what can be read, the commits that can still be met as
-    winners, and where the writers stand."""
+    winners, what is locked, and where the writers stand."""
     versions: dict[str, int] = {}
     for local in node.locals:
         for name, version in (local.turn.next if local.turn is not None else {}).items():
             versions[name] = min(version, versions.get(name, version))
-    return node.world.digest, node.world.winners(versions), tuple(one.key for one in node.locals)
+    where = tuple(one.key for one in node.locals)
+    return node.world.digest, node.world.winners(versions), node.locks.digest, where
 
 
 def _sum(

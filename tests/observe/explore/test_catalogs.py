@@ -16,7 +16,7 @@ pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install '
 import deltanb as dn
 from deltanb.errors import IllegalStateError
 from tests.examples import first
-from tests.observe.explore.real import ended, every_order_of_transactions, run_transactions
+from tests.observe.explore.real import Manager, ended, every_order_of_transactions, run_transactions
 
 NAMES = ("bank.a", "bank.b")
 Work = Callable[[Any], Any]
@@ -70,13 +70,28 @@ def audit(lots: Random) -> Work:
     return work
 
 
+def under_a_lock(lots: Random, manager: Manager) -> Work:
+    """A lock is gone before its writer's transaction is committed: what it keeps apart is what they read."""
+    names, parts = lots.sample([b"a", b"b"], 2), [lots.choice(KINDS)(lots) for _ in range(2)]
+
+    def work(txn: Any) -> None:
+        with manager.new_transaction() as locks:
+            for name, part in zip(names, parts, strict=True):
+                locks.lock_exclusive(1, name)
+                part(txn)
+
+    return work
+
+
 KINDS = [transfer, withdraw, open_account, audit]
 
 
 @pytest.mark.parametrize("seed", first(3, 60))
 def test_it_finds_what_running_all_orders_finds(seed: int, tmp_path: Path) -> None:
-    lots = Random(seed)
+    lots, manager = Random(seed), Manager()
     works = {name: lots.choice(KINDS)(lots) for name in ("ann", "ben", "cid")[: lots.choice([2, 2, 3])]}
+    if len(works) == 2 and lots.random() < .5:
+        works = {name: under_a_lock(lots, manager) for name in works}
     properties = {"delta.enableDeletionVectors": lots.choice(["true", "false"])}
     folders = count()
 
