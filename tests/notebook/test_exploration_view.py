@@ -145,3 +145,12 @@ def test_rows_of_very_large_tables_are_counted_alone() -> None:
     table = dn.create(MemoryStore(), pa.table({"n": range(2000)}))
     exploration = dn.explore(table, {"ann": lambda t: t.delete("n = 1"), "ben": lambda t: t.delete("n = 2")})
     assert units.number(1999) in str(exploration) and "with" not in str(exploration).split("\n")[2]
+
+
+def test_a_turn_past_other_layers_keeps_off_the_states_there() -> None:
+    states = (State(0, (("a", 1), ("b", 3))), State(1, (("a", 2),)), State(2, (("a", 3),)), State(1, ()))
+    layout = laid_out(states)
+    assert [x for x, _ in layout.bends[0, 3]] == [layout.places[1][0], layout.places[2][0]]
+    for (_, y), state in zip(layout.bends[0, 3], (1, 2), strict=True):
+        assert abs(y - layout.places[state][1]) >= 9
+    assert layout.course([0, 3]).count("L") == 3 and layout.course([0, 1]).count("L") == 1

@@ -35,12 +35,14 @@
   controls.append(make("span", "or the keys ← → Home End"));
   const status = make("p", undefined, {"aria-live": "polite"});
   const sides = make("div", undefined, {class: "sides"});
-  const course = points => points.length ? "M" + points.map(one => one.join(" ")).join("L") : "M0 0";
+  const course = path => path.length ? "M" + path.flatMap((place, at) => [
+    ...(at && data.bends[`${path[at - 1]} ${place}`] || []), data.places[place],
+  ]).map(one => one.join(" ")).join("L") : "M0 0";
   const draw = path => {
-    const points = path.map(place => data.places[place]), now = points[at];
+    const now = data.places[path[at]];
     const [ahead, behind, ring, here, line] = way;
-    ahead.setAttribute("d", course(points.slice(at)));
-    behind.setAttribute("d", course(points.slice(0, at + 1)));
+    ahead.setAttribute("d", course(path.slice(at)));
+    behind.setAttribute("d", course(path.slice(0, at + 1)));
     [ring, here, line].forEach(node => node.setAttribute("visibility", now ? "visible" : "hidden"));
     if (!now) return;
     const up = line.getAttribute("d").split(/[ V]/)[1], reach = ring.r.baseVal.value;

@@ -50,10 +50,12 @@ STYLE = (
 def page(exploration: Any, text: str) -> str:
     """The page as HTML; ``text`` is the text form of the exploration."""
     orders, tables, more = _orders(exploration)
-    places = state_graph.laid_out(exploration.states).places if exploration.states else ()
+    layout = state_graph.laid_out(exploration.states) if exploration.states else state_graph.Layout((), 0, 0)
     data = _json({
         "writers": exploration.writers, "columns": len(exploration.writers) <= views.MAX_COLUMNS,
-        "broken": views.BROKEN, "places": places, "tables": tables, "orders": orders})
+        "broken": views.BROKEN, "places": layout.places,
+        "bends": {f"{at} {to}": points for (at, to), points in layout.bends.items()},
+        "tables": tables, "orders": orders})
     data = data.replace("<", "\\u003c")  # a tag or a comment in it would end the element, or hide its end
     held = Markup(f'<script type="application/json" id="orders">{data}</script>')
     note = tag("p", f"{units.count(more, 'more order')} would make the page too large") if more else None

@@ -9,8 +9,10 @@ What it does not know: what a state is, what else is shown of it (``views/explor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 from deltanb.notebook.drawing.chart import element, label, picture
@@ -21,6 +23,7 @@ from deltanb.notebook.drawing.pens import width_of
 RADIUS, RING = 4.5, 9.5
 EDGE, TOP = 26.0, 36.0  # pixels beside all of it, and above: the words about a ring
 WORDS_AT = 17.0
+BEND = 0.5  # of a row: what a turn that leads past a layer takes there
 ROW, LAYER = (12.0, 22.0), (26.0, 64.0)  # pixels between rows and between layers, at least and at most
 HIGH, WIDE = 340.0, 860.0  # pixels that rows and layers share while these are not too close
 CROSS = "l1-1 1.6 1.6 1.6-1.6 1 1-1.6 1.6 1.6 1.6-1 1-1.6-1.6-1.6 1.6-1-1 1.6-1.6z"
@@ -31,13 +34,25 @@ LEGEND = 22.0
 Point = tuple[float, float]
 
 
+Edge = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Where the states are, and how much room they take in all."""
+    """Where the states are, and how much room they take in all; ``bends`` has the points where a turn that
+    leads past other layers keeps off the states there."""
 
     places: tuple[Point, ...]
     width: float
     height: float
+    bends: Mapping[Edge, tuple[Point, ...]] = field(default_factory=dict)
+
+    def course(self, path: Sequence[int]) -> str:
+        """The line through states that follow each other."""
+        points = [self.places[at] for at in path[:1]]
+        for edge in pairwise(path):
+            points += [*self.bends.get(edge, ()), self.places[edge[1]]]
+        return "M" + "L".join(f"{x:g} {y:g}" for x, y in points) if points else "M0 0"
 
 
 def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> tuple[Markup, float]:
@@ -53,46 +68,51 @@ def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> 
         *_ring(layout, path, at), *legend])), width
 
 
-def course(points: Sequence[Point]) -> str:
-    """A line through points."""
-    return "M" + "L".join(f"{x:g} {y:g}" for x, y in points) if points else "M0 0"
-
-
 # -- positions -------------------------------------------------------------------------------------
 
 
 def laid_out(states: Sequence[Any]) -> Layout:
     """The states in layers from left to right, each to the right of all that lead to it; within a layer near
     those that they are connected with."""
-    before: list[list[int]] = [[] for _ in states]
-    after = [sorted({to for _, to in state.after}) for state in states]
-    for at, ends in enumerate(after):
-        for to in ends:
-            before[to].append(at)
-    layers = _layers(after, before)
-    for sweep in range(SWEEPS):
-        is_back = sweep % 2 == 1
-        place = {at: float(row) - len(layer) / 2 for layer in layers for row, at in enumerate(layer)}
-        for layer in reversed(layers) if is_back else layers:
-            near = {at: _mean([place[other] for other in (after if is_back else before)[at]], place[at])
-                    for at in layer}
-            layer.sort(key=near.__getitem__)
-            place |= dict(zip(layer, _apart([near[at] for at in layer]), strict=True))
-    least = min(place.values())
-    rows = max(place.values()) - least
-    row = _between(ROW, HIGH / max(rows, 1))
+    edges = sorted({(at, to) for at, state in enumerate(states) for _, to in state.after})
+    depth = _depths(len(states), edges)
+    layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
+    for at, layer in enumerate(depth):
+        layers[layer].append(at)
+    before: dict[int, list[int]] = defaultdict(list)
+    after: dict[int, list[int]] = defaultdict(list)
+    passed: dict[Edge, list[int]] = {}
+    many = len(states)
+    for at, to in edges:
+        between = range(many, many + depth[to] - depth[at] - 1)  # a place in each layer that it leads past
+        many += len(between)
+        passed[at, to] = list(between)
+        for layer, bend in enumerate(between, depth[at] + 1):
+            layers[layer].append(bend)
+        for one, other in pairwise([at, *between, to]):
+            after[one].append(other)
+            before[other].append(one)
+    rows = _rows(layers, before, after, [1.0 if at < len(states) else BEND for at in range(many)])
+    least = min(rows)
+    row = _between(ROW, HIGH / max(max(rows) - least, 1))
     step = _between(LAYER, WIDE / max(len(layers) - 1, 1))
-    spots = {at: (round(EDGE + depth * step, 1), round(TOP + (place[at] - least) * row, 1))
-             for depth, layer in enumerate(layers) for at in layer}
-    right = max(x + RING + width_of(_numbers(states[at])) + 3 for at, (x, _) in spots.items())
-    return Layout(tuple(spots[at] for at in range(len(states))), max(right, EDGE * 2) + EDGE / 2,
-                  TOP + rows * row + EDGE)
+    spots = {at: (round(EDGE + layer * step, 1), round(TOP + (rows[at] - least) * row, 1))
+             for layer, some in enumerate(layers) for at in some}
+    places = tuple(spots[at] for at in range(len(states)))
+    right = max(x + RING + width_of(_numbers(state)) + 3
+                for (x, _), state in zip(places, states, strict=True))
+    return Layout(places, max(right, EDGE * 2) + EDGE / 2, TOP + (max(rows) - least) * row + EDGE,
+                  {edge: tuple(spots[bend] for bend in bends) for edge, bends in passed.items() if bends})
 
 
-def _layers(after: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The states by the most turns that lead to them."""
-    left = [len(some) for some in before]
-    depth = [0] * len(after)
+def _depths(many: int, edges: Sequence[Edge]) -> list[int]:
+    """The most turns that lead to each state."""
+    after: dict[int, list[int]] = defaultdict(list)
+    left = [0] * many
+    for at, to in edges:
+        after[at].append(to)
+        left[to] += 1
+    depth = [0] * many
     ready = [at for at, number in enumerate(left) if not number]
     for at in ready:
         for to in after[at]:
@@ -100,26 +120,45 @@ def _layers(after: Sequence[Sequence[int]], before: Sequence[Sequence[int]]) -> 
             left[to] -= 1
             if not left[to]:
                 ready.append(to)
-    layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
-    for at, layer in enumerate(depth):
-        layers[layer].append(at)
-    return layers
+    return depth
 
 
-def _apart(wishes: Sequence[float]) -> list[float]:
-    """Places in rising order, each one row apart from the next, and as near to what is wished as can be.
+def _rows(
+    layers: Sequence[list[int]], before: Mapping[int, list[int]], after: Mapping[int, list[int]],
+    sizes: Sequence[float],
+) -> list[float]:
+    """A row for each, in each layer near those that it is connected with."""
+    rows = [0.0] * len(sizes)
+    for layer in layers:
+        for place, at in enumerate(layer):
+            rows[at] = place - len(layer) / 2
+    for sweep in range(SWEEPS):
+        is_back = sweep % 2 == 1
+        for layer in reversed(layers) if is_back else layers:
+            near = {at: _mean([rows[other] for other in (after if is_back else before).get(at, ())], rows[at])
+                    for at in layer}
+            layer.sort(key=near.__getitem__)
+            for at, row in zip(layer, _apart([near[at] for at in layer], [sizes[at] for at in layer]),
+                               strict=True):
+                rows[at] = row
+    return rows
 
-    >>> _apart([0.0, 0.0]), _apart([0.0, 3.0])
+
+def _apart(wishes: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Places in rising order that keep off each other by their sizes, as near to what is wished as can be.
+
+    >>> _apart([0.0, 0.0], [1.0, 1.0]), _apart([0.0, 3.0], [1.0, 1.0])
     ([-0.5, 0.5], [0.0, 3.0])
     """
-    blocks: list[tuple[float, int]] = []  # where it begins, how many are in it
-    for wish in wishes:
-        blocks.append((wish, 1))
-        while len(blocks) > 1 and blocks[-2][0] + blocks[-2][1] > blocks[-1][0]:
-            start, many = blocks.pop()
-            first, few = blocks.pop()
-            blocks.append(((first * few + (start - few) * many) / (few + many), few + many))
-    return [start + at for start, many in blocks for at in range(many)]
+    offsets = list(accumulate(((a + b) / 2 for a, b in pairwise(sizes)), initial=0.0))
+    blocks: list[tuple[float, int]] = []  # where its first one would be without offsets; how many are in it
+    for wish, offset in zip(wishes, offsets, strict=False):
+        blocks.append((wish - offset, 1))
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (first, few), (second, many) = blocks[-2:]
+            blocks[-2:] = [((first * few + second * many) / (few + many), few + many)]
+    starts = [start for start, many in blocks for _ in range(many)]
+    return [start + offset for start, offset in zip(starts, offsets, strict=False)]
 
 
 def _mean(numbers: Sequence[float], otherwise: float) -> float:
@@ -136,7 +175,7 @@ def _between(limits: tuple[float, float], size: float) -> float:
 def _edges(states: Sequence[Any], layout: Layout) -> Iterator[str]:
     """All turns, as one path: a page is bounded."""
     lines = {(at, to) for at, state in enumerate(states) for _, to in state.after}
-    points = "".join(course([layout.places[at], layout.places[to]]) for at, to in sorted(lines))
+    points = "".join(layout.course(edge) for edge in sorted(lines))
     if points:
         yield element("path", d=points, fill="none", cls="k-lost", stroke=MUTED, stroke_width=.7,
                       stroke_opacity=.7)
@@ -144,11 +183,11 @@ def _edges(states: Sequence[Any], layout: Layout) -> Iterator[str]:
 
 def _way(layout: Layout, path: Sequence[int], at: int, name: str | None = "dnb-way") -> Iterator[str]:
     """The way of an order: what was taken, and what is to come; ``name`` is what their classes begin with."""
-    points = [layout.places[place] for place in path]
     look = {"fill": "none", "stroke": color("append"), "stroke_linejoin": "round"}
-    yield element("path", cls=name and f"{name}-ahead", d=course(points[at:]), stroke_width=3,
+    yield element("path", cls=name and f"{name}-ahead", d=layout.course(path[at:]), stroke_width=3,
                   stroke_dasharray="1 6", stroke_linecap="round", **look)
-    yield element("path", cls=name and f"{name}-behind", d=course(points[:at + 1]), stroke_width=5, **look)
+    yield element("path", cls=name and f"{name}-behind", d=layout.course(path[:at + 1]), stroke_width=5,
+                  **look)
 
 
 def _states(states: Sequence[Any], layout: Layout) -> Iterator[str]:
