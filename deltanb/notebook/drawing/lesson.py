@@ -32,7 +32,7 @@ STYLE = (
     f".lesson .later td{{color:{both('m')}}}.lesson .now td{{font-weight:600}}"
     ".lesson td:first-child{padding-left:1.3em;white-space:nowrap}"
     ".lesson .now td:first-child{padding-left:0}.lesson .now td:first-child::before{content:'▶ '}"
-    f".lesson tr:not(.later) .fails,.lesson .breaks{{color:{both('x')}}}"
+    f".lesson tr:not(.later) :is(.fails,.refused),.lesson .breaks{{color:{both('x')}}}"
     ".lesson .sides{display:flex;flex-wrap:wrap;gap:12px 56px;margin-top:12px}"
     ".lesson .sides>div p{margin:2px 0}.lesson .sides td:first-child{padding-left:0}"
     ".lesson .sides>table td:first-child{min-width:2.4em}"
