@@ -18,7 +18,6 @@ from deltanb.notebook.drawing import state_graph
 from deltanb.notebook.drawing.colors import both
 from deltanb.notebook.drawing.html import Markup, inline, join, tag
 from deltanb.notebook.views import exploration as views
-from deltanb.observe.explore.states import MAX_PLAYED, path_of
 from deltanb.text import formatting as units
 
 MAX_TURNS, MAX_ROWS = 200, 20
@@ -87,6 +86,8 @@ def script() -> str:
 def _orders(exploration: Any) -> tuple[list[dict[str, Any]], list[Any], int]:
     """The orders that are played: those that break the invariant, and one of each outcome; the tables that
     they lead through, to which they point; and how many more orders there are."""
+    from deltanb.observe.explore.states import MAX_PLAYED, path_of  # what explores reads rows
+
     named = [(f"{one.place} breaks it: {views.in_short(one.order)}" if one.turns else "broken from the start",
               one.number) for one in exploration.violations]
     named += [(f"outcome {at}, {units.count(one.orders, 'order')}: {views.short(one)}", one.number)
