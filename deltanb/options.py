@@ -82,6 +82,11 @@ class Options:
     """``sync`` calls fsync on every commit file and its directory."""
     max_commit_attempts: int = MAX_COMMIT_ATTEMPTS
     """Retries after a lost race; 0 is one attempt and no retry."""
+    row_level: Literal["off", "statistics", "values", "vectors", "all"] | None = None
+    """How closely a commit looks at those that landed before it, where partitions do not tell them apart: by
+    the statistics of added files, by their rows, by the rows that deletion vectors take, or by all of these
+    (:data:`deltanb.transaction.row_levels.LOOKS`). ``None`` asks the table's property
+    ``deltanb.rowLevelConcurrency``, which is ``off`` unless it is set."""
     backoff: Callable[[int], float] | None = None
     """Seconds to wait before retry n (from 1) of a commit; ``None`` tries again at once."""
     commit_lock: bool | None = None
@@ -143,7 +148,9 @@ class Options:
     def __post_init__(self) -> None:
         choices = {"durability": ("sync", "none"), "display": ("auto", "text"),
                    "checkpoints": ("background", "inline"), "colors": ("auto", "plain"),
-                   "commit_lock": (None, True, False), "nanoseconds": ("refuse", "truncate"),
+                   "commit_lock": (None, True, False),
+                   "row_level": (None, "off", "statistics", "values", "vectors", "all"),
+                   "nanoseconds": ("refuse", "truncate"),
                    "memory_pool": ("auto", "default", "system", "jemalloc", "mimalloc")}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:

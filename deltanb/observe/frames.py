@@ -41,6 +41,7 @@ from deltanb.transaction.steps import (
     Checked,
     Committed,
     Failed,
+    LookCloser,
     Lost,
     Prepared,
     PutIfAbsent,
@@ -366,13 +367,17 @@ def _words_of_winner(frame: StepFrame, step: Step, name: str = "") -> Words:
                     MAX_WRITER)
             exists = f"v{step.version}{of} exists ({whose})"
             return f"lost{to}: v{step.version} exists ({who})", exists, "lost"
+        case LookCloser():
+            return (f"look closer{to}: do the rows of v{step.version} meet yours?",
+                    f"do the rows of v{step.version}{of} meet yours?", "check")
         case Checked():
             objection = next((check for check in step.checks if check.state == "failed"), None)
             if objection is not None:
                 return (f"check{to}: conflict with v{step.version}, {objection.title}",
                         f"v{step.version}{of} is in conflict with you", "check")
-            return (f"check{to}: no conflict with v{step.version}", f"no conflict with v{step.version}{of}",
-                    "check")
+            differ = ", the rows differ" if step.winner.seen else ""
+            return (f"check{to}: no conflict with v{step.version}{differ}",
+                    f"no conflict with v{step.version}{of}{differ}", "check")
     return f"{type(step).__name__}{to}", "", frame.place
 
 

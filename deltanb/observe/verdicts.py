@@ -21,6 +21,7 @@ from deltanb.transaction.current import (
     CurrentTransaction,
 )
 from deltanb.transaction.prepare import isolation_of
+from deltanb.transaction.row_levels import level_passed_at
 
 if TYPE_CHECKING:
     from deltanb.observe.finer_rules import FinerRules
@@ -79,11 +80,18 @@ def verdicts_of(
     levels: Sequence[str | None], rules: Sequence[Rule], finer: FinerRules | None = None,
 ) -> tuple[LevelVerdict, ...]:
     """The verdict on a restored transaction under each level, None for its own, against winners in order;
-    ``finer`` are those that the rules are of.
+    ``finer`` are those that the rules are of. A commit that passed others at a row level is looked at as
+    closely.
 
     Raises:
         DeltaError: a winner cannot be read.
     """
+    level_passed = level_passed_at(current.commit_info)
+    if level_passed != "off" and (finer is None or not finer.looks):
+        from deltanb.observe.finer_rules import FinerRules  # it reads rows
+
+        finer = FinerRules(recorder, level_passed, () if finer is None else finer.columns)
+        rules = finer.of(rules)
     isolations = [current.isolation if level is None else _isolation_under(current, level)
                   for level in levels]
     by_isolation: dict[str, LevelVerdict] = {}

@@ -274,9 +274,9 @@ def replay(
         without: names of rules to leave out.
         row_level: ``off``, ``statistics`` (an added file is no conflict if its statistics exclude what was
             read), ``values`` (nor if none of its rows was read, for which files are opened, up to
-            :data:`~deltanb.observe.finer_rules.MAX_FILES_READ`), ``vectors`` (nor is a file of which both
-            took different rows by deletion vectors, if the later one read none that the winner took), or
-            ``all``.
+            :data:`~deltanb.observe.finer_rules.MAX_FILES_READ`), ``vectors`` (nor is a file from which
+            the winner took rows by a deletion vector, if the later one read none of them), or ``all``. A file
+            that was only rewritten is no conflict at any of them, if its rows are left alone or found again.
         partition_by: columns by which the table would have been partitioned, in place of its own.
 
     Raises:

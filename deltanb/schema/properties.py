@@ -169,6 +169,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.setTransactionRetentionDuration": (parse_interval, None),
     "delta.targetFileSize": (size_in_bytes, None),
     "delta.writePartitionColumnsToParquet": (_boolean, False),
+    "deltanb.rowLevelConcurrency": (_choice("off", "statistics", "values", "vectors", "all"), "off"),
 }
 """name -> (parser of its text, default when it is not set)."""
 OTHERS = (

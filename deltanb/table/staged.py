@@ -95,7 +95,7 @@ class StagedChanges:
             commit_or_discard(txn, work, lambda: self.discard(txn))
         finally:
             if txn.committed is not None:  # whatever interrupted it afterwards
-                self.landed(txn, txn.committed.version, actions)
+                self.landed(txn, txn.committed.version, list(txn.committed.actions))
 
     def landed(self, txn: OptimisticTransaction, version: int, actions: list[Action]) -> None:
         """Record the committed version, and delete files that were added and removed within the transaction,

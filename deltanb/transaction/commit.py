@@ -35,6 +35,7 @@ from deltanb.transaction.steps import (
     Checked,
     Committed,
     Failed,
+    LookCloser,
     Lost,
     Prepared,
     PutIfAbsent,
@@ -213,6 +214,12 @@ def rebase_steps(
     first, elapsed = run.version, 0
     while winner is not None:
         verdict = check(run.current, winner)
+        if verdict.conflict is not None and verdict.may_pass_closer:
+            seen = yield run.at(LookCloser(run.version, run.attempt, winner, run.current))
+            if isinstance(seen, BaseException) and not isinstance(seen, OSError | DeltaError):
+                raise seen
+            winner = winner.seen_as(seen)
+            verdict = check(run.current, winner)
         if verdict.error is not None:
             yield run.at(Checked(run.version, run.attempt, winner, verdict.checks, verdict.conflict))
             raise verdict.error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.errors import DeltaError, StorageError, TableNotFound, TableReplaced, VersionNotFound
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.drafts import Turn
+    from deltanb.transaction.current import CurrentTransaction
+    from deltanb.transaction.row_levels import CloserLook
 
 logger = get_logger("deltanb.transaction")
 
@@ -59,6 +62,13 @@ class Committer(Protocol):
         Raises:
             StorageError: it cannot be read; whether it is there is unknown.
             InvalidTable: it is damaged.
+        """
+
+    def look_closer(self, current: CurrentTransaction, winner: Winner) -> CloserLook:
+        """Whether the rows of files that meet differ, and with which actions the transaction goes on then.
+
+        Raises:
+            DeltaError, OSError: what it needs cannot be read or written; the files stay a conflict.
         """
 
     def publish(self, version: int) -> None:
@@ -125,6 +135,12 @@ class FolderCommitter:
             return Winner(version, tuple(self.log.read_commit(version)))
         except VersionNotFound:
             return None
+
+    def look_closer(self, current: CurrentTransaction, winner: Winner) -> CloserLook:
+        """As the engine that reads rows in the process sees it."""
+        seen: CloserLook = import_module("deltanb.engines.arrow.closer_look").look_closer(
+            self.snapshot, current, winner)
+        return seen
 
     def publish(self, version: int) -> None:
         """Nothing: the file is the commit."""

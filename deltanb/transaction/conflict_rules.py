@@ -13,7 +13,7 @@ it rebases. Facts: PROTOCOL.md and the behaviour of Delta Spark 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from deltanb.actions import AddFile, DomainMetadata, Protocol, RemoveFile
@@ -36,6 +36,7 @@ from deltanb.transaction.current import (
     WRITE_SERIALIZABLE,
     CurrentTransaction,
 )
+from deltanb.transaction.row_levels import NOTHING_SEEN, ROW_LEVELS
 from deltanb.transaction.steps import Winner
 
 REMOVED_BY_REPLACE = frozenset({"delta.clustering"})
@@ -54,6 +55,8 @@ class Rule:
     skips: Callable[[CurrentTransaction, Winner], str] = lambda current, winner: ""
     rebases: Callable[[CurrentTransaction, Winner], CurrentTransaction] = (
         lambda current, winner: current)
+    looks_at_files: bool = False
+    """Whether a closer look at the winner's files may take back what it finds."""
 
     @cached_property
     def has_passed(self) -> Check:
@@ -74,6 +77,12 @@ class Verdict:
     conflict: Conflict | None
     error: DeltaError | None
     transaction: CurrentTransaction
+
+    @property
+    def may_pass_closer(self) -> bool:
+        """Whether a closer look at the winner's files may let the transaction pass."""
+        return (self.conflict is not None and self.conflict.rule in LOOK_AT_FILES
+                and bool(ROW_LEVELS[self.transaction.row_level]))
 
 
 def check(
@@ -97,13 +106,15 @@ def check(
                 checks.extend(_not_reached(rules, position))
                 return Verdict(tuple(checks), None, error, current)
             if finding is not None:
+                finding = _with_doubts(finding, winner)
                 checks.append(Check(rule.name, rule.failed, "failed", finding.note))
                 checks.extend(_not_reached(rules, position))
                 assert rule.exception is not None
                 conflict = build_conflict(current, winner, rule.name, rule.exception, finding,
                                           checks)
                 return Verdict(tuple(checks), conflict, conflict.error(), current)
-            checks.append(rule.has_passed)
+            is_plain = winner.seen is NOTHING_SEEN or not rule.looks_at_files
+            checks.append(rule.has_passed if is_plain else _passed_closer(rule, current, winner))
         try:
             current = rule.rebases(current, winner)
         except DeltaError as error:
@@ -118,6 +129,26 @@ def _not_reached(rules: Sequence[Rule], position: int) -> Iterator[Check]:
         yield Check(rule.name, rule.passed, "not reached")
 
 
+def _passed_closer(rule: Rule, current: CurrentTransaction, winner: Winner) -> Check:
+    """The line of a rule that found nothing; it says so if only a closer look let it pass."""
+    coarse = rule.finds(current, winner.unseen)
+    if coarse is None:
+        return rule.has_passed
+    seen = {**winner.seen.added, **winner.seen.removed}
+    looks = sorted({seen[file.path] for file in coarse.files if file.path in seen})
+    return Check(rule.name, rule.passed, "passed",
+                 f"{AT_ROW_LEVEL}: the rows differ ({coarse.note}, by {' and '.join(looks)})")
+
+
+def _with_doubts(finding: Finding, winner: Winner) -> Finding:
+    """What was found, with why a closer look could not tell whether rows meet."""
+    if not winner.seen.doubts:
+        return finding
+    doubts = "; ".join(winner.seen.doubts)
+    return replace(finding, advice=(*finding.advice, f"Whether rows meet is not known: {doubts}."))
+
+
+AT_ROW_LEVEL = "at row level this passes"
 RETRY = "Run it again: a new transaction reads version {version} and sees what it did."
 
 
@@ -288,6 +319,8 @@ def _append_skips(current: CurrentTransaction, winner: Winner) -> str:
 
 def _append_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
     adds = winner.adds
+    if winner.seen is not NOTHING_SEEN:
+        adds = tuple(file for file in adds if file.path not in winner.seen.added)
     if not adds:
         return None
     if current.reads.whole_table or not current.partition_columns:
@@ -311,7 +344,9 @@ def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ..
     else:
         advice.append("`WriteSerializable` would not help: it lets only blind appends pass, and version "
                       f"{winner.version} is not one (its operation is {winner.operation}).")
-    if not current.partition_columns:
+    if ROW_LEVELS[current.row_level] & {"statistics", "values"}:
+        pass
+    elif not current.partition_columns:
         advice.append("The table has no partitions, so any new file meets any read. Partition it by a "
                       "column that separates your writers, and they will not meet.")
     elif any(s.partition_text == "TRUE" for s in current.reads.scans):
@@ -323,6 +358,8 @@ def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ..
 
 def _delete_read_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
     removes = winner.removes
+    if winner.seen is not NOTHING_SEEN:
+        removes = tuple(file for file in removes if file.path not in winner.seen.removed)
     if not removes:
         return None
     read = current.reads.read_among(r.path for r in removes)
@@ -350,7 +387,7 @@ def _delete_delete_finds(current: CurrentTransaction, winner: Winner) -> Finding
     if not winner.removes:
         return None
     ours = {a.path: a for a in current.actions if isinstance(a, RemoveFile)}
-    met = tuple(r for r in winner.removes if r.path in ours)
+    met = tuple(r for r in winner.removes if r.path in ours and r.path not in winner.seen.removed)
     if not met:
         return None
     return Finding(
@@ -402,15 +439,17 @@ RULES: tuple[Rule, ...] = (
     Rule("row tracking", "row ids do not overlap", "row ids were filled in and removed at the same time",
          None, _nothing, skips=rebase.row_tracking_skips, rebases=rebase.row_tracking),
     Rule("append", "no file added where you read", "files were added where you read",
-         ConcurrentAppendException, _append_finds, skips=_append_skips),
+         ConcurrentAppendException, _append_finds, skips=_append_skips, looks_at_files=True),
     Rule("delete / read", "no file you read was removed", "files you read were removed",
-         ConcurrentDeleteReadException, _delete_read_finds),
+         ConcurrentDeleteReadException, _delete_read_finds, looks_at_files=True),
     Rule("delete / delete", "no file removed twice", "files you remove were removed",
-         ConcurrentDeleteDeleteException, _delete_delete_finds),
+         ConcurrentDeleteDeleteException, _delete_delete_finds, rebases=rebase.rows, looks_at_files=True),
     Rule("timestamp", "in-commit timestamps in order", "never: the later commit gets the later time",
          None, _nothing, skips=rebase.timestamp_skips, rebases=rebase.timestamp),
 )
 """The conflict rules in the order in which they are checked."""
+LOOK_AT_FILES = frozenset(rule.name for rule in RULES if rule.looks_at_files)
+"""Names of the rules whose objections a closer look may take back."""
 
 
 def as_markdown() -> str:

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltanb.actions import Action, CommitInfo, Metadata, Protocol
+from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltanb.actions.data_files import vectors_of
 from deltanb.errors import InvalidTransaction
 from deltanb.schema.types import StructType
 from deltanb.transaction.operations import Operation
 from deltanb.transaction.reads import Reads
+from deltanb.transaction.row_levels import level_of
 
 if TYPE_CHECKING:
+    from deltanb.actions import DeletionVector
     from deltanb.transaction.steps import Winner
 
 SERIALIZABLE = "Serializable"
@@ -50,6 +53,27 @@ class CurrentTransaction:
     def metadata_changed(self) -> bool:
         """Whether this transaction itself writes metadata."""
         return any(isinstance(a, Metadata) for a in self.actions)
+
+    @cached_property
+    def row_level(self) -> str:
+        """How closely files that meet are looked at: a level of :mod:`deltanb.transaction.row_levels`.
+
+        Most commits meet nobody, so it is asked for no sooner than that.
+        """
+        return level_of(self.read_metadata)
+
+    @cached_property
+    def vectors(self) -> dict[str, DeletionVector]:
+        """The vectors with which it puts files back that it removes, by path."""
+        files: dict[type[Action], list[Any]] = {AddFile: [], RemoveFile: []}
+        for action in self.actions:
+            files.get(type(action), []).append(action)
+        return vectors_of(files[AddFile], files[RemoveFile])
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Paths of the files that its actions add or remove."""
+        return frozenset(a.path for a in self.actions if isinstance(a, AddFile | RemoveFile))
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

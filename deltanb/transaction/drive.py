@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deltanb.transaction.steps import Backoff, Committed, PutIfAbsent, ReadWinner, Step
+from deltanb.transaction.steps import Backoff, Committed, LookCloser, PutIfAbsent, ReadWinner, Step
 
 if TYPE_CHECKING:
     from deltanb.transaction.committer import Committer
@@ -49,6 +49,8 @@ def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = ti
             return committer.put(step.version, step.body, step.actions)
         case ReadWinner():
             return committer.read(step.version)
+        case LookCloser():
+            return committer.look_closer(step.current, step.winner)
         case Backoff():
             sleep(step.seconds)
     return None

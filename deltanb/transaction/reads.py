@@ -82,6 +82,8 @@ class Reads:
     whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
     forgotten: frozenset[str] = frozenset()
+    followed: frozenset[str] = frozenset()
+    """Files to which rows that were read have been moved since."""
     elsewhere: bool = False
     """Whether the transaction has read other tables, which it commits with this one: what it adds here may
     depend on them, so its additions are no blind append though nothing of this table was read."""
@@ -110,7 +112,7 @@ class Reads:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        read: set[str] = set()
+        read: set[str] = set(self.followed.intersection(asked))
         candidates = pa.array(asked, pa.string())
         for table in self.files:
             if table.num_rows:

@@ -21,6 +21,7 @@ from deltanb.schema import protocol as features
 from deltanb.transaction.current import CurrentTransaction
 from deltanb.transaction.metadata_rules import retime_type_changes
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL
+from deltanb.transaction.row_levels import NOTHING_SEEN, TAG
 from deltanb.transaction.steps import Winner
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
@@ -183,6 +184,28 @@ def _retime_types(current: CurrentTransaction, winner: Winner) -> CurrentTransac
             action = action.replace(schema_string=schema.to_json())
         moved.append(action)
     return current.with_actions(moved)
+
+
+# ---------------------------------------------------------------------------- rows
+
+
+def rows(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
+    """Take the same rows behind a winner that took others of the same files, or moved them to other files.
+
+    What was read is followed to where it lies now, so that the next winner that takes it is a conflict; and
+    the commit says at which level it has passed.
+    """
+    seen = winner.seen
+    if seen is NOTHING_SEEN or not seen:
+        return current
+    if seen.moved:
+        stay = [a for a in current.actions
+                if not (isinstance(a, AddFile | RemoveFile) and a.path in seen.moved)]
+        current = current.with_actions([*stay, *seen.instead])
+    reads = replace(current.reads, followed=current.reads.followed | seen.followed)
+    info = current.commit_info
+    tags = {**(info.tags if isinstance(info.tags, dict) else {}), TAG: current.row_level}
+    return current.replace(reads=reads, commit_info=info.replace(tags=tags))
 
 
 # ---------------------------------------------------------------------------- checkpoint protection

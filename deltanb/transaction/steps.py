@@ -1,6 +1,6 @@
 """The steps of a commit: what the algorithm yields, and what it expects back.
 
-What lives here: one frozen value for each step. Three of them ask for a reply; the others only report.
+What lives here: one frozen value for each step. Four of them ask for a reply; the others only report.
 What it does not know: the order of the steps (``commit.py``), who answers them.
 
 ==============  =======================================================================
@@ -8,6 +8,7 @@ step            reply
 ==============  =======================================================================
 PutIfAbsent     ``True`` written, ``False`` the version exists, a ``DeltaError``: nothing was
                 written, any other exception or ``None``: unknown
+LookCloser      a :class:`~deltanb.transaction.row_levels.CloserLook`; an exception: nothing was seen
 ReadWinner      a :class:`Winner`, its actions, or the file's bytes; ``None`` if there is none;
                 an exception: it cannot be read
 Backoff         none; a driver waits ``seconds``, a test does not
@@ -20,7 +21,7 @@ An exception that is thrown in instead of a reply says that the step was not beg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,10 +36,13 @@ from deltanb.actions import (
     RemoveFile,
     SetTransaction,
 )
+from deltanb.actions.data_files import vectors_of
 from deltanb.log.lines import actions_of
 from deltanb.transaction.operations import BACKFILL, UNBACKFILL
+from deltanb.transaction.row_levels import NOTHING_SEEN, CloserLook
 
 if TYPE_CHECKING:
+    from deltanb.actions import DeletionVector
     from deltanb.transaction.conflicts import Check, Conflict
     from deltanb.transaction.current import CurrentTransaction
 
@@ -49,6 +53,8 @@ class Winner:
 
     version: int
     actions: tuple[Action, ...]
+    seen: CloserLook = field(default=NOTHING_SEEN, repr=False, compare=False)
+    """What a closer look at its files showed."""
 
     @classmethod
     def of(cls, version: int, reply: Any) -> Winner | None:
@@ -73,6 +79,17 @@ class Winner:
     def _first(self, kind: type[Any]) -> Any:
         actions = self._by_kind.get(kind)
         return actions[0] if actions else None
+
+    def seen_as(self, reply: Any) -> Winner:
+        """It with what a driver saw; an exception, or no answer, is nothing."""
+        if isinstance(reply, Exception):
+            return replace(self, seen=CloserLook(doubts=(f"{type(reply).__name__}: {reply}",)))
+        return self if reply is None else replace(self, seen=reply)
+
+    @property
+    def unseen(self) -> Winner:
+        """It without the closer look."""
+        return replace(self, seen=NOTHING_SEEN)
 
     @property
     def commit_info(self) -> CommitInfo:
@@ -101,6 +118,17 @@ class Winner:
     def removes(self) -> tuple[RemoveFile, ...]:
         """Files it removed."""
         return tuple(self._all(RemoveFile))
+
+    @cached_property
+    def vectors(self) -> dict[str, DeletionVector]:
+        """The vectors with which it put files back that it removed, by path."""
+        return vectors_of(self.adds, self.removes)
+
+    @cached_property
+    def changes_layout_only(self) -> bool:
+        """Whether it rewrote files, and no row with them."""
+        files = (*self.adds, *self.removes)
+        return bool(files) and not any(file.data_change for file in files)
 
     @property
     def domains(self) -> dict[str, DomainMetadata]:
@@ -187,6 +215,18 @@ class ReadWinner(Step):
 
     asks: ClassVar[bool] = True
     version: int
+
+
+@dataclass(frozen=True)
+class LookCloser(Step):
+    """A rule objects to files of ``winner``: look whether their rows meet those of the transaction
+    ``current``, as far as its row level allows."""
+
+    asks: ClassVar[bool] = True
+    version: int
+    attempt: int
+    winner: Winner
+    current: CurrentTransaction = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,9 @@ from deltanb.transaction.new_table import completed
 from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
 from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key, partition_of
+from deltanb.transaction.row_levels import NOTHING_SEEN
 from deltanb.transaction.steps import Checked, Committed, Lost, PutIfAbsent, Step
-from deltanb.transaction.writing import TransactionalWrite, stopwatch
+from deltanb.transaction.writing import TransactionalWrite, delete_files, stopwatch
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -108,6 +109,7 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         self._laps = Laps(options.timer())
         self._stats: CommitStats | None = None
         self._winners: dict[int, Sequence[Action]] = {}  # by version: those it was checked against
+        self._superseded: frozenset[str] = frozenset()
         self._commit: algorithm.Run | None = None  # what the algorithm knows of its outcome
         self._put_at = 0
 
@@ -582,6 +584,9 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
                 self.attempts.append(step)
             case Checked():
                 self._winners[step.version] = step.winner.actions
+                if step.winner.seen is not NOTHING_SEEN:
+                    self.written.extend(AddFile(path) for path in step.winner.seen.written)
+                    self._superseded |= step.winner.seen.superseded
             case PutIfAbsent():
                 self._laps.commit_size, self._put_at = len(step.body), options.timer()
             case Committed():
@@ -661,6 +666,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             OptimisticTransaction.clear_active()
         committed, begun = self.committed, options.timer()
         post_commit.publish(self.committer, committed.version)
+        if self._superseded:
+            delete_files(self.log.store, [file for file in self.written if file.path in self._superseded])
         try:
             winners, self._winners = self._winners, {}
             snapshot = self.log.advance(committed.version, committed.actions, self.written, winners)

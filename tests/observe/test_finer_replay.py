@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 import deltanb as dn
-from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow import closer_look, deletion_vectors
 from deltanb.errors import DeltaConcurrentModificationException, InvalidArgument
 from deltanb.observe import finer_rules, verdicts, what_if
 from deltanb.observe.what_if import Replayed
@@ -121,7 +121,7 @@ def test_what_a_transaction_read_counts_and_not_only_the_rows_that_it_took(
         verdict = lost(table, isolation=level, row_level=row_level).verdicts[0]
         assert (verdict.passed, verdict.doubts) == (not meets, ())
         verdict = lost(table, rules=["delete / delete"], row_level=row_level).verdicts[0]
-        assert verdict.passed or (is_tidied_up and verdict.doubts == (finer_rules.GONE,))
+        assert verdict.passed or (is_tidied_up and verdict.doubts == (closer_look.GONE,))
 
 
 def test_what_else_a_merge_read_is_a_doubt() -> None:
@@ -136,7 +136,7 @@ def test_what_else_a_merge_read_is_a_doubt() -> None:
     with pytest.raises(DeltaConcurrentModificationException):
         txn.commit([file.remove(), mine], "MERGE")
     (verdict,) = lost(table, row_level="vectors").verdicts
-    assert verdict.rule and verdict.doubts == (finer_rules.READ,)
+    assert verdict.rule and verdict.doubts == (closer_look.READ,)
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_files_that_are_gone_leave_a_doubt() -> None:
     (file,) = table.commit(1).added
     store.delete(file.path)
     (verdict,) = lost(table, row_level="values").verdicts
-    assert verdict.rule == "append" and verdict.doubts == (finer_rules.GONE,)
+    assert verdict.rule == "append" and verdict.doubts == (closer_look.GONE,)
     page = str(table.history().replay(row_level="values"))
     for words in ("row-level concurrency by values", "✕\u00a0append\u00a0?", "perhaps not"):
         assert words in page
@@ -178,11 +178,11 @@ def test_files_that_are_gone_leave_a_doubt() -> None:
 
 @pytest.mark.parametrize("bound", ["MAX_FILES_READ", "MAX_BYTES_READ", "FEW", "MAX_FINDINGS"])
 def test_what_is_read_is_bounded_and_the_bound_is_given(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finer_rules, bound, 0)
+    monkeypatch.setattr(closer_look if bound == "FEW" else finer_rules, bound, 0)
     table = table_of([(1, 5)])
     assert not race(table, "day = 1 AND qty = 5", [(1, 1), (1, 9)])
     (verdict,) = lost(table, row_level="all").verdicts
-    assert verdict.doubts == (finer_rules.BOUND,)
+    assert verdict.doubts == (closer_look.BOUND,)
 
 
 def test_a_file_without_statistics_stays_with_a_doubt_where_partitions_would_tell() -> None:

@@ -21,13 +21,15 @@ from deltanb.observe.verify.dependencies import Dependencies, Edge, undoes
 from deltanb.observe.verify.report import POSSIBLE, PROVED, BlindSpot, Cycle, Finding
 from deltanb.observe.verify.state import Commit, Live
 from deltanb.text import formatting as units
-from deltanb.transaction.conflict_rules import check
+from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.current import SERIALIZABLE, CurrentTransaction
 from deltanb.transaction.operations import MATCHED, REPLACE_TABLE
+from deltanb.transaction.row_levels import level_passed_at
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
+    from deltanb.observe.finer_rules import FinerRules
 
 MAX_CHECKS = 200_000
 """How often a commit is checked against another, in all; beyond it, only the nearest are checked."""
@@ -76,6 +78,17 @@ class Window:
             or str(known.get("isDynamicPartitionOverwrite", "")).lower() == "true",
             frozenset(commit.removed_keys), frozenset(commit.added_keys),
             any(file.data_change is not False for file in files))
+
+
+def _rules(recorder: Recorder, current: CurrentTransaction) -> tuple[Sequence[Rule], FinerRules | None]:
+    """The rules for a commit, as fine as those by which it passed others."""
+    level = level_passed_at(current.commit_info)
+    if level == "off":
+        return RULES, None
+    from deltanb.observe.finer_rules import FinerRules  # it reads rows
+
+    finer = FinerRules(recorder, level)
+    return finer.of(RULES), finer
 
 
 def _both_removed(first: int, second: int, paths: Sequence[str], kind: str) -> str:
@@ -159,13 +172,17 @@ class Isolation:
         current = recorded.current
         if recorded.is_assumed:
             self.assumed.append(window.version)
+        rules, finer = _rules(recorder, current)
         first: tuple[int, str] | None = None
         for version in range(read + 1, window.version):
             winner, rule = recorder.commit(version), ""
             if first is None:  # of what comes behind it, only proofs count
-                verdict = check(current, winner)
+                verdict = check(current, winner, rules)
                 if verdict.error is None:
                     current = verdict.transaction
+                    continue
+                if finer is not None and finer.doubts:  # what it read is not known as closely
+                    self.assumed.append(window.version)
                     continue
                 rule = next((one.name for one in verdict.checks if one.state == "failed"), "")
             cycle = self._cycle(dependencies, recorded.current, window, winner, rule or "append")

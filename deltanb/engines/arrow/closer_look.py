@@ -1,0 +1,467 @@
+"""A closer look at two commits on the same files: which rows one added or took, and which the other read.
+
+What lives here: :class:`RowLook`, which drops those of a winner's files that statistics, rows or deletion
+vectors show to be no conflict; :func:`look_closer`, which does it for a commit and moves its rows behind the
+winner. What it does not know: the conflict rules, and which files they object to.
+
+Invariant: a file is dropped only where that is proved. Where it is not known, as something is gone, damaged
+or too much to read, it stays and the reason is kept as a doubt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from deltanb.actions import Action, AddFile, RemoveFile, encode_path
+from deltanb.engines.arrow import deletion_vectors
+from deltanb.engines.arrow.data_file import ROW_POSITION
+from deltanb.engines.arrow.read import plan, read_data_file, read_table
+from deltanb.errors import DataFileNotFound, DeltaError, InvalidPredicate, UnsupportedPredicate
+from deltanb.log.replay import Delta, feed_actions
+from deltanb.log.snapshot import EMPTY, Snapshot
+from deltanb.schema import properties
+from deltanb.schema.protocol import is_active
+from deltanb.sql.predicates import Predicate, all_of, parse
+from deltanb.transaction.reads import Scan, partition_key
+from deltanb.transaction.row_levels import MAX_LOOKS, ROW_LEVELS, CloserLook
+
+if TYPE_CHECKING:
+    from deltanb.actions import DeletionVector
+    from deltanb.log.reader import LogReader
+    from deltanb.store.base import LogStore
+    from deltanb.transaction.current import CurrentTransaction
+    from deltanb.transaction.steps import Winner
+
+FEW = 20  # files of one conflict that are looked at one by one
+LITTLE = 8 << 20  # bytes of data files that may be read for any commit: some requests
+MAX_ROWS = 100_000  # rows taken that are looked for in rewritten files
+ALL = Scan()
+CHANGES_ALL_IT_READS = frozenset({"DELETE", "UPDATE"})
+BOUND = "more files than are looked at"
+GONE = "a file that has to be read is gone or damaged"
+UNREADABLE = "its condition cannot be evaluated on the files"
+READ = "which rows it read beside those that it changed is not recorded"
+NOT_FOUND_AGAIN = "not every row that it took was found in the rewritten files"
+
+
+@dataclass
+class Budget:
+    """What may still be read."""
+
+    statistics: float = field(default=float("inf"))
+    """Statistics of files."""
+    files: float = field(default=float("inf"))
+    """Data files and vectors."""
+    num_bytes: float = field(default=float("inf"))
+    """Bytes of these data files."""
+
+    def takes(self, *, statistics: int = 0, files: int = 0, num_bytes: int = 0) -> bool:
+        """Take a part of it, if there is as much left."""
+        left = (self.statistics - statistics, self.files - files, self.num_bytes - num_bytes)
+        if min(left) < 0:
+            return False
+        self.statistics, self.files, self.num_bytes = left
+        return True
+
+
+class RowLook:
+    """The files of winners that meet a transaction, by their rows.
+
+    Args:
+        log: of the table; its store is read.
+        looks: some of :data:`~deltanb.transaction.row_levels.LOOKS`.
+        budget: what may be read.
+    """
+
+    def __init__(self, log: LogReader, looks: Iterable[str], budget: Budget) -> None:
+        self.log, self.looks, self.budget = log, frozenset(looks), budget
+        self.doubts: list[str] = []
+        """Why files stayed that may not meet, since the last :meth:`forget`."""
+        self._pair: tuple[Any, ...] = ()  # ids, and the objects, so that no other gets the ids
+        self._answers: dict[Any, Any] = {}
+
+    def forget(self) -> None:
+        """Begin with another transaction."""
+        self.doubts = []
+
+    def doubt(self, reason: str) -> None:
+        """Keep why a file stays."""
+        if reason not in self.doubts:
+            self.doubts.append(reason)
+
+    # -- files that were added ---------------------------------------------------------------------
+
+    def added(self, current: CurrentTransaction, winner: Winner) -> list[AddFile]:
+        """The files that a winner added where the transaction read."""
+        if "layout" in self.looks and winner.changes_layout_only:
+            return []
+        left = [file for file in winner.adds if not self.are_disjoint(current, winner, file.path)]
+        if current.reads.whole_table or not current.reads.scans:
+            return left
+        met: dict[str, AddFile] = {}
+        for scan in current.reads.scans:
+            for file in self._met_by(scan, current, winner, [file for file in left if file.path not in met]):
+                met[file.path] = file
+        return [file for file in left if file.path in met]
+
+    def _met_by(
+        self, scan: Scan, current: CurrentTransaction, winner: Winner, files: list[AddFile]
+    ) -> list[AddFile]:
+        if not files:
+            return []
+        try:
+            parts = [part for text in scan.sql for part in parse(text, current.schema).conjuncts()]
+            files = self.in_partitions(scan, parts, current, winner, files)
+            if parts and files and "statistics" in self.looks:
+                files = self.by_statistics(parts, current, files)
+            if parts and files and "values" in self.looks:
+                files = self._by_values(parts, current, files)
+        except DeltaError:
+            self.doubt(UNREADABLE)
+        return files
+
+    def in_partitions(
+        self, scan: Scan, parts: Sequence[Predicate], current: CurrentTransaction, winner: Winner,
+        files: list[AddFile],
+    ) -> list[AddFile]:
+        """The files of the partitions that a scan asked for."""
+        hits = scan.matches(files, current.schema, current.partition_columns)
+        return [file for file, is_hit in zip(files, hits, strict=True) if is_hit]
+
+    def table_of(self, current: CurrentTransaction, files: Sequence[AddFile]) -> Snapshot:
+        """A version with these files alone, as the transaction would read it."""
+        delta = Delta(metadata=current.read_metadata, protocol=current.read_protocol)
+        feed_actions(delta, files)
+        return Snapshot(self.log, EMPTY.after(delta, current.read_version))
+
+    def by_statistics(
+        self, parts: Sequence[Predicate], current: CurrentTransaction, files: Sequence[AddFile]
+    ) -> list[AddFile]:
+        """The files that may hold a row for which all parts are true, by partition values and statistics."""
+        if not self.budget.takes(statistics=len(files)):
+            self.doubt(BOUND)
+            return list(files)
+        left = self.table_of(current, files).files_for_scan(*parts, columns=["path"])
+        paths = set(left["path"].to_pylist())
+        return [file for file in files if file.path in paths]
+
+    def _by_values(
+        self, parts: Sequence[Predicate], current: CurrentTransaction, files: Sequence[AddFile]
+    ) -> list[AddFile]:
+        """The files that do hold such a row."""
+        left: list[AddFile] = []
+        for at, file in enumerate(files):
+            if at >= FEW or not self.budget.takes(files=1, num_bytes=file.size or 0):
+                self.doubt(BOUND)
+                return [*left, *files[at:]]
+            table = self.table_of(current, [file])
+            try:
+                if read_table(table, table.files, [], all_of(parts), limit=1).num_rows:
+                    left.append(file)
+            except (DeltaError, OSError):
+                self.doubt(GONE)
+                left.append(file)
+        return left
+
+    # -- files that were removed ---------------------------------------------------------------------
+
+    def stays_as_read(self, current: CurrentTransaction, winner: Winner, path: str) -> bool:
+        """Whether a file that a winner removed was only rewritten, and the transaction leaves its rows alone
+        or takes rows that are found in the new files."""
+        if "layout" not in self.looks or not winner.changes_layout_only:
+            return False
+        return path not in current.paths or self.places_of_rows(current, winner, path) is not None
+
+    def places_of_rows(
+        self, current: CurrentTransaction, winner: Winner, path: str
+    ) -> dict[str, BitMap64] | None:
+        """Where the rows that the transaction took from a file by a vector lie in the winner's files: paths
+        and positions. None if it took them in another way, or not all are found."""
+        def places() -> dict[str, BitMap64] | None:
+            ours = current.vectors.get(path)
+            try:
+                return None if ours is None else self._places(current, winner, path, ours)
+            except (DeltaError, OSError):
+                self.doubt(GONE)
+            return None
+
+        places_found: dict[str, BitMap64] | None = self._once(current, winner, (path, None), places)
+        return places_found
+
+    def _places(
+        self, current: CurrentTransaction, winner: Winner, path: str, ours: DeletionVector
+    ) -> dict[str, BitMap64] | None:
+        own = next(a for a in current.actions if isinstance(a, AddFile) and a.path == path)
+        candidates = [file for file in winner.adds
+                      if partition_key(file.partition_values) == partition_key(own.partition_values)]
+        size = sum(file.size or 0 for file in (own, *candidates))
+        if not self.budget.takes(files=2 + len(candidates), num_bytes=size):
+            self.doubt(BOUND)
+            return None
+        before = _vector_before(current.actions, path)
+        taken = self._taken(ours, before)
+        if len(taken) > MAX_ROWS:
+            self.doubt(BOUND)
+            return None
+        sought: Counter[Any] = Counter()
+        old = own.replace(deletion_vector=before)
+        for keys, _ in self._keys(current, old, only=taken):
+            sought.update(keys)
+        left, places = sum(sought.values()), {}
+        where = current.reads.scans[0] if len(current.reads.scans) == 1 else ALL
+        for file in candidates:
+            rows = BitMap64()
+            for keys, positions in self._keys(current, file, where) if left else ():
+                for key, position in zip(keys, positions, strict=True):
+                    if sought[key] > 0:
+                        sought[key] -= 1
+                        left -= 1
+                        rows.add(position)
+            if rows:
+                places[file.path] = rows
+        if left:
+            self.doubt(NOT_FOUND_AGAIN)
+            return None
+        return places
+
+    def _keys(
+        self, current: CurrentTransaction, file: AddFile, scan: Scan = ALL, only: BitMap64 | None = None,
+    ) -> Iterator[tuple[list[Any], list[int]]]:
+        """What tells rows of a file apart, with their positions: their ids where the table has them, else all
+        their values. Rows of equal values stand for each other, as no statement tells them apart."""
+        table = self.table_of(current, [file])
+        is_tracked = is_active(current.read_protocol, current.read_metadata, "rowTracking")
+        where = all_of([parse(text, current.schema) for text in scan.sql]) if scan.sql else None
+        asked = plan(table, [] if is_tracked else None, where, row_ids=is_tracked)
+        for batch in read_data_file(asked, file, positions=True, only=only):
+            positions = batch.column(ROW_POSITION).to_pylist()
+            columns = [batch.column(name).to_pylist() for name in batch.schema.names if name != ROW_POSITION]
+            rows = zip(*columns, strict=True)
+            yield columns[0] if is_tracked else [tuple(map(_frozen, row)) for row in rows], positions
+
+    def _once(self, current: CurrentTransaction, winner: Winner, asked: Any, look: Callable[[], Any]) -> Any:
+        """The answer of a look, which is taken once for a transaction and a winner: several rules ask it."""
+        if self._pair[:2] != (id(current), id(winner)):
+            self._pair, self._answers = (id(current), id(winner), current, winner), {}
+        if asked not in self._answers:
+            self._answers[asked] = look()
+        return self._answers[asked]
+
+    # -- vectors -------------------------------------------------------------------------------------
+
+    def are_disjoint(
+        self, current: CurrentTransaction, winner: Winner, path: str, *, by_changes: bool = False
+    ) -> bool:
+        """Whether a winner took rows of a file by a vector, and the transaction took and read none of these;
+        ``by_changes``: took none, whatever it read."""
+        def are_disjoint() -> bool:
+            theirs, ours = winner.vectors.get(path), current.vectors.get(path)
+            if theirs is None or (ours is None and path in current.paths):
+                return False
+            if not self.budget.takes(files=2 if ours is None else 4):
+                self.doubt(BOUND)
+                return False
+            try:
+                return self._are_disjoint(current, winner, path, theirs, ours, by_changes)
+            except (InvalidPredicate, UnsupportedPredicate):
+                self.doubt(UNREADABLE)
+            except (DeltaError, OSError):
+                self.doubt(GONE)
+            return False
+
+        return "vectors" in self.looks and bool(self._once(current, winner, (path, by_changes), are_disjoint))
+
+    def _are_disjoint(
+        self, current: CurrentTransaction, winner: Winner, path: str, theirs: DeletionVector,
+        ours: DeletionVector | None, by_changes: bool,
+    ) -> bool:
+        before = _vector_before(winner.removes, path)
+        taken = self._taken(theirs, before)
+        changed = BitMap64() if ours is None else self._taken_if_there(
+            ours, _vector_before(current.actions, path))
+        if ours is not None and changed is not None and (taken & changed or by_changes):
+            return not taken & changed
+        if ours is not None and changed is not None and _changes_all_it_reads(current):
+            return True
+        if not self._reads_any(current, winner, path, before, taken):
+            return True
+        if current.operation.name not in CHANGES_ALL_IT_READS or (
+                by_changes and not _changes_all_it_reads(current)):
+            self.doubt(READ if changed is not None else GONE)
+        return False
+
+    def _taken(self, vector: DeletionVector, before: DeletionVector | None) -> BitMap64:
+        """The rows that a commit took from a file, by its vector and the one before."""
+        rows = deletion_vectors.load(self.log.store, vector)
+        return rows if before is None else rows - deletion_vectors.load(self.log.store, before)
+
+    def _taken_if_there(self, vector: DeletionVector, before: DeletionVector | None) -> BitMap64 | None:
+        """Alike; None if the vector is gone, as one is that a failed transaction has tidied up."""
+        try:
+            return self._taken(vector, before)
+        except DataFileNotFound:
+            return None
+
+    def _reads_any(
+        self, current: CurrentTransaction, winner: Winner, path: str, before: Any, rows: BitMap64
+    ) -> bool:
+        """Whether a transaction read any of these rows of a file, by its conditions."""
+        if current.reads.whole_table:
+            return True
+        if not current.reads.scans:
+            self.doubt(READ)
+            return True
+        written = next(a for a in winner.adds if a.path == path)
+        if not self.budget.takes(files=1, num_bytes=written.size or 0):
+            self.doubt(BOUND)
+            return True
+        file = AddFile(path, dict(written.partition_values or {}), 0, 0, deletion_vector=before)
+        table = self.table_of(current, [file])
+        for scan in current.reads.scans:
+            if not all(scan.matches([file], current.schema, current.partition_columns)):
+                continue
+            where = all_of([parse(text, current.schema) for text in scan.sql])
+            if any(batch.num_rows for batch in read_data_file(plan(table, [], where), file, only=rows)):
+                return True
+        return False
+
+
+def look_closer(snapshot: Snapshot, current: CurrentTransaction, winner: Winner) -> CloserLook:
+    """What a closer look at a winner's files shows, at the level of the transaction, which read ``snapshot``.
+
+    It reads no more bytes than the transaction itself has read and written (or :data:`LITTLE`), and writes
+    the vectors with which the transaction goes on behind the winner.
+
+    Raises:
+        StorageError: a vector cannot be written.
+    """
+    log = snapshot.log
+    cost = max(LITTLE, _bytes_written(current) + _bytes_read(snapshot, current))
+    look = RowLook(log, ROW_LEVELS[current.row_level], Budget(MAX_LOOKS, MAX_LOOKS, cost))
+    left = {file.path for file in look.added(current, winner)}
+    by = "layout" if winner.changes_layout_only and "layout" in look.looks else None
+    added = {file.path: by or _reason(look, winner, file) for file in winner.adds if file.path not in left}
+    read = current.reads.read_among(file.path for file in winner.removes)
+    removed, changes = {}, _Changes(current, winner)
+    can_write = bool(properties.get(current.metadata.configuration, "delta.enableDeletionVectors"))
+    for path in (file.path for file in winner.removes):
+        is_taken = path in current.paths
+        if is_taken and not can_write:
+            continue
+        is_read = path in read or current.reads.whole_table
+        if not (is_taken or is_read):
+            continue
+        if look.stays_as_read(current, winner, path):
+            removed[path] = "layout"
+            if is_taken:
+                changes.move(path, look.places_of_rows(current, winner, path) or {}, log.store)
+        elif look.are_disjoint(current, winner, path, by_changes=not is_read):
+            removed[path] = "vectors"
+            if is_taken:
+                changes.unite(path, log.store)
+    followed = frozenset(file.path for file in winner.adds) if "layout" in removed.values() else frozenset()
+    seen = CloserLook(added, removed, followed=followed, doubts=tuple(look.doubts))
+    return changes.written(log.store, seen) if seen else seen
+
+
+def _bytes_written(current: CurrentTransaction) -> int:
+    return sum(action.size or 0 for action in current.actions if isinstance(action, AddFile))
+
+
+def _bytes_read(snapshot: Snapshot, current: CurrentTransaction) -> int:
+    files = snapshot.select_files(["path", "size"])
+    read = pa.concat_arrays([chunk for table in current.reads.files for chunk in table["path"].chunks]
+                            or [pa.array([], pa.string())])
+    return int(pc.sum(files["size"].filter(pc.is_in(files["path"], value_set=read))).as_py() or 0)
+
+
+def _reason(look: RowLook, winner: Winner, file: AddFile) -> str:
+    """Which look shows that an added file is no conflict, for the checklist."""
+    if file.path in winner.vectors and "vectors" in look.looks:
+        return "vectors"
+    return "values" if "values" in look.looks else "statistics"
+
+
+class _Changes:
+    """The actions with which a transaction takes the same rows behind a winner."""
+
+    def __init__(self, current: CurrentTransaction, winner: Winner) -> None:
+        self.current, self.winner = current, winner
+        self.moved: set[str] = set()
+        self.rows: dict[str, BitMap64] = {}
+        """Path of a file as the winner left it -> all rows that are gone then."""
+
+    def unite(self, path: str, store: LogStore) -> None:
+        """Add the rows that the winner took of a file to those of the transaction's vector."""
+        self.moved.add(path)
+        rows = deletion_vectors.load(store, self.current.vectors[path])
+        theirs = self.winner.vectors[path]
+        self.rows[path] = rows | deletion_vectors.load(store, theirs)
+
+    def move(self, path: str, places: Mapping[str, BitMap64], store: LogStore) -> None:
+        """Take rows from the files to which they were moved."""
+        self.moved.add(path)
+        for new, rows in places.items():
+            if new not in self.rows:
+                vector = self._file(new).deletion_vector
+                self.rows[new] = BitMap64() if vector is None else deletion_vectors.load(store, vector)
+            self.rows[new] |= rows
+
+    def _file(self, path: str) -> AddFile:
+        return next(file for file in self.winner.adds if file.path == path)
+
+    def written(self, store: LogStore, seen: CloserLook) -> CloserLook:
+        """Write the vectors, into one file, and say what takes the place of the transaction's actions."""
+        instead: list[Action] = []
+        partial: list[tuple[AddFile, BitMap64]] = []
+        for path, rows in self.rows.items():
+            file = self._file(path)
+            instead.append(file.remove())
+            if len(rows) < (file.num_records or 0):
+                partial.append((file, rows))
+        begun: list[AddFile] = []
+        vectors: list[DeletionVector] = []
+        if partial:
+            vectors = deletion_vectors.write_file(store, [rows for _, rows in partial], begun=begun)
+        for (file, _), vector in zip(partial, vectors, strict=True):
+            marked = file.with_deletion_vector(vector, file.num_records or 0)
+            instead.append(marked.replace(data_change=True))
+        return replace(seen, moved=frozenset(self.moved), instead=tuple(instead),
+                       written=tuple(file.path for file in begun), superseded=self._superseded())
+
+    def _superseded(self) -> frozenset[str]:
+        """Files of vectors of the transaction, all of which have another in their place."""
+        files = {path: deletion_vectors.vector_path(vector.storage_type, vector.path_or_inline_dv)
+                 for path, vector in self.current.vectors.items()}
+        names = {path: encode_path(file[0]) for path, file in files.items() if file is not None}
+        stay = {name for path, name in names.items() if path not in self.moved}
+        return frozenset(names.values()) - stay
+
+
+def _changes_all_it_reads(current: CurrentTransaction) -> bool:
+    """Whether it read no more than the rows that it changed: one statement, and no read beside it."""
+    reads = current.reads
+    return (current.operation.name in CHANGES_ALL_IT_READS and len(reads.scans) == 1
+            and not reads.whole_table)
+
+
+def _vector_before(actions: Iterable[Action], path: str) -> DeletionVector | None:
+    """The vector that a file had which a commit removes."""
+    return next((action.deletion_vector for action in actions
+                 if isinstance(action, RemoveFile) and action.path == path), None)
+
+
+def _frozen(value: Any) -> Any:
+    """A value that can be a key, and is one key if it is one value: NaN too."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return tuple((name, _frozen(one)) for name, one in value.items())
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
