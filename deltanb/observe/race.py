@@ -117,8 +117,7 @@ def _race_on_catalog(
 ) -> CatalogRace:
     before = catalog.store.instant()
     works = {name: partial(_in_transaction, catalog, work)
-             for name, work in named(writers, "a transaction of the catalog",
-                                     'lambda txn: txn.table("ns.a").delete("month = 1")').items()}
+             for name, work in named(writers, of_catalog=True).items()}
     runners = runners_of(works, partial(_judged, catalog), before)
     outcomes = run(runners, turns_of(order, list(works)))
     seen = {txn_id for runner in runners for txn_id in runner.txn_ids}

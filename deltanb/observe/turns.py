@@ -9,6 +9,7 @@ What it does not know: what is written to, and which steps are I/O; the caller s
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import threading
@@ -38,6 +39,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in a message; it is an
 GRACE = 10.0  # seconds that an interrupted race waits for the writer that runs: nobody else can stop it
 
 
+OF_TABLE = "the table", 'lambda t: t.delete("month = 1")'
+OF_CATALOG = "a transaction of the catalog", 'lambda txn: txn.table("ns.a").delete("month = 1")'
+"""What a writer takes, and an example."""
 LOSSES = (
     errors.DeltaConcurrentModificationException, errors.MaxCommitRetriesExceeded, errors.CommitOutcomeUnknown,
     errors.CommitFailed, errors.TransactionAbandoned, errors.FeatureDropConflict,
@@ -101,14 +105,14 @@ def _why(error: BaseException, root: str) -> str:
 
 
 def named(
-    writers: Sequence[Work] | Mapping[str, Work], takes: str = "the table",
-    like: str = 'lambda t: t.delete("month = 1")',
+    writers: Sequence[Work] | Mapping[str, Work], caller: str = "race", of_catalog: bool = False
 ) -> dict[str, Work]:
-    """The writers by name, in order; ``takes`` and ``like`` describe a writer in messages.
+    """The writers by name, in order; ``caller`` is the function that was called.
 
     Raises:
-        InvalidArgument: no writers, or one that is not callable.
+        InvalidArgument: no writers, or one that is no function of the table, or of a catalog's transaction.
     """
+    takes, like = OF_CATALOG if of_catalog else OF_TABLE
     if isinstance(writers, Mapping):
         named = dict(writers)
     elif isinstance(writers, Sequence):
@@ -122,15 +126,29 @@ def named(
     for name, work in named.items():
         if not isinstance(name, str) or not name:
             raise InvalidArgument(f"a writer's name is a string, found {name!r}")
-        if not callable(work):
-            raise InvalidArgument(
-                f"writer {name!r} is a callable that takes {takes}, found {type(work).__name__}; "
-                f"write it like {like}")
+        if why := _unfit(work, takes):
+            raise InvalidArgument(f"writer {name!r} {why}; write it like {like}")
     if not named:
         raise InvalidArgument(
-            f"a race takes a list or a dict of writers, one at least, found {type(writers).__name__}"
-            + (" without any" if isinstance(writers, Sequence | Mapping) else ""))
+            f"{caller} takes a list or a dict of writers, one at least, found {type(writers).__name__}"
+            + (" without any" if isinstance(writers, Sequence | Mapping) else "")
+            + f"; write it like dn.{caller}(table, [{like}])")
     return named
+
+
+def _unfit(work: Any, takes: str) -> str:
+    """Why something cannot be called as a writer; "" if it can."""
+    if not callable(work):
+        return f"is a callable that takes {takes}, found {type(work).__name__}"
+    if inspect.iscoroutinefunction(work) or inspect.isgeneratorfunction(work):
+        return f"only makes a {'coroutine' if inspect.iscoroutinefunction(work) else 'generator'} when called"
+    try:
+        inspect.signature(work).bind(None)
+    except TypeError as error:
+        return f"is called with {takes}, and that does not fit: {error}"
+    except ValueError:  # built in, and silent about its arguments
+        pass
+    return ""
 
 
 def is_catalog(value: Any) -> bool:

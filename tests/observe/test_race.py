@@ -595,12 +595,24 @@ def test_lanes_stand_in_the_order_of_the_writers() -> None:
     assert [lane.name for lane in race.marked({1: "first"}).scene.lanes.lanes] == ["zoe", "ann", "ben"]
 
 
+async def coroutine(table: Any) -> None:
+    append(1)(table)
+
+
+def generator(table: Any) -> Any:
+    yield append(1)(table)
+
+
 @pytest.mark.parametrize(("writers", "order", "says"), [
     ([], None, "one at least"),
     ({}, None, "one at least"),
     (append(1), None, "a list or a dict of writers"),
     ("ab", None, "writer 'writer 1' is a callable"),
     ({"ann": 5}, None, "writer 'ann' is a callable that takes the table, found int"),
+    ({"ann": lambda: None}, None, "is called with the table, and that does not fit: too many positional"),
+    ({"ann": lambda a, b: None}, None, "that does not fit: missing a required argument: 'b'"),
+    ([coroutine], None, "writer 'coroutine' only makes a coroutine when called"),
+    ([generator], None, "writer 'generator' only makes a generator when called"),
     ({3: append(1)}, None, "a writer's name is a string, found 3"),
     ({"ann": append(1)}, ["ben"], "'ben' is not one of the writers; they are ann"),
     ({"ann": append(1)}, [1], "1 is not one of the writers"),

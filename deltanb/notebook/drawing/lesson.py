@@ -86,9 +86,10 @@ def script() -> str:
 def _orders(exploration: Any) -> tuple[list[dict[str, Any]], list[Any], int]:
     """The orders that are played: those that break the invariant, and one of each outcome; the tables that
     they lead through, to which they point; and how many more orders there are."""
+    from deltanb.observe.explore.exploration import in_short
     from deltanb.observe.explore.states import MAX_PLAYED, path_of  # what explores reads rows
 
-    named = [(f"{one.place} breaks it: {views.in_short(one.order)}" if one.turns else "broken from the start",
+    named = [(f"{one.place} breaks it: {in_short(one.order)}" if one.turns else "broken from the start",
               one.number) for one in exploration.violations]
     named += [(f"outcome {at}, {units.count(one.orders, 'order')}: {views.short(one)}", one.number)
               for at, one in enumerate(exploration.outcomes, 1)]

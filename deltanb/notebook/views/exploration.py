@@ -34,8 +34,6 @@ TONES: dict[str, Callable[[str], Inline]] = {"commits": ok, "fails": warn, "read
 """How what came of a turn is written."""
 MAX_COLUMNS = 5
 """Writers that have a column each; of more, an outcome is a sentence."""
-MAX_ORDER = 12
-"""Parts of an order that are named in a line."""
 MAX_NAMES = 8
 """Writers that an outcome names where it is a sentence."""
 MAX_FIELDS, MAX_VALUE, MAX_SUMMARY = 8, 24, 60
@@ -136,8 +134,12 @@ def view(exploration: Any) -> View:
         many + (" drawn" if exploration.is_sampled else ""),
         f"{units.count(len(exploration.outcomes), 'outcome')}", exploration.isolation]
     lines: list[Inline] = [*_invariant(exploration)]
-    if exploration.left_out:
-        lines.append((muted if exploration.is_sampled else warn)(exploration.left_out))
+    from deltanb.observe.turns import mistakes  # what runs writers is loaded with an exploration
+
+    lines += [warn(f"✕ {line}") for line in mistakes(
+        {name: error for one in exploration.outcomes for name, error in one.errors.items()})]
+    lines += [(muted if exploration.is_sampled else warn)(part)
+              for part in exploration.left_out.split("; ") if part]
     return View("Exploration", exploration.table, tuple(marks), tuple(lines),
                 present(_outcomes(exploration), _broken(exploration), _order(exploration),
                         _way(exploration)))
@@ -256,24 +258,14 @@ def short(outcome: Any) -> str:
 
 
 def _broken(exploration: Any) -> Section | None:
+    from deltanb.observe.explore.exploration import in_short
+
     if not exploration.violations:
         return None
     first = exploration.violations[0]
     order = f"by the order {in_short(first.order)}" if first.order else "from the start, before any turn"
     summary = [f"with {first.place}, {order} ", muted(f"(number {first.number})")]
     return Section("Breaks", summary, _turns(first.turns), is_open=True)
-
-
-def in_short(order: Sequence[str]) -> str:
-    """An order as the names of its writers, turns of one after the other counted.
-
-    >>> in_short(["ann", "ann", "ben"])
-    'ann ×2, ben'
-    """
-    parts = [(name, len(list(turns))) for name, turns in itertools.groupby(order)]
-    words = [f"{name} ×{many}" if many > 1 else name for name, many in parts[:MAX_ORDER]]
-    more = sum(many for _, many in parts[MAX_ORDER:])
-    return ", ".join(words) + (f" and {units.count(more, 'more turn')}" if more else "")
 
 
 def _order(exploration: Any) -> Section | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.snapshot import CatalogSnapshot
-from deltanb.errors import DeltaError, InvalidArgument, InvalidQuery, InvalidTable
+from deltanb.errors import DeltaError, InvalidArgument, InvalidQuery, InvalidTable, UnsupportedPredicate
 from deltanb.sql.conditions import text_of
 from deltanb.store.base import is_remote
 from deltanb.table.table import DeltaTable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 120  # characters of a statement in a picture
 
+_AGGREGATE = re.compile(r"\b(count|sum|min|max|avg|any_value|bool_and|bool_or)\s*\(", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(SELECT|WITH|FROM|VALUES)\b", re.IGNORECASE)
 """How a query begins; other SQL is a condition on each row."""
 
@@ -72,9 +73,10 @@ def truth(answer: Any) -> bool:
     (True, False)
     """
     value = answer.as_py() if hasattr(answer, "as_py") else answer
-    if value is None:
-        raise InvalidArgument("the invariant returned None, which is neither true nor false; return one of "
-                              "them")
+    if value is None or hasattr(value, "__len__") or isinstance(value, DeltaTable):
+        what = "None" if value is None else f"a {type(value).__name__}"
+        raise InvalidArgument(
+            f"the invariant returned {what}, which is neither true nor false; return one of them")
     return bool(value)
 
 
@@ -83,8 +85,15 @@ def _condition(condition: Where) -> Invariant:
 
     def ask(table: DeltaTable) -> bool:
         sql = text_of(condition, lambda: table.schema)
-        violation = table.to_arrow(table.schema.names[:1], where=f"({sql}) IS NOT TRUE", limit=1)
-        return violation.num_rows == 0
+        try:
+            broken = table.to_arrow(table.schema.names[:1], where=f"({sql}) IS NOT TRUE", limit=1)
+        except UnsupportedPredicate as error:
+            if not _AGGREGATE.search(sql):
+                raise
+            raise InvalidArgument(
+                f"invariant={shown(sql)}: a condition is about each row; what is about all of them is a "
+                f"query: invariant={shown(f'SELECT {sql} FROM {table.name}')}") from error
+        return broken.num_rows == 0
 
     text = condition if isinstance(condition, str) else str(condition)
     return Invariant(units.fit(units.clean(text), MAX_TEXT), ask)

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from deltanb.observe.explore.remedies import Remedy
 
 
+MAX_PARTS = 12
+"""Parts of an order that are named in a line."""
 MAX_NAMES = 8
 """Writers that an outcome in words names of those that committed, and of those that failed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Taken:
     """One turn of an order: who took it, and what came of it.
 
@@ -80,8 +82,11 @@ class Taken:
                  "is refused": f"is refused {self.lock}{self._holders}: {self.rule}"}
         return f"{self.writer} {words[self.did]}"
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Outcome:
     """One way in which it can end.
 
@@ -117,6 +122,9 @@ class Outcome:
             parts.append(f"and {more} more")
         return ", ".join(parts) or "nobody committed anything"
 
+    def __repr__(self) -> str:
+        return f"<Outcome of {units.count(self.orders, 'order')}: {self}>"
+
 
 @dataclass(frozen=True)
 class State:
@@ -130,7 +138,7 @@ class State:
     outcomes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Violation:
     """A state in which the invariant does not hold, with a shortest order that leads there.
 
@@ -152,6 +160,9 @@ class Violation:
     def __str__(self) -> str:
         lines = [f"  {at}. {turn}" for at, turn in enumerate(self.turns, 1)]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Violation with {self.place}, by the order {in_short(self.order)} (number {self.number})>"
 
 
 @answer_wrong_arguments(only=("replay", "compare", "play"))
@@ -342,3 +353,15 @@ class LevelComparison(Displayable):
 def _require_number(method: str, number: Any) -> None:
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise InvalidArgument(f"{method} takes the number of an order, found {number!r}")
+
+
+def in_short(order: Sequence[str]) -> str:
+    """An order as the names of its writers, turns of one after the other counted.
+
+    >>> in_short(["ann", "ann", "ben"])
+    'ann ×2, ben'
+    """
+    parts = [(name, len(list(turns))) for name, turns in itertools.groupby(order)]
+    words = [f"{name} ×{many}" if many > 1 else name for name, many in parts[:MAX_PARTS]]
+    more = sum(many for _, many in parts[MAX_PARTS:])
+    return ", ".join(words) + (f" and {units.count(more, 'more turn')}" if more else "")

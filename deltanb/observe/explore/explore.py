@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidArgument
 from deltanb.observe.explore.request import Request
-from deltanb.observe.turns import Work, named
+from deltanb.observe.turns import Work, is_catalog, named
 from deltanb.observe.verdicts import LEVELS
 from deltanb.text.safe_text import shown
 from deltanb.text.spellings import answer_wrong_arguments
@@ -104,8 +104,8 @@ def explore(
         raise InvalidArgument(f"seed={shown(seed)} is not a whole number")
     if isolation is not None and isolation not in LEVELS:
         raise InvalidArgument(f"isolation={shown(isolation)} is not one of {', '.join(LEVELS)}")
-    return Request(
-        table, named(writers), invariant, isolation, seed, orders, depth, seconds, max_states).explore()
+    works = named(writers, "explore", is_catalog(table))
+    return Request(table, works, invariant, isolation, seed, orders, depth, seconds, max_states).explore()
 
 
 def _number(name: str, value: Any, kind: type) -> Any:

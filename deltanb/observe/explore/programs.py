@@ -524,8 +524,9 @@ class Run:
         if is_ours is None:
             return
         if not is_ours:
-            raise self.refuse("commits to another table than the one that is explored: "
-                              f"{getattr(txn, 'table', 'a catalog')}")
+            raise self.refuse(
+                f"commits to {getattr(txn, 'table', 'a catalog')} by a handle of its own; it may only commit "
+                "by what it is called with: def work(table): table.append(…)")
         if self.is_alone and step.is_success:
             assert self.seat.world.commit is not None
             self.landed.append(self.seat.world.commit)

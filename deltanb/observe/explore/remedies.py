@@ -7,11 +7,12 @@ What it does not know: how orders are explored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from deltanb.locks.core.manager import LockManager
+from deltanb.observe.explore.exploration import in_short
 from deltanb.observe.turns import LOSSES
 from deltanb.observe.verdicts import LEVELS
 
@@ -24,7 +25,8 @@ ONE_LOCK = "each writer under a lock: with manager.new_transaction() as txn: txn
 ONE_TRANSACTION = "each writer as one transaction: with table.transaction() as txn"
 
 
-class Remedy(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Remedy:
     """A change, whether the invariant holds with it in every order, and what was explored to know it.
 
     ``why`` says what stands against it where it does not: an order that breaks the invariant all the same, or
@@ -34,7 +36,13 @@ class Remedy(NamedTuple):
     change: str
     holds: bool
     why: str
-    exploration: Exploration
+    exploration: Exploration = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{'✓' if self.holds else '✕'} {self.change}" + (f": {self.why}" if self.why else "")
+
+    def __repr__(self) -> str:
+        return f"<Remedy {self}>"
 
 
 def remedies_of(exploration: Exploration) -> Iterator[Remedy]:
@@ -86,7 +94,7 @@ def _tried(change: str, explored: Exploration) -> Remedy:
                 why = f"{name} cannot work so: {type(error).__name__}: {error}"
                 return Remedy(change, False, why, explored)
     if explored.violations:
-        order = ", ".join(explored.violations[0].order)
+        order = in_short(explored.violations[0].order)
         return Remedy(change, False, f"it breaks in the order {order}", explored)
     why = explored.left_out and f"as far as it was explored: {explored.left_out}"
     return Remedy(change, True, why, explored)

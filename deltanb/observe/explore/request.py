@@ -100,8 +100,8 @@ class _Exploring:
         ends = [node for node in graph.nodes if node.is_end and node.orders]
         outcomes, places = self._outcomes(ends, self.search.num_renamings > 1)
         left_out = graph.left_out and (
-            f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and of "
-            "the orders those that end among them")
+            f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and the orders that "
+            "end there")
         violations = self._violations(graph)
         if len(graph.nodes) > MAX_DRAWN:
             states = self._along(outcomes, violations)
@@ -149,8 +149,8 @@ class _Exploring:
             left_out += f", and no more because {stopped}"
         if depth is not None:
             chance = 1 / (len(self.programs) * max(length, 1) ** (depth - 1))
-            left_out += (f"; what {units.count(depth, 'turn')} in one order break is met by each of them "
-                         f"with a probability of {chance:.2g} at least")
+            left_out += (f"; what {units.count(depth, 'turn')} in one order break is met by each with "
+                         f"probability {chance:.2g} or more")
         outcomes, _ = self._outcomes(ends, False)
         return self._exploration(outcomes, violations, len(states), left_out,
                                  self._along(outcomes, violations), is_sampled=True)
