@@ -136,7 +136,7 @@ def iceberg_past(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
 def in_an_exploration(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
     """As a writer gets it that is alone: what it commits is in memory."""
     table = created(path, rows, **settings)
-    program = Program("ann", lambda table: None, TablePlace(table, None), 0, Managers(["ann"]))
+    program = Program("ann", lambda table: None, TablePlace(table), 0, Managers(["ann"]))
     program.is_precise = True
     run = Run(program, (), (), is_alone=True)
     run._thread = threading.current_thread()

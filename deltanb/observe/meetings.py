@@ -20,7 +20,13 @@ from deltanb.log.commits import commit_name
 from deltanb.log.lines import whole_number
 from deltanb.observe.recorded import MAX_COMMITS, MAX_WALK, name_of, recorder_of
 from deltanb.observe.tracks import name_writer, operation_of
-from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
+from deltanb.observe.verdicts import (
+    LevelVerdict,
+    reason_of,
+    require_isolation,
+    verdicts_of,
+    window_limit,
+)
 from deltanb.observe.verify.kinds import BLIND_SPOTS
 from deltanb.observe.verify.report import BlindSpot
 from deltanb.sql.coercion import read_zone
@@ -158,8 +164,8 @@ def meet(
     """
     if history.log is None:
         raise InvalidArgument("this history was made by hand and knows no table; take table.history()")
-    if isolation is not None and isolation not in LEVELS:
-        raise InvalidArgument(f"isolation={shown(isolation)} is not one of {', '.join(LEVELS)}")
+    if isolation is not None:
+        require_isolation(isolation)
     return _Walk(history, isolation, zone_of(zone), check).run()
 
 

@@ -26,10 +26,12 @@ from deltanb.observe.turns import (
     runners_of,
     turns_of,
 )
+from deltanb.options import set_options
 from deltanb.table.table import DeltaTable
 from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.group import GroupCommitted, MemberStep, Ratify
 from deltanb.transaction.journal import journal_of
+from deltanb.transaction.row_levels import require_level
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def race(
     table: Any,
     writers: Sequence[Work] | Mapping[str, Work],
     order: str | Sequence[str | int] | None = None,
+    row_level: str | None = None,
 ) -> Any:
     """Run writers against each other on a table, and return the timeline of the race.
 
@@ -51,14 +54,15 @@ def race(
 
     Args:
         table: a table at its newest version, or a catalog. On a catalog, a writer gets a transaction, which
-        is
-            committed when the writer returns, and waits before ratification and before reading a winner;
+            is committed when the writer returns, and waits before ratification and before reading a winner;
             outcomes are transactions of the catalog, and the timeline is the catalog's.
         writers: in the order in which they take turns.
         order: None: all of them read, then each in turn commits and runs to its end. ``"serial"``:
             one after the other. Or names or positions (from 0), each of which lets that writer run to its
             next step of I/O; turns of writers that have ended are skipped, and after the last turn the
             remaining writers run to their ends in turn.
+        row_level: how closely the writers' commits look at each other's rows
+            (:data:`deltanb.transaction.row_levels.ROW_LEVELS`); as the option or the table says by default.
 
     Returns:
         The timeline of the race. Its ``outcomes`` has for each name the last version committed (None
@@ -66,7 +70,8 @@ def race(
         lost races, such as a misspelt column, are shown as errors.
 
     Raises:
-        InvalidArgument: no table, no writers, a writer that is not callable, or an order without writers.
+        InvalidArgument: no table, no writers, a writer that is not callable, an order without writers, or no
+            row level.
         IllegalStateError: the table is pinned to a version, so nobody can write to it.
 
     A writer that waits for a lock of a :class:`~deltanb.locks.core.manager.LockManager` passes its turn on,
@@ -95,6 +100,9 @@ def race(
     >>> result.outcomes["ann"], type(result.outcomes["ben"]).__name__
     (3, 'ConcurrentAppendException')
     """
+    if require_level(row_level) is not None:
+        with set_options(row_level=row_level):
+            return race(table, writers, order)
     if is_catalog(table):
         return _race_on_catalog(table, writers, order)
     if not isinstance(table, DeltaTable):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from deltanb.errors import DeltaError, VersionNotFound
+from deltanb.errors import DeltaError, InvalidArgument, VersionNotFound
 from deltanb.observe.recorded import Recorder
+from deltanb.text.safe_text import shown
 from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.conflicts import Conflict
 from deltanb.transaction.current import (
@@ -107,6 +108,17 @@ def verdicts_of(
             by_isolation[isolation] = replace(verdict, doubts=doubts) if doubts else verdict
         has_passed = by_isolation[isolation].passed
     return tuple(by_isolation[isolation] for isolation in isolations)
+
+
+def require_isolation(level: Any) -> str:
+    """An isolation level that was given as an argument.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if isinstance(level, str) and level in LEVELS:
+        return level
+    raise InvalidArgument(f"isolation={shown(level)} is not one of {', '.join(LEVELS)}")
 
 
 def _isolation_under(current: CurrentTransaction, level: str) -> str:

@@ -26,7 +26,14 @@ from deltanb.errors import (
 )
 from deltanb.log.lines import whole_number
 from deltanb.observe.recorded import Recorder, name_of, recorder_of
-from deltanb.observe.verdicts import LEVELS, LevelVerdict, reason_of, verdicts_of, window_limit
+from deltanb.observe.verdicts import (
+    LEVELS,
+    LevelVerdict,
+    reason_of,
+    require_isolation,
+    verdicts_of,
+    window_limit,
+)
 from deltanb.schema import properties
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
@@ -40,7 +47,7 @@ from deltanb.transaction.current import (
 from deltanb.transaction.journal import Attempt
 from deltanb.transaction.kept_journal import attempts_of
 from deltanb.transaction.operations import Operation
-from deltanb.transaction.row_levels import ROW_LEVELS
+from deltanb.transaction.row_levels import require_level
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
@@ -305,7 +312,7 @@ def replay(
                  if attempt.outcome == "committed" and attempt.is_whole}
     from deltanb.observe.finer_rules import FinerRules  # it reads rows, which what shows a replay does not
 
-    finer = FinerRules(recorder, _row_level(row_level), columns)
+    finer = FinerRules(recorder, require_level(row_level) or "off", columns)
     windows = [entry.version - read - 1 for entry in history
                if (read := whole_number(entry.read_version)) is not None]
     times = {entry.version: entry.timestamp for entry in history}
@@ -338,19 +345,10 @@ def _levels(isolation: Any, is_plain: bool) -> tuple[str | None, ...]:
         return LEVELS if is_plain else (None,)
     chosen = _several("isolation", isolation)
     for level in chosen:
-        if level not in LEVELS:
-            raise InvalidArgument(f"isolation={level!r} is not one of {', '.join(LEVELS)}")
+        require_isolation(level)
     if not chosen:
         raise InvalidArgument(f"isolation names no level; there are {', '.join(LEVELS)}")
     return tuple(dict.fromkeys(chosen))
-
-
-def _row_level(row_level: Any) -> str:
-    if row_level is None:
-        return "off"
-    if not isinstance(row_level, str) or row_level not in ROW_LEVELS:
-        raise InvalidArgument(f"row_level={shown(row_level)} is not one of {', '.join(ROW_LEVELS)}")
-    return row_level
 
 
 def _columns(partition_by: Any, log: LogReader) -> tuple[str, ...]:

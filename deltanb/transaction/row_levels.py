@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from deltanb.errors import InvalidArgument
 from deltanb.options import options
 from deltanb.schema import properties
+from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
     from deltanb.actions import Action, CommitInfo, Metadata
@@ -73,6 +75,17 @@ class CloserLook:
 
 
 NOTHING_SEEN = CloserLook()
+
+
+def require_level(row_level: Any) -> str | None:
+    """A level that was given as an argument, or None.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if row_level is None or (isinstance(row_level, str) and row_level in ROW_LEVELS):
+        return row_level
+    raise InvalidArgument(f"row_level={shown(row_level)} is not one of {', '.join(ROW_LEVELS)}")
 
 
 def level_of(metadata: Metadata) -> str:

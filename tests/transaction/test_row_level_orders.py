@@ -75,7 +75,7 @@ KINDS = {
     "delete 1 if there is 2": Kind(_skew, lambda rows: [r for r in rows if r[0] != 1 or 2 not in dict(rows)]),
     "optimize": Kind(lambda t: t.optimize(), lambda rows: rows),
 }
-CASES = [(" | ".join(kinds), layout, isolation) for kinds in combinations_with_replacement(KINDS, 3)
+CASES = [(*kinds, layout, isolation) for kinds in combinations_with_replacement(KINDS, 2)
          for layout in LAYOUTS for isolation in ("Serializable", "WriteSerializable")]
 
 
@@ -117,9 +117,14 @@ def _applied(order: Sequence[Callable[[Rows], Rows]]) -> Rows:
     return rows
 
 
-@pytest.mark.parametrize(("kinds", "layout", "isolation"), every(171, CASES))
-def test_every_order_of_three_statements_is_a_serial_one(kinds: str, layout: str, isolation: str) -> None:
+@pytest.mark.parametrize(("first", "second", "layout", "isolation"), every(109, CASES))
+def test_every_order_of_three_statements_is_a_serial_one(
+    first: str, second: str, layout: str, isolation: str
+) -> None:
+    """With each third one that comes after both in the table of kinds, or is the second."""
     table = table_of(layout, **{"delta.isolationLevel": isolation, "deltanb.rowLevelConcurrency": "all"})
-    writers = {f"{kind} #{place}": _named(kind) for place, kind in enumerate(kinds.split(" | "))}
-    explored = dn.explore(table, writers, invariant=lambda one: is_serial(one, table.version))
-    assert explored.holds, str(explored)
+    names = list(KINDS)
+    for third in names[names.index(second):]:
+        writers = {f"{place} {kind}": _named(kind) for place, kind in enumerate((first, second, third))}
+        explored = dn.explore(table, writers, invariant=lambda one: is_serial(one, table.version))
+        assert explored.holds, str(explored)

@@ -26,6 +26,7 @@ from deltanb.notebook.views.model import (
     present,
     warn,
 )
+from deltanb.observe.explore.exploration import TABLES_OWN
 from deltanb.options import options
 from deltanb.text import formatting as units
 
@@ -133,6 +134,8 @@ def view(exploration: Any) -> View:
     marks: list[Inline] = [
         many + (" drawn" if exploration.is_sampled else ""),
         f"{units.count(len(exploration.outcomes), 'outcome')}", exploration.isolation]
+    if exploration.row_level not in ("off", TABLES_OWN):
+        marks.append(f"row level: {exploration.row_level}")
     lines: list[Inline] = [*_invariant(exploration)]
     from deltanb.observe.turns import mistakes  # what runs writers is loaded with an exploration
 

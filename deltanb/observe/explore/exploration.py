@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidArgument, InvariantViolated
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
+from deltanb.transaction.row_levels import require_level
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,6 +166,10 @@ class Violation:
         return f"<Violation with {self.place}, by the order {in_short(self.order)} (number {self.number})>"
 
 
+TABLES_OWN = "each table's own level"
+"""The level of a catalog's tables, where none is given."""
+
+
 @answer_wrong_arguments(only=("replay", "compare", "play"))
 @dataclass(frozen=True, repr=False)
 class Exploration(Displayable):
@@ -173,7 +178,8 @@ class Exploration(Displayable):
     ``outcomes`` are the ways in which it can end, the most frequent first; ``violations`` the states in which
     the invariant does not hold, those after fewest turns first. ``num_orders`` counts the orders, and
     ``num_states`` the states that they lead through, of which each was looked at once. ``left_out`` says what
-    was not explored because a limit was reached; "" if nothing. ``isolation`` is the level of the table.
+    was not explored because a limit was reached; "" if nothing. ``isolation`` is the level of the table, and
+    ``row_level`` how closely commits look at rows.
 
     >>> import deltanb as dn
     >>> table = dn.create("explored", {"id": [1]})
@@ -203,6 +209,7 @@ class Exploration(Displayable):
     are too many, those on the way to the violations and to each outcome."""
     request: Any = field(compare=False, default=None, repr=False)
     """What was asked (:class:`~deltanb.observe.explore.request.Request`): it can be asked again."""
+    row_level: str = "off"
 
     @property
     def holds(self) -> bool | None:
@@ -315,9 +322,10 @@ class Exploration(Displayable):
         return tuple(remedies_of(self))
 
     def compare(
-        self, isolation: str | Sequence[str] | None = None
+        self, isolation: str | Sequence[str] | None = None, row_level: str | Sequence[str] | None = None
     ) -> LevelComparison:
-        """The same writers under other isolation levels, side by side.
+        """The same writers under other isolation levels, row levels or both, side by side; under all
+        isolation levels if none is named.
 
         >>> import deltanb as dn
         >>> table = dn.create("geese", {"id": [1, 2]})
@@ -325,18 +333,30 @@ class Exploration(Displayable):
         >>> comparison = dn.explore(table, both).compare()
         >>> {level: len(one.outcomes) for level, one in comparison.explorations.items()}
         {'Serializable': 2, 'WriteSerializable': 1, 'SnapshotIsolation': 1}
-        """
-        from deltanb.observe.verdicts import LEVELS
+        >>> list(dn.explore(table, both).compare(["Serializable"], row_level=["off", "all"]).explorations)
+        ['Serializable, off', 'Serializable, all']
 
-        levels = LEVELS if isolation is None else [isolation] if isinstance(isolation, str) else isolation
-        return LevelComparison(self.table, {
-            level: self if level == self.isolation else replace(self.request, isolation=level).explore()
-            for level in levels})
+        Raises:
+            InvalidArgument: a level that does not exist.
+        """
+        from deltanb.observe.verdicts import LEVELS, require_isolation
+
+        rows = [require_level(level) for level in _several(row_level)]
+        isolations = [require_isolation(level) for level in _several(isolation)] or ([] if rows else LEVELS)
+        compared: dict[str, Exploration] = {}
+        for own in isolations or [self.isolation]:
+            for row in rows or [self.row_level]:
+                name = ", ".join([own] * bool(isolations) + [str(row)] * bool(rows))
+                is_this = (own, row) == (self.isolation, self.row_level)
+                changes = {"isolation": own} if isolations else {}
+                changes |= {"row_level": str(row)} if rows else {}
+                compared[name] = self if is_this else self.request.at(**changes).explore()
+        return LevelComparison(self.table, compared)
 
 
 @dataclass(frozen=True, repr=False)
 class LevelComparison(Displayable):
-    """Explorations of the same writers under several isolation levels, by level.
+    """Explorations of the same writers under several isolation levels, row levels or both, by level.
 
     >>> import deltanb as dn
     >>> table = dn.create("levels", {"id": [1]})
@@ -348,6 +368,10 @@ class LevelComparison(Displayable):
 
     table: str
     explorations: Mapping[str, Exploration]
+
+
+def _several(names: str | Sequence[str] | None) -> Sequence[str]:
+    return () if names is None else (names,) if isinstance(names, str) else names
 
 
 def _require_number(method: str, number: Any) -> None:

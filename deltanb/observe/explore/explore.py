@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import InvalidArgument
 from deltanb.observe.explore.request import Request
+from deltanb.observe.explore.worlds import Levels
 from deltanb.observe.turns import Work, is_catalog, named
-from deltanb.observe.verdicts import LEVELS
+from deltanb.observe.verdicts import require_isolation
+from deltanb.options import options
 from deltanb.text.safe_text import shown
 from deltanb.text.spellings import answer_wrong_arguments
+from deltanb.transaction.row_levels import require_level
 
 if TYPE_CHECKING:
     from deltanb.catalog.catalog import Catalog
@@ -35,6 +38,7 @@ def explore(
     writers: Sequence[Work] | Mapping[str, Work],
     invariant: Callable[[Any], Any] | Where | None = None,
     isolation: str | None = None,
+    row_level: str | None = None,
     orders: int | None = None,
     seed: int | None = None,
     *,
@@ -64,6 +68,8 @@ def explore(
         invariant: what should hold in every version: a condition on each row, a query with one value, or a
             function of the table that returns whether it holds. It may only read.
         isolation: the level that the table has meanwhile; its own by default.
+        row_level: how closely commits look at each other's rows meanwhile
+            (:data:`deltanb.transaction.row_levels.ROW_LEVELS`); as the option or the table says by default.
         orders: draw so many orders in place of going through all of them.
         seed: by which they are drawn, and what ``random`` draws in writers; 0 by default.
         depth: draw orders by priorities that change ``depth - 1`` times (PCT: Burckhardt and others, "A
@@ -102,10 +108,10 @@ def explore(
     seed = 0 if seed is None else seed
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidArgument(f"seed={shown(seed)} is not a whole number")
-    if isolation is not None and isolation not in LEVELS:
-        raise InvalidArgument(f"isolation={shown(isolation)} is not one of {', '.join(LEVELS)}")
+    levels = Levels(None if isolation is None else require_isolation(isolation),
+                    require_level(row_level) or options.row_level)
     works = named(writers, "explore", is_catalog(table))
-    return Request(table, works, invariant, isolation, seed, orders, depth, seconds, max_states).explore()
+    return Request(table, works, invariant, levels, seed, orders, depth, seconds, max_states).explore()
 
 
 def _number(name: str, value: Any, kind: type) -> Any:

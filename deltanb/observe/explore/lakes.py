@@ -21,9 +21,10 @@ from deltanb.catalog.limits import Limits
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ratification import Asserted, Refused
 from deltanb.catalog.transaction import CatalogTransaction
+from deltanb.observe.explore.exploration import TABLES_OWN
 from deltanb.observe.explore.places import ExploredLog, rows_of, seen_by, still
 from deltanb.observe.explore.programs import Run, Turn
-from deltanb.observe.explore.worlds import Attempted, Overlay, World, short_hash
+from deltanb.observe.explore.worlds import OWN, Attempted, Levels, Overlay, World, short_hash
 from deltanb.observe.turns import Work
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.group import Ratified, Ratify
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 class Tables:
     """The tables of a catalog by name, as they were before all turns; each is opened when it is asked for."""
 
-    def __init__(self, catalog: Catalog, isolation: str | None) -> None:
-        self.catalog, self.isolation = catalog, isolation
+    def __init__(self, catalog: Catalog, levels: Levels) -> None:
+        self.catalog, self.levels = catalog, levels
         self.seq = catalog.store.instant()
         self._known: dict[str, tuple[Any, World]] = {}
 
@@ -63,7 +64,7 @@ class Tables:
     def _opened(self, name: str) -> tuple[Any, World]:
         if name not in self._known:
             log, snapshot = self.catalog.table_at(TableName.of(name), self.seq)  # type: ignore[misc]
-            self._known[name] = log, World.of(snapshot._state, self.isolation)
+            self._known[name] = log, World.of(snapshot._state, self.levels)
         return self._known[name]
 
 
@@ -129,11 +130,11 @@ class CatalogPlace:
 
     mark = "#"
 
-    def __init__(self, catalog: Catalog, isolation: str | None) -> None:
-        self.name, self.tables = catalog.name, Tables(catalog, isolation)
+    def __init__(self, catalog: Catalog, levels: Levels = OWN) -> None:
+        self.name, self.tables = catalog.name, Tables(catalog, levels)
         self.root = Lake(self.tables, {})
         self.time = 1 + max((entry.time for entry in catalog.history(limit=1)), default=0)
-        self.isolation = isolation or "each table's own level"
+        self.isolation, self.row_level = levels.isolation or TABLES_OWN, levels.row_level or TABLES_OWN
 
     def seat(self, run: Run) -> CatalogSeat:
         """The catalog as a run works on it."""

@@ -15,7 +15,16 @@ from deltanb.locks.tables.log import index_of
 from deltanb.log.commits import FolderCommits
 from deltanb.log.snapshot import Snapshot
 from deltanb.observe.explore.programs import Run, Statement, Turn
-from deltanb.observe.explore.worlds import Attempted, Overlay, World, isolation_of, short_hash
+from deltanb.observe.explore.worlds import (
+    OWN,
+    Attempted,
+    Levels,
+    Overlay,
+    World,
+    isolation_of,
+    row_level_of,
+    short_hash,
+)
 from deltanb.observe.turns import Work
 from deltanb.table.contract import Call, Does
 from deltanb.table.table import DeltaTable
@@ -40,11 +49,11 @@ class TablePlace:
 
     mark = "v"
 
-    def __init__(self, table: DeltaTable, isolation: str | None) -> None:
+    def __init__(self, table: DeltaTable, levels: Levels = OWN) -> None:
         self.name, self.base = table.name, table._writable("explore")
-        self.root = World.of(self.base.update()._state, isolation)
+        self.root = World.of(self.base.update()._state, levels)
         self.time = int(self.root.state.info.get("timestamp") or 0) + 1
-        self.isolation = isolation_of(self.root.state)
+        self.isolation, self.row_level = isolation_of(self.root.state), row_level_of(self.root.state)
 
     def seat(self, run: Run) -> TableSeat:
         """The table as a run works on it."""

@@ -174,6 +174,7 @@ class Place(Protocol):
 
     name: str
     isolation: str
+    row_level: str
     """The level of the table, in words."""
     mark: str
     """What the number of a commit is written behind."""
@@ -233,8 +234,9 @@ class Program:
     def _settled(self) -> Context:
         now = self.place.time
         with set_options(
-                user_name=self.name, checkpoints="inline", report=False, journal=False, commit_listeners=(),
-                hook_failure_listeners=(), backoff=None, new_id=self._new_id, clock=lambda: now):
+                user_name=self.name, checkpoints="inline", report=False, journal=False, row_level=None,
+                commit_listeners=(), hook_failure_listeners=(), backoff=None, new_id=self._new_id,
+                clock=lambda: now):
             context = copy_context()
         context.run(sleeping.set, lambda seconds: None)
         context.run(parking.set, lambda waiter, timeout: waiter.result is not None)

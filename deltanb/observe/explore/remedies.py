@@ -50,7 +50,7 @@ def remedies_of(exploration: Exploration) -> Iterator[Remedy]:
     request = exploration.request
     for level in LEVELS:
         if level != exploration.isolation:
-            yield _tried(f"isolation={level!r}", replace(request, isolation=level).explore())
+            yield _tried(f"isolation={level!r}", request.at(isolation=level).explore())
     if request.is_about_one_table:
         writers = _by_work(request.writers, _as_one_transaction)
         yield _tried(ONE_TRANSACTION, replace(request, writers=writers).explore())

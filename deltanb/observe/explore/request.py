@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -22,6 +22,7 @@ from deltanb.observe.explore.places import ONLY, TablePlace
 from deltanb.observe.explore.programs import Local, Looked, Place, Program, how_it_ended, kind_of, rule_of
 from deltanb.observe.explore.search import Graph, Node, Search, clock, key_of, widened
 from deltanb.observe.explore.states import MAX_DRAWN, MAX_PLAYED, along, whole
+from deltanb.observe.explore.worlds import Levels
 from deltanb.observe.turns import Work, is_catalog
 from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
@@ -35,7 +36,7 @@ class Request:
     table: Any
     writers: Mapping[str, Work]
     invariant: Any
-    isolation: str | None
+    levels: Levels
     seed: int
     orders: int | None
     depth: int | None
@@ -49,6 +50,10 @@ class Request:
         """Whether it is about a table, and not about a catalog."""
         return isinstance(self.table, DeltaTable)
 
+    def at(self, **levels: str) -> Request:
+        """The same at other levels."""
+        return replace(self, levels=replace(self.levels, **levels))
+
     def explore(self) -> Exploration:
         """The answer."""
         exploring = _Exploring(self)
@@ -57,7 +62,7 @@ class Request:
         return exploring.drawn(self.orders)
 
 
-def _place(table: Any, isolation: str | None) -> Place:
+def _place(table: Any, levels: Levels) -> Place:
     """What is explored.
 
     Raises:
@@ -65,11 +70,11 @@ def _place(table: Any, isolation: str | None) -> Place:
         IllegalStateError: the table is pinned to a version.
     """
     if isinstance(table, DeltaTable) and not hasattr(table.log, "below"):
-        return TablePlace(table, isolation)
+        return TablePlace(table, levels)
     if is_catalog(table):
         from deltanb.observe.explore.lakes import CatalogPlace
 
-        return CatalogPlace(table, isolation)
+        return CatalogPlace(table, levels)
     raise InvalidArgument(
         f"explore takes a table or a catalog, found {type(table).__name__}; write it like "
         "dn.explore(dn.open(path), writers)")
@@ -80,7 +85,7 @@ class _Exploring:
 
     def __init__(self, request: Request) -> None:
         self.request, self.names, self.seed = request, tuple(request.writers), request.seed
-        self.place = _place(request.table, request.isolation)
+        self.place = _place(request.table, request.levels)
         asked = request.invariant
         self.invariant = None if asked is None else invariant_of(asked, request.is_about_one_table)
         managers = Managers(self.names)
@@ -194,7 +199,7 @@ class _Exploring:
             self.place.name, self.names, self.place.isolation, tuple(outcomes), tuple(violations),
             sum(one.orders for one in outcomes), num_states, sum(program.runs for program in self.programs),
             left_out, "" if self.invariant is None else self.invariant.text, is_sampled, self._played,
-            states, self.request)
+            states, self.request, self.place.row_level)
 
     def _along(
         self, outcomes: Sequence[Outcome], violations: Sequence[Violation]

@@ -15,7 +15,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -28,10 +28,12 @@ from deltanb.schema import properties
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.memory_file import MemoryFile
 from deltanb.store.open import elsewhere
+from deltanb.transaction.row_levels import PROPERTY
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltanb.actions import Metadata
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import State
 
@@ -44,10 +46,36 @@ _numbers = itertools.count(1)
 LEVEL = "delta.isolationLevel"
 
 
+@dataclass(frozen=True)
+class Levels:
+    """At which levels a table commits while it is explored; None is its own."""
+
+    isolation: str | None = None
+    row_level: str | None = None
+
+    def of(self, metadata: Metadata) -> Metadata:
+        """The definition of a table at these levels."""
+        supposed = {LEVEL: self.isolation, PROPERTY: self.row_level}
+        changed = {name: level for name, level in supposed.items()
+                   if level is not None and level != str(properties.get(metadata.configuration, name))}
+        return replace(metadata, configuration={**metadata.configuration, **changed}) if changed else metadata
+
+
+OWN = Levels()
+
+
 def isolation_of(state: State) -> str:
     """The isolation level of a table."""
-    configuration = {} if state.metadata is None else state.metadata.configuration
-    return str(properties.get(configuration, LEVEL))
+    return _level(state, LEVEL)
+
+
+def row_level_of(state: State) -> str:
+    """How closely commits to a table look at rows."""
+    return _level(state, PROPERTY)
+
+
+def _level(state: State, name: str) -> str:
+    return str(properties.get({} if state.metadata is None else state.metadata.configuration, name))
 
 
 def short_hash(*parts: object) -> str:
@@ -103,12 +131,10 @@ class World:
         self.id: str = short_hash(parent.id, commit.id) if parent and commit else "root"
 
     @classmethod
-    def of(cls, state: State, isolation: str | None) -> World:
-        """A table as it was found, but for its isolation level where another one is given."""
-        metadata = state.metadata
-        if isolation is not None and metadata is not None and isolation != isolation_of(state):
-            configuration = {**metadata.configuration, LEVEL: isolation}
-            state = replace(state, metadata=replace(metadata, configuration=configuration))
+    def of(cls, state: State, levels: Levels = OWN) -> World:
+        """A table as it was found, but for the levels that are given."""
+        if state.metadata is not None:
+            state = replace(state, metadata=levels.of(state.metadata))
         return cls(state)
 
     def child(self, commit: Attempted) -> World:

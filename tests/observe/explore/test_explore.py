@@ -99,7 +99,8 @@ def program(seed: int) -> tuple[dict[str, Any], dict[str, Work]]:
     lots = Random(seed)
     properties = {"delta.isolationLevel": lots.choice(["Serializable", "WriteSerializable"]),
                   "delta.enableDeletionVectors": lots.choice(["true", "false"]),
-                  "delta.enableRowTracking": lots.choice(["true", "false"])}
+                  "delta.enableRowTracking": lots.choice(["true", "false"]),
+                  "deltanb.rowLevelConcurrency": lots.choice(["off", "all"])}
     settings = dict(lots.choice(FEATURES))
     properties |= settings.pop("properties", {})
     num_writers = lots.choice([2, 2, 3])
@@ -477,3 +478,31 @@ def test_bad_arguments() -> None:
         dn.explore(account().as_of(0), [withdraw])
     with pytest.raises(InvalidArgument, match="no invariant"):
         dn.explore(account(), [withdraw]).check()
+
+
+def test_row_levels_are_explored_compared_and_raced() -> None:
+    """By the argument, and without it by the option or the table's property."""
+    writers = {"ann": lambda t: t.delete("id = 1"), "ben": lambda t: t.delete("id = 2")}
+    rows = {"id": [1, 2, 3]}
+    made = [dn.create(MemoryStore(), rows, properties={
+                "delta.enableDeletionVectors": True, "deltanb.rowLevelConcurrency": level})
+            for level in ("off", "all")]
+    for table, own in zip(made, ("off", "all"), strict=True):
+        for asked in (None, "off", "vectors"):
+            explored = dn.explore(table, writers, row_level=asked)
+            passes = (asked or own) != "off"
+            assert explored.row_level == (asked or own)
+            assert (len(explored.outcomes) == 1) is passes
+            assert ("row level: " in str(explored)) is passes
+    with dn.set_options(row_level="all"):
+        assert dn.explore(made[0], writers).row_level == "all"
+        assert dn.explore(made[0], writers, row_level="off").row_level == "off"
+    compared = dn.explore(made[0], writers).compare(row_level=["off", "values", "all"]).explorations
+    assert {name: len(one.outcomes) for name, one in compared.items()} == {"off": 3, "values": 3, "all": 1}
+    both = ["Serializable", "WriteSerializable"]
+    compared = dn.explore(made[0], writers).compare(both, "all").explorations
+    assert list(compared) == ["Serializable, all", "WriteSerializable, all"]
+    assert set(dn.race(made[0], writers, row_level="all").outcomes.values()) == {1, 2}
+    for call in (dn.explore, dn.race):
+        with pytest.raises(InvalidArgument, match="row_level='rows' is not one of off, statistics"):
+            call(made[1], writers, row_level="rows")
