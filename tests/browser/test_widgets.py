@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import VIEW
 from tests.browser.hosts import Reader, Server, cell, outputs
-from tests.notebook.widgets import BEGIN, GROUP, STEPPER, TRAVEL
+from tests.notebook.widgets import BEGIN, GROUP, PLAY, STEPPER, TRAVEL
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Picture = Callable[..., bytes]
@@ -93,7 +93,7 @@ def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iter
     server.set_theme(theme)
     reader = Reader(browser.new_context(viewport=VIEW), server)
     reader.context.add_init_script(f"({SEEN})()")
-    steps = (TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE, GROUP, TIED, CHART)
+    steps = (TIMELINE, STEPPER, TRAVEL, KEYS, MANY, WIDE, GROUP, TIED, CHART, PLAY)
     path = server.write(f"lesson-{app}-{theme}", *steps)
     yield Lesson(reader.run(path, app), reader, app, theme, path)
     reader.context.close()
@@ -179,6 +179,28 @@ def test_slider_moves_through_the_versions(lesson: Lesson, picture: Picture) -> 
     expect(rich).to_contain_text("v0 → v3")
     expect(shown.locator(".dnb-rich:visible").last.get_by_text("added").first).to_be_visible()
     picture(shown, "two")
+
+
+def test_an_order_is_played_in_the_graph_of_its_states(lesson: Lesson, picture: Picture) -> None:
+    shown = cell(lesson.page, 9)
+    shown.scroll_into_view_if_needed()
+    here, ring = shown.locator(".dnb-way-here:visible"), shown.locator(".dnb-way-ring:visible")
+    expect(here).to_have_text("start")
+    before = ring.bounding_box()
+    forward = shown.get_by_role("button", name="next")
+    forward.focus()
+    lesson.page.keyboard.press("Space")
+    expect(here).to_have_text("turn 1")
+    assert ring.bounding_box()["x"] > before["x"]
+    expect(shown.locator(".dnb-rich:visible tr", has_text="▶")).to_contain_text("reads v12")
+    shown.get_by_role("button", name="last").click()
+    expect(forward).to_be_disabled()
+    area = shown.locator(".jp-OutputArea").first.bounding_box()
+    drawn = shown.locator(".dnb-states:visible").bounding_box()
+    assert drawn["x"] + drawn["width"] <= area["x"] + area["width"]
+    picture(shown)
+    shown.get_by_role("button", name="first").click()
+    expect(here).to_have_text("start")
 
 
 def tab_to(page: Any, target: Any) -> None:
