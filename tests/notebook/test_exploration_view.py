@@ -154,3 +154,15 @@ def test_a_turn_past_other_layers_keeps_off_the_states_there() -> None:
     for (_, y), state in zip(layout.bends[0, 3], (1, 2), strict=True):
         assert abs(y - layout.places[state][1]) >= 9
     assert layout.course([0, 3]).count("L") == 3 and layout.course([0, 1]).count("L") == 1
+
+
+def test_row_levels_side_by_side() -> None:
+    table = dn.create(MemoryStore(), {"id": [1, 2], "balance": [1, 1]},
+                      properties={"delta.enableDeletionVectors": "true"})
+    writers = {"ann": lambda t: t.delete("id = 1"), "ben": lambda t: t.delete("id = 2")}
+    comparison = dn.explore(table, writers).compare(row_level=["off", "all"])
+    page = assert_consistent(comparison)
+    assert "2 levels  Serializable\nrow level off: 3 outcomes\nrow level all: 1 outcome\n" in str(comparison)
+    assert "ann ✓, ben ✓ 2 of 6 6 of 6" in page.text
+    both = dn.explore(table, writers).compare(["Serializable", "WriteSerializable"], row_level=["off", "all"])
+    assert "4 levels\nSerializable, off: 3 outcomes" in str(both)

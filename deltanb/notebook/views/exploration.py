@@ -354,6 +354,11 @@ def _did(turn: Any) -> Inline:
 def comparison(comparison: Any) -> View:
     """The view of a :class:`~deltanb.observe.explore.exploration.LevelComparison`: outcomes by level."""
     levels = list(comparison.explorations)
+    isolations = {one.isolation for one in comparison.explorations.values()}
+    row_levels = {one.row_level for one in comparison.explorations.values()}
+    is_by_rows = len(isolations) == 1 and len(row_levels) > 1
+    labels = [f"row level {one.row_level}" if is_by_rows else level
+              for level, one in comparison.explorations.items()]
     counts: dict[tuple[str, bool | None], dict[str, int]] = {}
     for level, one in comparison.explorations.items():
         for outcome in one.outcomes:
@@ -365,14 +370,15 @@ def comparison(comparison: Any) -> View:
          *(_share(by_level.get(level, 0), comparison.explorations[level].num_orders) for level in levels))
         for (words, holds), by_level in itertools.islice(counts.items(), options.max_rows))
     lines: list[Inline] = [
-        [Span(level, strong=True), ": ", units.count(len(one.outcomes), "outcome"), *_in_words(one)]
-        for level, one in comparison.explorations.items()]
-    columns = ("outcome", *(("at the end",) if has_invariant else ()), *levels)
+        [Span(label, strong=True), ": ", units.count(len(one.outcomes), "outcome"), *_in_words(one)]
+        for label, one in zip(labels, comparison.explorations.values(), strict=True)]
+    columns = ("outcome", *(("at the end",) if has_invariant else ()), *labels)
     marked = frozenset(at for at, (_, holds) in enumerate(itertools.islice(counts, len(rows)))
                        if holds is False)
-    table = Table(columns, rows, len(counts), "outcome", marked=marked, cut_last=("at the end", *levels))
+    table = Table(columns, rows, len(counts), "outcome", marked=marked, cut_last=("at the end", *labels))
     summary = muted("orders that end so, whatever the rows")
-    return View("Comparison", comparison.table, (units.count(len(levels), "level"),), tuple(lines),
+    marks = (units.count(len(levels), "level"), *(isolations if is_by_rows else ()))
+    return View("Comparison", comparison.table, marks, tuple(lines),
                 (Section("Grid", summary, table, is_open=True, text_rows=True),))
 
 
