@@ -31,6 +31,7 @@ from deltanb.transaction.backoff import pause
 from deltanb.transaction.conflict_rules import check
 from deltanb.transaction.conflicts import unchecked_conflict
 from deltanb.transaction.current import CurrentTransaction
+from deltanb.transaction.row_levels import NOTHING_SEEN
 from deltanb.transaction.steps import (
     Checked,
     Committed,
@@ -315,6 +316,10 @@ def log_step(step: Step, log_path: str) -> None:
                 "Attempting to commit version %d with %d actions with %s isolation level",
                 step.version, step.num_actions, step.isolation,
             )
+        case LookCloser():
+            logger.debug("Looking closer at the files of version %d", step.version)
+        case Checked() if step.winner.seen is not NOTHING_SEEN and step.conflict is None:
+            logger.info("Passed version %d at row level", step.version)
         case Checked() if step.elapsed_ms is not None:
             logger.info(
                 "Completed checking for conflicts Version: %d Attempt: %d Time: %d ms",

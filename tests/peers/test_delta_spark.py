@@ -207,6 +207,33 @@ def test_deletion_vectors_of_delta_spark(delta_spark: DeltaSpark, tmp_path: Path
     assert mine.as_of(1).to_arrow().num_rows == 900
 
 
+def test_we_pass_it_at_row_level_and_it_reads_and_changes_what_came_of_it(
+    delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    """Behind its vectors, its OPTIMIZE and its append; it sees the same row ids, and the same changes."""
+    properties = dict.fromkeys(("delta.enableDeletionVectors", "delta.enableRowTracking",
+                                "delta.enableChangeDataFeed"), "true")
+    mine = dn.create(tmp_path, {"n": list(range(20))}, properties={
+        **properties, "deltanb.rowLevelConcurrency": "all"})
+    before = delta_spark.sql(f"SELECT n, _metadata.row_id id FROM {table(tmp_path)}")
+    with mine.transaction() as txn:
+        txn.delete("n IN (1, 2)")
+        delta_spark.sql(f"DELETE FROM {table(tmp_path)} WHERE n = 3")
+        delta_spark.sql(f"INSERT INTO {table(tmp_path)} VALUES (30)")
+        delta_spark.sql(f"OPTIMIZE {table(tmp_path)}")
+        delta_spark.sql(f"DELETE FROM {table(tmp_path)} WHERE n = 4")
+    assert mine.log.update().version == 5
+    left = [*range(5, 20), 30]
+    assert sorted(row["n"] for row in both(delta_spark, tmp_path)) == [0, *left]
+    after = delta_spark.sql(f"SELECT n, _metadata.row_id id FROM {table(tmp_path)} WHERE n < 20")
+    assert sorted(after, key=str) == sorted((row for row in before if row["n"] in (0, *left)), key=str)
+    changes = delta_spark.sql(f"SELECT _change_type, n FROM table_changes_by_path('{tmp_path}', 5)")
+    assert sorted(row["n"] for row in changes) == [1, 2]
+    delta_spark.sql(f"DELETE FROM {table(tmp_path)} WHERE n = 0")
+    assert sorted(row["n"] for row in both(delta_spark, tmp_path)) == left
+    assert not dn.verify(tmp_path).findings
+
+
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_checkpoints_of_both(delta_spark: DeltaSpark, tmp_path: Path, policy: str) -> None:
     mine = dn.create(tmp_path, {"n": [0], "p": ["a"]}, partition_by="p", properties={

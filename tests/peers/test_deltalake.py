@@ -107,6 +107,18 @@ def test_its_changes_are_seen_by_us(tmp_path: Path) -> None:
     assert [entry.version for entry in table.history()] == list(range(table.version, -1, -1))
 
 
+def test_we_pass_its_commits_at_row_level_and_it_reads_what_came_of_it(tmp_path: Path) -> None:
+    mine = dn.create(tmp_path, {"n": [1, 2, 3]}, properties={
+        "delta.enableDeletionVectors": "true", "deltanb.rowLevelConcurrency": "all"})
+    with mine.transaction() as txn:
+        txn.delete("n = 1")
+        deltalake.write_deltalake(tmp_path, pa.table({"n": [7]}), mode="append")
+        mine.delete("n = 2")
+        deltalake.DeltaTable(tmp_path).optimize.compact()
+    assert ours(tmp_path) == theirs(tmp_path) == [{"n": 3}, {"n": 7}]
+    assert not dn.verify(tmp_path).findings
+
+
 def test_its_constraints_hold_for_us(tmp_path: Path) -> None:
     deltalake.write_deltalake(tmp_path, pa.table({"n": [1]}))
     deltalake.DeltaTable(tmp_path).alter.add_constraint({"positive": "n > 0"})

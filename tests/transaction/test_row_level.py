@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from deltanb.transaction.row_levels import MAX_LOOKS, PROPERTY, ROW_LEVELS, TAG
 from deltanb.transaction.steps import Checked, LookCloser
 from tests.table_kinds import HANDLES, Home
 
+ROOT = Path(__file__).resolve().parents[2]
 VECTORS = {"delta.enableDeletionVectors": True, "delta.isolationLevel": "Serializable"}
 ROWS = {"id": [1, 2, 3, 4], "v": [10, 20, 30, 40]}
 FEATURES: dict[str, dict[str, Any]] = {
@@ -171,6 +174,17 @@ def test_every_kind_of_table_that_commits_later_passes(maker: Any, tmp_path: Pat
         home.itself.delete("id = 2")
         home.end()
         assert sorted(home.itself.to_arrow().column("id").to_pylist()) == [3, 4]
+
+
+def test_in_a_bucket_and_behind_another_process(bucket: str, s3_server: Any, tmp_path: Path) -> None:
+    for place, options in ((str(tmp_path / "table"), None), (f"{bucket}/table", s3_server.options)):
+        table = dn.create(place, ROWS, storage_options=options, properties={**VECTORS, PROPERTY: "all"})
+        program = (f"import deltanb as dn; dn.open({place!r}, storage_options={options!r}).delete('id = 2'); "
+                   f"dn.open({place!r}, storage_options={options!r}).optimize()")
+        with table.transaction() as txn:
+            txn.delete("id = 1")
+            subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+        assert ids(dn.open(place, storage_options=options)) == [3, 4]
 
 
 # -- rewritten files -------------------------------------------------------------------------------
