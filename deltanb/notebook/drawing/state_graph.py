@@ -64,7 +64,7 @@ def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> 
     layout = laid_out(states)
     legend, width, height = _legend(states, layout)
     return Markup(picture(width, height, sentence, [
-        *_edges(states, layout), *_way(layout, path, at), *_states(states, layout),
+        *_edges(states, layout), *_line(layout, path, at), *_way(layout, path, at), *_states(states, layout),
         *_ring(layout, path, at), *legend])), width
 
 
@@ -218,12 +218,18 @@ def _numbers(state: Any) -> str:
     return ", ".join(some) + ("…" if len(state.outcomes) > MAX_NUMBERS else "")
 
 
-def _ring(layout: Layout, path: Sequence[int], at: int) -> Iterator[str]:
-    """The ring, and above all states, where nothing is covered, the turn; a line leads there."""
+def _line(layout: Layout, path: Sequence[int], at: int) -> Iterator[str]:
+    """The line from the turn, above all states, to the ring; it leads behind states on its way."""
     if at < len(path):
         x, y = layout.places[path[at]]
         yield element("path", cls="k-lost dnb-way-line", d=f"M{x:g} {TOP - RING:g}V{y - RING:g}", fill="none",
                       stroke=MUTED, stroke_dasharray="2 2")
+
+
+def _ring(layout: Layout, path: Sequence[int], at: int) -> Iterator[str]:
+    """The ring, and the turn above all states, where it covers none."""
+    if at < len(path):
+        x, y = layout.places[path[at]]
         yield element("circle", cls="dnb-way-ring", cx=x, cy=y, r=RING, fill="none", stroke=color("append"),
                       stroke_width=2.5)
         yield element("text", f"turn {at}" if at else "start", cls="dnb-way-here", fill=WORDS, x=x,

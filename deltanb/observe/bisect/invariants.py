@@ -75,8 +75,10 @@ def truth(answer: Any) -> bool:
     value = answer.as_py() if hasattr(answer, "as_py") else answer
     if value is None or hasattr(value, "__len__") or isinstance(value, DeltaTable):
         what = "None" if value is None else f"a {type(value).__name__}"
-        raise InvalidArgument(
-            f"the invariant returned {what}, which is neither true nor false; return one of them")
+        way_out = "return one of them"
+        if value is None and answer is not None:  # of a query
+            what, way_out = "NULL", "coalesce(…, false) decides it"
+        raise InvalidArgument(f"the invariant returned {what}, which is neither true nor false; {way_out}")
     return bool(value)
 
 

@@ -141,6 +141,7 @@ def test_only_versions_that_were_asked_cannot_tell(twenty: dn.DeltaTable) -> Non
     (lambda table: table, "the invariant returned a DeltaTable, which is neither"),
     (lambda table: table.to_arrow(), "the invariant returned a Table, which is neither"),
     (lambda table: table.to_pandas()["n"] > 0, "the invariant returned a Series, which is neither"),
+    ("SELECT sum(n) > 0 FROM counts WHERE n < -99", "returned NULL, which is neither true nor false"),
     ("count(*) > 0", r"is a query: invariant='SELECT count(*) > 0 FROM counts'"),
     (lambda table: table.append({"n": [0]}), "append: this is the table counts as of version"),
     (lambda table: 1 / 0, "ZeroDivisionError: division by zero")])
