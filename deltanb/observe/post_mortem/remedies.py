@@ -27,6 +27,7 @@ from deltanb.text import formatting as units
 from deltanb.transaction.conflict_rules import RULES, Rule, check
 from deltanb.transaction.current import WRITE_SERIALIZABLE, CurrentTransaction
 from deltanb.transaction.reads import Reads, Scan, partition_key
+from deltanb.transaction.row_levels import PROPERTY
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
@@ -269,7 +270,8 @@ def _row_level(case: Case) -> Iterator[Remedy]:
         passage, doubts = case.passes_finer(level)
         if passage is not None or doubts:
             why = reason if passage is not None else f"not known: {doubts[0]}"
-            yield (passage or Passage(POSSIBLE)).remedy(f"Row-level concurrency by {level}", why)
+            change = f"Set {PROPERTY} to {level}, for jobs of deltanb"
+            yield (passage or Passage(POSSIBLE)).remedy(change, why)
             return
 
 
@@ -296,8 +298,8 @@ def _vectors(case: Case) -> Iterator[Remedy]:
     if case.met.answer not in ("no", "unknown") or case.passes_finer("vectors")[0] is not None:
         return  # rows met, or they both have vectors already
     enabled = properties.get(case.current.metadata.configuration, "delta.enableDeletionVectors")
-    change = "Row-level rules that compare deletion vectors" if enabled else (
-        "Set delta.enableDeletionVectors to true, with row-level rules that compare deletion vectors")
+    change = f"Set {PROPERTY} to vectors, for jobs of deltanb" if enabled else (
+        f"Set delta.enableDeletionVectors to true, and {PROPERTY} to vectors, for jobs of deltanb")
     why = "both changed rows of the same files, and no row is the same" if case.met.answer == "no" else (
         "both may have changed other rows of the same files")
     yield Remedy(change, POSSIBLE, f"{why}; both writers must write vectors and judge by rows")
