@@ -86,7 +86,8 @@ def test_the_state_in_which_an_order_is_has_a_ring(works: int) -> None:
     exploration = dn.explore(account(), writers, "balance >= 0")
     places = laid_out(exploration.states).places
     for outcome in exploration.outcomes:
-        play = exploration.play(outcome.number)
+        play = exploration.play(outcome)
+        assert play.moment.turns == exploration.replay(outcome.number) == exploration.replay(outcome)
         for moment in play.moments:
             assert moment.state == exploration.states[moment.path[moment.at]]
             (ring,) = RING.findall(bundle.mimebundle(moment)["text/html"])

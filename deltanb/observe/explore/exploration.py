@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from deltanb.errors import InvalidArgument, InvariantViolated
 from deltanb.text import formatting as units
 from deltanb.text.display import Displayable
+from deltanb.text.safe_text import shown
 from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.row_levels import require_level
 
@@ -251,8 +252,8 @@ class Exploration(Displayable):
                 number=first.number, order=first.order, version=first.version)
         return self
 
-    def replay(self, number: int) -> tuple[Taken, ...]:
-        """What happens in an order, given by its number.
+    def replay(self, number: int | Outcome | Violation) -> tuple[Taken, ...]:
+        """What happens in an order, given by its number, or as that of an outcome or a violation.
 
         Raises:
             InvalidArgument: no number of an order.
@@ -265,15 +266,15 @@ class Exploration(Displayable):
         >>> print(*exploration.replay(lost.number), sep="; ")
         ann reads v0; ben reads v0; ann commits v1 (WRITE); ben tries v1 (DELETE), fails: append
         """
-        _require_number("replay", number)
+        number = _number_of("replay", number)
         assert self.played is not None
         return self.played(number)[0]
 
-    def play(self, number: int | None = None) -> Play:
+    def play(self, number: int | Outcome | Violation | None = None) -> Play:
         """An order turn by turn, with the rows of the table at each; a notebook shows it with buttons.
 
-        It is that of a number, by default one that breaks the invariant or, where none does, one of the most
-        frequent outcome.
+        It is that of a number, of an outcome or of a violation; by default one that breaks the invariant or,
+        where none does, one of the most frequent outcome.
 
         Raises:
             InvalidArgument: no number of an order.
@@ -289,7 +290,7 @@ class Exploration(Displayable):
 
         if number is None:
             number = (self.violations or self.outcomes)[0].number if self.outcomes else 0
-        _require_number("play", number)
+        number = _number_of("play", number)
         assert self.played is not None
         turns, rows = self.played(number)
         return Play(self.table, self.writers, turns, rows, number, self.states, path_of(self, turns))
@@ -374,9 +375,11 @@ def _several(names: str | Sequence[str] | None) -> Sequence[str]:
     return () if names is None else (names,) if isinstance(names, str) else names
 
 
-def _require_number(method: str, number: Any) -> None:
+def _number_of(method: str, order: Any) -> int:
+    number = order.number if isinstance(order, Outcome | Violation) else order
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise InvalidArgument(f"{method} takes the number of an order, found {number!r}")
+        raise InvalidArgument(f"{method} takes the number of an order, found {shown(number)}")
+    return number
 
 
 def in_short(order: Sequence[str]) -> str:
