@@ -317,6 +317,12 @@ def _append_skips(current: CurrentTransaction, winner: Winner) -> str:
     return ""
 
 
+def _append_rebases(current: CurrentTransaction, winner: Winner) -> CurrentTransaction:
+    if current.isolation != WRITE_SERIALIZABLE or current.is_blind_append or not winner.is_blind_append:
+        return current
+    return current.replace(appended=(*current.appended, *winner.adds))
+
+
 def _append_finds(current: CurrentTransaction, winner: Winner) -> Finding | None:
     adds = winner.adds
     if winner.seen is not NOTHING_SEEN:
@@ -439,7 +445,8 @@ RULES: tuple[Rule, ...] = (
     Rule("row tracking", "row ids do not overlap", "row ids were filled in and removed at the same time",
          None, _nothing, skips=rebase.row_tracking_skips, rebases=rebase.row_tracking),
     Rule("append", "no file added where you read", "files were added where you read",
-         ConcurrentAppendException, _append_finds, skips=_append_skips, looks_at_files=True),
+         ConcurrentAppendException, _append_finds, skips=_append_skips, rebases=_append_rebases,
+         looks_at_files=True),
     Rule("delete / read", "no file you read was removed", "files you read were removed",
          ConcurrentDeleteReadException, _delete_read_finds, looks_at_files=True),
     Rule("delete / delete", "no file removed twice", "files you remove were removed",

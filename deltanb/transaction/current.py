@@ -47,6 +47,8 @@ class CurrentTransaction:
     commit_info: CommitInfo
     row_id_high_water_mark: int = -1
     records_commit_info: bool = True
+    appended: tuple[AddFile, ...] = ()
+    """Files of blind appends that it has passed as if they came later (WriteSerializable)."""
     _lines: bytes | None = field(default=None, repr=False, compare=False)
 
     @cached_property

@@ -187,6 +187,21 @@ def test_in_a_bucket_and_behind_another_process(bucket: str, s3_server: Any, tmp
         assert ids(dn.open(place, storage_options=options)) == [3, 4]
 
 
+def test_behind_a_blind_append_that_it_did_not_see_files_decide() -> None:
+    """A copy of its rows and of those appended comes after the append, which at WriteSerializable comes after
+    the delete; so the delete cannot come after the copy."""
+    copy = "INSERT INTO t SELECT id + 10, v FROM t WHERE id <= 2"
+    for added, passes in ((5, True), (1, False)):
+        table = table_of(properties={"delta.isolationLevel": "WriteSerializable"})
+        others = (lambda t, added=added: t.append({"id": [added], "v": [0]}), lambda t: dn.sql(copy, t=t))
+        if passes:
+            behind(table, delete("id = 1"), *others)
+            continue
+        with pytest.raises(errors.ConcurrentAppendException) as raised:
+            behind(table, delete("id = 1"), *others)
+        assert closer_look.UNSEEN in raised.value.conflict.advice[-1]
+
+
 # -- rewritten files -------------------------------------------------------------------------------
 
 

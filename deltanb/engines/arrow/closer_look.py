@@ -31,13 +31,13 @@ from deltanb.schema.protocol import is_active
 from deltanb.sql.predicates import Predicate, all_of, parse
 from deltanb.transaction.reads import Scan, partition_key
 from deltanb.transaction.row_levels import MAX_LOOKS, ROW_LEVELS, CloserLook
+from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import DeletionVector
     from deltanb.log.reader import LogReader
     from deltanb.store.base import LogStore
     from deltanb.transaction.current import CurrentTransaction
-    from deltanb.transaction.steps import Winner
 
 FEW = 20  # files of one conflict that are looked at one by one
 LITTLE = 8 << 20  # bytes of data files that may be read for any commit: some requests
@@ -48,6 +48,7 @@ BOUND = "more files than are looked at"
 GONE = "a file that has to be read is gone or damaged"
 UNREADABLE = "its condition cannot be evaluated on the files"
 READ = "which rows it read beside those that it changed is not recorded"
+UNSEEN = "a blind append added rows where it read, which the winner may have seen"
 NOT_FOUND_AGAIN = "not every row that it took was found in the rewritten files"
 
 
@@ -86,6 +87,8 @@ class RowLook:
         """Why files stayed that may not meet, since the last :meth:`forget`."""
         self._pair: tuple[Any, ...] = ()  # ids, and the objects, so that no other gets the ids
         self._answers: dict[Any, Any] = {}
+        self._appended: tuple[AddFile, ...] = ()
+        self._left = self.looks
 
     def forget(self) -> None:
         """Begin with another transaction."""
@@ -96,32 +99,55 @@ class RowLook:
         if reason not in self.doubts:
             self.doubts.append(reason)
 
+    def looks_at(self, current: CurrentTransaction) -> frozenset[str]:
+        """The looks that a transaction may take.
+
+        At WriteSerializable it passes blind appends as if they came later. Once they have added rows that it
+        would have read, a winner may have seen these rows and be told apart from it by the others all the
+        same: then the winner comes after the append, the append after the transaction, and the transaction
+        after the winner. From there on files decide, as in Delta.
+        """
+        if not current.appended or not self.looks:
+            return self.looks
+        if self._appended is not current.appended:
+            self._appended = current.appended
+            unseen = self._added(current, Winner(current.read_version, current.appended), self.looks)
+            self._left = self.looks & {"layout"} if unseen else self.looks
+        if self._left is not self.looks:
+            self.doubt(UNSEEN)
+        return self._left
+
     # -- files that were added ---------------------------------------------------------------------
 
     def added(self, current: CurrentTransaction, winner: Winner) -> list[AddFile]:
         """The files that a winner added where the transaction read."""
-        if "layout" in self.looks and winner.changes_layout_only:
+        return self._added(current, winner, self.looks_at(current))
+
+    def _added(self, current: CurrentTransaction, winner: Winner, looks: frozenset[str]) -> list[AddFile]:
+        if "layout" in looks and winner.changes_layout_only:
             return []
-        left = [file for file in winner.adds if not self.are_disjoint(current, winner, file.path)]
+        left = [file for file in winner.adds
+                if file.path not in winner.vectors or not self.are_disjoint(current, winner, file.path)]
         if current.reads.whole_table or not current.reads.scans:
             return left
         met: dict[str, AddFile] = {}
         for scan in current.reads.scans:
-            for file in self._met_by(scan, current, winner, [file for file in left if file.path not in met]):
-                met[file.path] = file
+            asked = [file for file in left if file.path not in met]
+            met |= {file.path: file for file in self._met_by(scan, current, winner, asked, looks)}
         return [file for file in left if file.path in met]
 
     def _met_by(
-        self, scan: Scan, current: CurrentTransaction, winner: Winner, files: list[AddFile]
+        self, scan: Scan, current: CurrentTransaction, winner: Winner, files: list[AddFile],
+        looks: frozenset[str],
     ) -> list[AddFile]:
         if not files:
             return []
         try:
             parts = [part for text in scan.sql for part in parse(text, current.schema).conjuncts()]
             files = self.in_partitions(scan, parts, current, winner, files)
-            if parts and files and "statistics" in self.looks:
+            if parts and files and "statistics" in looks:
                 files = self.by_statistics(parts, current, files)
-            if parts and files and "values" in self.looks:
+            if parts and files and "values" in looks:
                 files = self._by_values(parts, current, files)
         except DeltaError:
             self.doubt(UNREADABLE)
@@ -276,7 +302,8 @@ class RowLook:
                 self.doubt(GONE)
             return False
 
-        return "vectors" in self.looks and bool(self._once(current, winner, (path, by_changes), are_disjoint))
+        return "vectors" in self.looks_at(current) and bool(
+            self._once(current, winner, (path, by_changes), are_disjoint))
 
     def _are_disjoint(
         self, current: CurrentTransaction, winner: Winner, path: str, theirs: DeletionVector,
