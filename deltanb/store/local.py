@@ -31,6 +31,7 @@ from deltanb.errors import InvalidArgument, StorageError
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.drafts import NO_HARD_LINKS, Draft, Turn, drop_checksum, held_time, stamp, sync_path
+from deltanb.store.read_only import check_writable, refusing
 from deltanb.text.safe_text import redacted
 
 if TYPE_CHECKING:
@@ -205,6 +206,8 @@ class LocalStore:
         In a ``turn`` the folder has to be there, and is synced at the turn's end.
         """
         path = self._path(name)
+        if refusing.get() is not None:  # asked here: a small append is counted by its calls
+            check_writable(path)
         if turn is not None:
             return turn.put(path, data)
         with Draft(self, path, data, make_folders) as draft:
@@ -221,6 +224,7 @@ class LocalStore:
             StorageError: nothing was changed, or it is not known to have reached the disk.
         """
         path = self._path(name)
+        check_writable(path)
         try:
             os.link(self._path(source), path)
             drop_checksum(path)  # of a file that somebody has removed alone
@@ -239,6 +243,7 @@ class LocalStore:
     def put(self, name: str, data: bytes | Iterator[bytes]) -> None:
         """A temporary file renamed over the name; of ``data`` in pieces it has each as it comes."""
         path = self._path(name)
+        check_writable(path)
         with Draft(self, path, data, is_nameless=False) as draft:
             try:
                 draft.replace(path)
@@ -249,6 +254,7 @@ class LocalStore:
     def delete(self, name: str) -> None:
         """Unlink, with Hadoop's checksum of the file."""
         path = self._path(name)
+        check_writable(path)
         drop_checksum(path)
         try:
             os.unlink(path)
@@ -276,6 +282,8 @@ class LocalStore:
     def open_output(self, name: str) -> pa.NativeFile:
         """A new file that is synced when closed, so that a commit never outlives its data."""
         path = self._path(name)
+        if refusing.get() is not None:
+            check_writable(path)
         try:
             try:
                 return self._output(path)
@@ -321,6 +329,7 @@ class LocalStore:
 
     def make_folder(self, folder: str) -> None:
         """Make a folder with its parents; their entries are synced as the file's will be."""
+        check_writable(os.path.normpath(folder))
         missing = []
         parent = folder
         while not os.path.isdir(parent):

@@ -20,6 +20,7 @@ from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, ListedObject
 from deltanb.store.object_files import Reader, Writer
+from deltanb.store.read_only import check_writable
 from deltanb.store.storage_options import Access, access_of
 from deltanb.store.uris import Location, parse
 
@@ -167,6 +168,7 @@ class ObjectStore:
             StorageError: nothing was written: refused, or the service does not know conditional puts.
             OSError: the answer was lost, or the service has failed; it may be there.
         """
+        check_writable(f"{self.root}/{name}")
         key = self._key(name)
         self.bucket.must_put_conditionally(self.place.key)
         tag = self.bucket.create(key, data)
@@ -177,6 +179,7 @@ class ObjectStore:
 
     def put(self, name: str, data: bytes) -> None:
         """By one request."""
+        check_writable(f"{self.root}/{name}")
         self._tags.pop(name, None)
         self.bucket.put(self._key(name), data)
 
@@ -191,6 +194,8 @@ class ObjectStore:
             StorageError: one of them is there and cannot be removed; others may be gone.
         """
         names = list(names)
+        for name in names:
+            check_writable(f"{self.root}/{name}")
         for name in names:
             self._tags.pop(name, None)
         self.bucket.delete([self._key(name) for name in names])
@@ -208,6 +213,7 @@ class ObjectStore:
         """A multipart upload, or one put where there is less than a part."""
         import pyarrow as pa
 
+        check_writable(f"{self.root}/{name}")
         return pa.PythonFile(Writer(self.bucket, self._key(name)), mode="w")
 
     # -- places ---------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from deltanb.errors import (
     add_note,
 )
 from deltanb.options import options, random_id
+from deltanb.store.read_only import check_writable
 from deltanb.transaction.ids import note_made
 
 __all__ = ["Database", "Undo"]
@@ -132,6 +133,7 @@ class Database:
             CommitOutcomeUnknown: the database cannot be read, or there is no ``landed``.
             MaxCommitRetriesExceeded: the database kept aborting the transaction.
         """
+        check_writable(f"the catalog at {self.place}")
         for _ in range(MAX_ATTEMPTS):
             try:
                 with self._errors("written"), self._my_turn(), \

@@ -56,8 +56,9 @@ def explore(
     All orders of such turns are explored, though few are gone through: those that lead to the same state go
     on alike.
 
-    What a writer sees is the table alone: the time stands still, waiting takes no time, and what ``random``
-    draws is the same at every run. It is run many times, and so does nothing beside the table that matters.
+    What a writer sees is the table alone: the time stands still, ``time.sleep`` and other waits take no time,
+    and what ``random`` draws is the same at every run, by ``seed``. It is run many times, and so may read
+    other tables, but writes to none, and starts no thread and no process.
     A lock manager that writers share is replaced by one that nobody has locked anything in; who waits for a
     lock gives up only where nobody is left who could release it.
 
@@ -71,7 +72,7 @@ def explore(
         row_level: how closely commits look at each other's rows meanwhile
             (:data:`deltanb.transaction.row_levels.ROW_LEVELS`); as the option or the table says by default.
         orders: draw so many orders in place of going through all of them.
-        seed: by which they are drawn, and what ``random`` draws in writers; 0 by default.
+        seed: by which they are drawn, and what ``random`` and ``numpy.random`` draw in writers; 0 by default.
         depth: draw orders by priorities that change ``depth - 1`` times (PCT: Burckhardt and others, "A
             randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010).
         seconds, max_states: where to stop; what was left out is said in ``left_out``.
@@ -81,8 +82,9 @@ def explore(
 
     Raises:
         InvalidArgument: no table, no writers, a level that a table cannot have, an invariant that is none.
-        IllegalStateError: a writer that does not do the same when it is run again, that commits to or locks
-            other tables or uses threads, that never ends, or a table that is pinned to a version.
+        IllegalStateError: a writer that does not do the same when it is run again, that writes to or locks
+            other tables, starts threads or processes, never ends, or returns a coroutine; an invariant that
+            writes; an Iceberg table; or a table that is pinned to a version.
 
     >>> import deltanb as dn
     >>> table = dn.create("account", {"id": [1], "balance": [100]})

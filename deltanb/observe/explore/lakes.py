@@ -10,7 +10,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,11 +21,13 @@ from deltanb.catalog.limits import Limits
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ratification import Asserted, Refused
 from deltanb.catalog.transaction import CatalogTransaction
+from deltanb.errors import IllegalStateError
 from deltanb.observe.explore.exploration import TABLES_OWN
 from deltanb.observe.explore.places import ExploredLog, rows_of, seen_by, still
 from deltanb.observe.explore.programs import Run, Turn
 from deltanb.observe.explore.worlds import OWN, Attempted, Levels, Overlay, World, short_hash
 from deltanb.observe.turns import Work
+from deltanb.store.read_only import writing
 from deltanb.table.table import DeltaTable
 from deltanb.transaction.group import Ratified, Ratify
 
@@ -61,9 +63,18 @@ class Tables:
         """The names of those that somebody has asked for."""
         return list(self._known)
 
+    def require_delta(self, name: Any, refuse: Callable[[str], BaseException]) -> None:
+        """Refuse a table that is not explored."""
+        with writing():
+            table = self.catalog.table(name)
+        if not isinstance(table, DeltaTable):
+            raise refuse(f"uses {name}, which is an Iceberg table; Delta tables alone are explored: leave it "
+                         "out, or run the writers in one order with dn.race(catalog, writers)")
+
     def _opened(self, name: str) -> tuple[Any, World]:
         if name not in self._known:
-            log, snapshot = self.catalog.table_at(TableName.of(name), self.seq)  # type: ignore[misc]
+            with writing():
+                log, snapshot = self.catalog.table_at(TableName.of(name), self.seq)  # type: ignore[misc]
             self._known[name] = log, World.of(snapshot._state, self.levels)
         return self._known[name]
 
@@ -174,10 +185,10 @@ class CatalogSeat:
         for name, store in self.stores.items():
             store.world = world.table(name)
 
-    def work(self, work: Work) -> None:
+    def work(self, work: Work) -> Any:
         """Do it with a transaction, which is committed at its end."""
         with CatalogTransaction(_Explored(self)) as self.transaction:  # type: ignore[arg-type]
-            work(self.transaction)
+            return work(self.transaction)
 
     def is_ours(self, txn: Any) -> bool | None:
         """Whether a transaction is that of the run; None for its statements."""
@@ -230,8 +241,7 @@ class _Explored:
 
     def table_at(self, name: TableName, seq: int) -> Any:
         """A table as it was when the transaction began."""
-        if not isinstance(self.seat.world.tables.catalog.table(name), DeltaTable):
-            raise self.seat.run.refuse(f"uses {name}, which is an Iceberg table; Delta tables are explored")
+        self.seat.world.tables.require_delta(name, self.seat.run.refuse)
         return self.seat.log(str(name))
 
 
@@ -302,6 +312,7 @@ class _Still(Mapping[str, DeltaTable]):
 
     def __getitem__(self, name: Any) -> DeltaTable:
         name = str(TableName.of(name))
+        self._lake.tables.require_delta(name, lambda words: IllegalStateError(f"the invariant {words}"))
         return still(self._lake.tables.base(name), self._lake.table(name), managed)
 
     def __contains__(self, name: object) -> bool:

@@ -88,9 +88,9 @@ class TableSeat:
         """Show the run another table."""
         self.store.world = world
 
-    def work(self, work: Work) -> None:
+    def work(self, work: Work) -> Any:
         """Do it with the table."""
-        work(ExploredTable(self.log))
+        return work(ExploredTable(self.log))
 
     def is_ours(self, txn: Any) -> bool | None:
         """Whether a transaction commits to the table; None for a statement of one that does later."""

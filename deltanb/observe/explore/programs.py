@@ -21,7 +21,7 @@ refused.
 
 from __future__ import annotations
 
-import random
+import inspect
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -42,9 +42,11 @@ from deltanb.observe.explore.locking import (
     RunLocks,
 )
 from deltanb.observe.explore.locking import Place as LockPlace
+from deltanb.observe.explore.surroundings import end, running, surroundings
 from deltanb.observe.explore.worlds import short_hash
 from deltanb.observe.turns import Work
 from deltanb.options import set_options
+from deltanb.store.read_only import refusing
 from deltanb.table.contract import Call, Does
 from deltanb.transaction.drive import watching
 from deltanb.transaction.group import GroupFailed, Ratify
@@ -57,6 +59,9 @@ MAX_TURNS = 200
 """Turns of one writer: who takes more is taken for one that never ends."""
 PATIENCE = 30.0
 """Seconds that a writer has for a run up to its next turn: what takes longer is taken for a loop."""
+NOT_OURS = ("by a handle of its own; it may only write by what it is called with: "
+            "def work(table): table.append(…)")
+"""Why a writer may not write there, and what else it can do."""
 _IDS = uuid.UUID("6f1d6b1e-0d2a-4c3f-9b59-3d1b8a0f2c11")
 
 
@@ -201,7 +206,7 @@ class Seat(Protocol):
     looks_under_locks: bool
     """Whether it looks at the newest version again once it has a lock."""
 
-    def work(self, work: Work) -> None:
+    def work(self, work: Work) -> Any:
         """Do it, from its beginning."""
 
     def is_ours(self, txn: Any) -> bool | None:
@@ -387,7 +392,7 @@ class Run:
             Looked: it has to be known more precisely.
         """
         self.program.run = self
-        with _seeded(self.program.seed):
+        with surroundings(self.program.seed):
             self._thread.start()
             try:
                 self._thread.join(PATIENCE)
@@ -398,24 +403,24 @@ class Run:
                 self._leave()
                 raise IllegalStateError(
                     f"writer {self.program.name!r} has not come to its next turn in {PATIENCE:.0f} s: it "
-                    "loops, or waits for something that is not there when it is run alone")
+                    "loops, sleeps, or waits for something that is not there when it is run alone. Leave "
+                    "that out, or give what it waits for as an argument")
         if self.refusal is not None:
             raise self.refusal
 
     def _leave(self) -> None:
         """End the thread at its next instruction, if it comes to one."""
-        import ctypes
-
         self.turn = self.turn or Turn("read", False)
         if self._thread.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self._thread.ident), ctypes.py_object(_Paused))
+            end(self._thread, _Paused)
 
     def _go(self) -> None:
         watching.set(self._watch)
         exploring.set(self.locking)
+        running.set(self.refuse)
+        refusing.set(lambda place: self.refuse(f"writes to {place} {NOT_OURS}"))
         try:
-            self.seat.work(self.program.work)
+            self._require_done(self.seat.work(self.program.work))
         except _Paused:
             return
         except (Exception, SystemExit) as error:
@@ -427,6 +432,15 @@ class Run:
             self.changes = self.locking.changes()
             if self.at < len(self.script):
                 self.refusal = self.refusal or self.is_unsteady()
+
+    def _require_done(self, result: Any) -> None:
+        """Refuse a writer that has only been begun: what it returns would do the work."""
+        if inspect.iscoroutine(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+            kind = type(result).__name__.replace("_", " ")
+            if not inspect.isasyncgen(result):
+                result.close()
+            raise self.refuse(f"returns a {kind}, which nobody runs, and does nothing; write a function that "
+                              "does its work, like lambda table: asyncio.run(work(table))")
 
     def skip(self, name: str) -> Any:
         """The end of a statement that was done in an earlier run, with the same worlds.
@@ -526,9 +540,7 @@ class Run:
         if is_ours is None:
             return
         if not is_ours:
-            raise self.refuse(
-                f"commits to {getattr(txn, 'table', 'a catalog')} by a handle of its own; it may only commit "
-                "by what it is called with: def work(table): table.append(…)")
+            raise self.refuse(f"commits to {getattr(txn, 'table', 'a catalog')} {NOT_OURS}")
         if self.is_alone and step.is_success:
             assert self.seat.world.commit is not None
             self.landed.append(self.seat.world.commit)
@@ -574,14 +586,3 @@ def rule_of(error: BaseException | None) -> str:
     """The rule by which a commit failed; "" for other errors."""
     conflict = getattr(error, "conflict", None)
     return "" if conflict is None else str(conflict.rule)
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Numbers from ``random`` that are the same at every run; the caller's go on as they were."""
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before)

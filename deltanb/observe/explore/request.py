@@ -24,6 +24,7 @@ from deltanb.observe.explore.search import Graph, Node, Search, clock, key_of, w
 from deltanb.observe.explore.states import MAX_DRAWN, MAX_PLAYED, along, whole
 from deltanb.observe.explore.worlds import Levels
 from deltanb.observe.turns import Work, is_catalog
+from deltanb.store.read_only import refusing
 from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
 from deltanb.transaction.drive import watching
@@ -368,6 +369,7 @@ def _ask(invariant: Invariant, place: Any) -> Any:
     """
     context = copy_context()
     context.run(watching.set, _refuse_to_write)
+    context.run(refusing.set, _may_only_read)
     try:
         answer = context.run(invariant.ask, place)
         return True if truth(answer) else answer
@@ -382,6 +384,8 @@ def _ask(invariant: Invariant, place: Any) -> Any:
 
 
 def _refuse_to_write(txn: Any, step: Any) -> None:
-    raise IllegalStateError(
-        f"the invariant commits to {getattr(txn, 'table', 'a catalog')}; it may only read. Nothing was "
-        "written")
+    raise _may_only_read(str(getattr(txn, "table", "a catalog")))
+
+
+def _may_only_read(place: str) -> BaseException:
+    return IllegalStateError(f"the invariant writes to {place}; it may only read. Nothing was written")

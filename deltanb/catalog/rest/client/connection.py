@@ -38,6 +38,7 @@ from deltanb.errors import (
     MissingDependency,
     StorageError,
 )
+from deltanb.store.read_only import check_writable
 from deltanb.text.safe_text import shown
 
 __all__ = ["Connection", "Refusal", "new_key"]
@@ -169,6 +170,7 @@ class Connection:
             StorageError: it cannot be reached; nothing was changed.
             CommitOutcomeUnknown: it does not say whether it has done it.
         """
+        check_writable(f"the catalog at {self.url}")
         headers = {"Idempotency-Key": key or new_key()}
         unknown: _NoAnswer | None = None
         for number in range(TRIES):
