@@ -217,7 +217,7 @@ def rebase_steps(
         verdict = check(run.current, winner)
         if verdict.conflict is not None and verdict.may_pass_closer:
             seen = yield run.at(LookCloser(run.version, run.attempt, winner, run.current))
-            if isinstance(seen, BaseException) and not isinstance(seen, OSError | DeltaError):
+            if isinstance(seen, BaseException) and not isinstance(seen, Exception):
                 raise seen
             winner = winner.seen_as(seen)
             verdict = check(run.current, winner)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
@@ -236,6 +237,44 @@ def test_rows_that_are_not_found_again_are_a_conflict_that_says_so() -> None:
         behind(table, delete("id = 1"),
                lambda t: other.commit([file.remove(data_change=False), new], "OPTIMIZE"))
     assert closer_look.NOT_FOUND_AGAIN in raised.value.conflict.advice[-1]
+
+
+# -- rows that come back, or are not counted ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("mine", ["id = 4", "id IN (2, 4)"])
+def test_rows_that_a_winner_brings_back_are_a_conflict(mine: str) -> None:
+    """RESTORE leaves the file a vector with fewer rows; a union of vectors would take them again."""
+    table = table_of()
+    table.delete("id = 1")
+    table.delete("id = 2")
+    with pytest.raises(errors.DeltaConcurrentModificationException):
+        behind(table, delete(mine), lambda t: t.restore(1))
+    assert ids(dn.open(table.log.store)) == [2, 3, 4]
+
+
+def test_files_whose_rows_nobody_counted_are_a_conflict() -> None:
+    """A vector that takes all rows removes the file; whether it does is not known of this one."""
+    def optimize(t: DeltaTable) -> None:
+        txn = t.start_transaction()
+        files = list(txn.filter_files())
+        (new,) = txn.write_files(t.to_arrow(), data_change=False)
+        txn.commit([*(file.remove(data_change=False) for file in files), new.replace(stats=None)], "OPTIMIZE")
+
+    table = table_of()
+    with pytest.raises(errors.ConcurrentDeleteReadException) as raised:
+        behind(table, delete("id = 1"), optimize)
+    assert closer_look.NOT_COUNTED in raised.value.conflict.advice[-1]
+    assert ids(dn.open(table.log.store)) == [1, 2, 3, 4]
+
+
+def test_values_that_python_does_not_have_are_a_conflict() -> None:
+    rows = {"id": pa.array([1, 2]), "at": pa.array([2**58, 0], pa.timestamp("us", "UTC"))}
+    table = table_of(pa.table(rows))
+    table.append(pa.table({"id": [3], "at": pa.array([1], pa.timestamp("us", "UTC"))}))
+    with pytest.raises(errors.ConcurrentDeleteReadException) as raised:
+        behind(table, delete("id = 1"), lambda t: t.optimize())
+    assert closer_look.UNREADABLE in raised.value.conflict.advice[-1]
 
 
 # -- bounds, and what cannot be read ---------------------------------------------------------------

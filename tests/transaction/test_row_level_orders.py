@@ -20,7 +20,11 @@ from tests.examples import every
 
 Rows = list[tuple[int, int]]
 BEFORE: Rows = [(1, 10), (2, 20), (3, 30), (4, 40)]
-LAYOUTS: dict[str, Sequence[Rows]] = {"one file": [BEFORE], "two files": [BEFORE[:2], BEFORE[2:]]}
+LAYOUTS: dict[str, Callable[[DeltaTable], object]] = {
+    "one file": lambda table: table.append(_columns(BEFORE)),
+    "two files": lambda table: (table.append(_columns(BEFORE[:2])), table.append(_columns(BEFORE[2:]))),
+    "a vector": lambda table: (table.append(_columns([(0, 0), *BEFORE])), table.delete("id = 0")),
+}
 
 
 @dataclass(frozen=True)
@@ -74,18 +78,22 @@ KINDS = {
                       lambda rows: [*(r for r in rows if r[0] != 1), (1, 9)]),
     "delete 1 if there is 2": Kind(_skew, lambda rows: [r for r in rows if r[0] != 1 or 2 not in dict(rows)]),
     "optimize": Kind(lambda t: t.optimize(), lambda rows: rows),
+    "restore": Kind(lambda t: t.restore(_root(t)), lambda rows: BEFORE),
 }
 CASES = [(*kinds, layout, isolation) for kinds in combinations_with_replacement(KINDS, 2)
          for layout in LAYOUTS for isolation in ("Serializable", "WriteSerializable")]
 
 
 def table_of(layout: str, **properties: Any) -> DeltaTable:
-    first, *rest = LAYOUTS[layout]
-    table = dn.create(MemoryStore(), _columns(first), properties={
+    table = dn.create(MemoryStore(), "id long, v long", properties={
         "delta.enableDeletionVectors": True, "delta.isolationLevel": "Serializable", **properties})
-    for rows in rest:
-        table.append(_columns(rows))
+    LAYOUTS[layout](table)
     return table
+
+
+def _root(table: DeltaTable) -> int:
+    """The version with which an exploration begins."""
+    return max(entry.version for entry in table.history() if entry.user_metadata is None)
 
 
 def _columns(rows: Rows) -> dict[str, list[int]]:

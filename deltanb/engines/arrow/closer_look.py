@@ -50,6 +50,7 @@ UNREADABLE = "its condition cannot be evaluated on the files"
 READ = "which rows it read beside those that it changed is not recorded"
 UNSEEN = "a blind append added rows where it read, which the winner may have seen"
 NOT_FOUND_AGAIN = "not every row that it took was found in the rewritten files"
+NOT_COUNTED = "statistics do not say how many rows a file has"
 
 
 @dataclass
@@ -70,6 +71,10 @@ class Budget:
             return False
         self.statistics, self.files, self.num_bytes = left
         return True
+
+
+class _RowsReturn(Exception):
+    """A vector has fewer rows than the one before it, as after RESTORE: a commit brings rows back."""
 
 
 class RowLook:
@@ -214,8 +219,12 @@ class RowLook:
             ours = current.vectors.get(path)
             try:
                 return None if ours is None else self._places(current, winner, path, ours)
+            except _RowsReturn:
+                return None
             except (DeltaError, OSError):
                 self.doubt(GONE)
+            except (ValueError, OverflowError):  # no values of Python, such as dates after the year 9999
+                self.doubt(UNREADABLE)
             return None
 
         places_found: dict[str, BitMap64] | None = self._once(current, winner, (path, None), places)
@@ -240,6 +249,9 @@ class RowLook:
         old = own.replace(deletion_vector=before)
         for keys, _ in self._keys(current, old, only=taken):
             sought.update(keys)
+        if None in sought:  # a row without an id
+            self.doubt(NOT_FOUND_AGAIN)
+            return None
         left, places = sum(sought.values()), {}
         where = current.reads.scans[0] if len(current.reads.scans) == 1 else ALL
         for file in candidates:
@@ -254,6 +266,9 @@ class RowLook:
                 places[file.path] = rows
         if left:
             self.doubt(NOT_FOUND_AGAIN)
+            return None
+        if any(file.num_records is None for file in candidates if file.path in places):
+            self.doubt(NOT_COUNTED)
             return None
         return places
 
@@ -291,11 +306,16 @@ class RowLook:
             theirs, ours = winner.vectors.get(path), current.vectors.get(path)
             if theirs is None or (ours is None and path in current.paths):
                 return False
+            if ours is not None and any(a.num_records is None for a in winner.adds if a.path == path):
+                self.doubt(NOT_COUNTED)
+                return False
             if not self.budget.takes(files=2 if ours is None else 4):
                 self.doubt(BOUND)
                 return False
             try:
                 return self._are_disjoint(current, winner, path, theirs, ours, by_changes)
+            except _RowsReturn:
+                return False
             except (InvalidPredicate, UnsupportedPredicate):
                 self.doubt(UNREADABLE)
             except (DeltaError, OSError):
@@ -325,9 +345,18 @@ class RowLook:
         return False
 
     def _taken(self, vector: DeletionVector, before: DeletionVector | None) -> BitMap64:
-        """The rows that a commit took from a file, by its vector and the one before."""
+        """The rows that a commit took from a file, by its vector and the one before.
+
+        Raises:
+            _RowsReturn: it brings others back.
+        """
         rows = deletion_vectors.load(self.log.store, vector)
-        return rows if before is None else rows - deletion_vectors.load(self.log.store, before)
+        if before is None:
+            return rows
+        gone = deletion_vectors.load(self.log.store, before)
+        if not gone <= rows:
+            raise _RowsReturn
+        return rows - gone
 
     def _taken_if_there(self, vector: DeletionVector, before: DeletionVector | None) -> BitMap64 | None:
         """Alike; None if the vector is gone, as one is that a failed transaction has tidied up."""
