@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from deltanb import options
 from tests.groups import Recorder, arrange, pytest_xdist_make_scheduler, service
-from tests.machine import chromium, missing_java
+from tests.machine import SHORT_LIVED, chromium, missing_java
 from tests.shared_tables import SHARED
 
 __all__ = ["pytest_xdist_make_scheduler"]  # a hook
@@ -60,7 +60,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What an option brings with it."""
+    """What an option brings with it, and how JVMs of Spark begin, here and in the processes of tests."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     if config.getoption("--thorough"):
         settings.load_profile("nightly")
     if config.option.faults is None:

@@ -24,14 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from tests.machine import SHORT_LIVED
+
 ROOT = Path(__file__).resolve().parents[3]
 CORES = 2  # a worker's, by its own word: two applications have an executor each on every worker
 WORKER_MEMORY = "1400m"
 EXECUTOR_MEMORY = "512m"
 DAEMON_MEMORY = "128m"
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of JVMs that end with the tests: they take half the processor time where none of them compiles its code
-twice."""
 _HOST = "127.0.0.1"
 
 

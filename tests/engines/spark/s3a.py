@@ -15,7 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.engines.spark.cluster import SHORT_LIVED, Driver
+from tests.engines.spark.cluster import Driver
+from tests.machine import SHORT_LIVED
 from tests.peers.delta_spark import Unavailable, fetch
 from tests.peers.maven import alone, cache_folder
 
