@@ -18,11 +18,12 @@ from deltanb.commands.define.clustering import logical_columns
 from deltanb.errors import InvalidSchema
 from deltanb.schema import columns as column_values
 from deltanb.schema.column_mapping import ID_KEY, MAX_ID_KEY, NAME_KEY, USED_KEY
-from deltanb.schema.ddl import CHAR_KEY, parse_schema
+from deltanb.schema.ddl import parse_schema
 from deltanb.schema.paths import quoted, with_fields
 from deltanb.schema.protocol import CATALOG_MANAGED, FEATURE_PREFIX, READER_VERSION_KEY, WRITER_VERSION_KEY
-from deltanb.schema.types import TYPES, ArrayType, DataType, MapType, StructField, StructType
+from deltanb.schema.types import StructField, StructType
 from deltanb.schema.widening import TYPE_CHANGES
+from deltanb.sql.column_text import comment_text, named_text, null_text
 from deltanb.sql.literals import text_literal
 from deltanb.transaction.new_table import MATERIALIZED_NAMES
 
@@ -119,7 +120,7 @@ def own_to_no_table(field: StructField) -> StructField:
 
 def _column(field: StructField) -> str:
     metadata = field.metadata
-    parts = [f"{_named(field)}{_null(field)}"]
+    parts = [f"{named_text(field)}{null_text(field)}"]
     if column_values.GENERATION in metadata:
         parts.append(f"GENERATED ALWAYS AS ({metadata[column_values.GENERATION]})")
     if column_values.START in metadata:
@@ -128,37 +129,4 @@ def _column(field: StructField) -> str:
                      f"INCREMENT BY {metadata.get(column_values.STEP)})")
     if column_values.DEFAULT in metadata:
         parts.append(f"DEFAULT {metadata[column_values.DEFAULT]}")
-    return " ".join(parts) + _comment(field)
-
-
-def _named(field: StructField, colon: str = "") -> str:
-    data_type = field.metadata.get(CHAR_KEY) or type_text(field.type)
-    return f"{quoted([field.name])}{colon} {data_type}"
-
-
-def _null(field: StructField) -> str:
-    return "" if field.nullable else " NOT NULL"
-
-
-def _comment(field: StructField) -> str:
-    comment = field.metadata.get("comment")
-    return f" COMMENT {text_literal(comment)}" if isinstance(comment, str) else ""
-
-
-def type_text(data_type: DataType) -> str:
-    """A type as SQL writes it.
-
-    >>> from deltanb.schema.ddl import parse_type
-    >>> type_text(parse_type("array<struct<a: long NOT NULL, `b c`: map<string, int>>>"))
-    'array<struct<a: bigint NOT NULL, `b c`: map<string, int>>>'
-    """
-    match data_type:
-        case StructType():
-            fields = (f"{_named(field, ':')}{_null(field)}{_comment(field)}" for field in data_type.fields)
-            return f"struct<{', '.join(fields)}>"
-        case ArrayType():
-            return f"array<{type_text(data_type.element_type)}>"
-        case MapType():
-            return f"map<{type_text(data_type.key_type)}, {type_text(data_type.value_type)}>"
-    names = TYPES.get(str(data_type))
-    return str(data_type) if names is None or not names.sql else names.sql[0]
+    return " ".join(parts) + comment_text(field)

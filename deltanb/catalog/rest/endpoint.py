@@ -30,6 +30,8 @@ class Api:
     """The statuses of refusals, with what each means."""
     error: Check
     """The body of a refusal."""
+    in_form: Callable[[Reply], Reply] = field(default=lambda reply: reply, repr=False)
+    """A refusal of the server's door, such as of a body that is too large, as this API writes refusals."""
     parameters: Mapping[str, str] | None = None
     """What a part of a path means, where its name does not say it; None: OpenAPI describes no parameters."""
 

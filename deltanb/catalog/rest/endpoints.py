@@ -62,6 +62,7 @@ from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES, REFUSAL, ST
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.unity.server.endpoints import ENDPOINTS as UNITY
+from deltanb.catalog.unity.server.listing import ENDPOINTS as UNITY_NAMES
 
 __all__ = ["ENDPOINTS", "ICEBERG", "OWN"]
 
@@ -247,4 +248,4 @@ OWN = (
          nothing, own.forget_places, locations="location"),
 )
 
-ENDPOINTS = (*UNITY, *OWN, *ICEBERG)
+ENDPOINTS = (*UNITY, *UNITY_NAMES, *OWN, *ICEBERG)

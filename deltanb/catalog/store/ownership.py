@@ -34,7 +34,7 @@ from deltanb.store.paths import address_of
 
 __all__ = ["EVERYONE", "NEW_TABLE", "PURGED", "STAGED", "FolderNote", "every_place", "folder_note",
            "folder_of_file", "forget", "key_of", "leave", "left_in", "note_folder", "opened", "others_at",
-           "places_of", "record_place", "require_free", "staged_id", "take"]
+           "owner_of", "places_of", "record_place", "require_free", "staged_id", "take"]
 
 NEW_TABLE, STAGED = "a table that is being created", "a staging table"
 PURGED = "a table that was purged"
@@ -174,6 +174,15 @@ def others_at(
         if noted is None or noted.table_id in spared or (noted.table_id is None and place == mine):
             continue  # of an earlier version of this library, which noted no ids
         yield place
+
+
+def owner_of(connection: sa.Connection, location: str) -> str | None:
+    """The id of the table whose folder a place is, or lies in."""
+    mine = key_of(location)
+    _record_missing(connection)
+    return connection.execute(sa.select(places.c.table_id).join(
+        iceberg_tables, iceberg_tables.c.dn_table_id == places.c.table_id).where(
+        places.c.left_in_catalog.is_(None), places.c.place.in_([mine, *_parents(mine)]))).scalar()
 
 
 def _parents(place: str) -> Iterator[str]:

@@ -30,6 +30,7 @@ from deltanb.catalog.store.ownership import (
     left_in,
     note_folder,
     others_at,
+    owner_of,
     places_of,
     require_free,
     take,
@@ -185,6 +186,13 @@ class Registry:
         for place, table_id in self._database.write(every_place, every_place, is_durable=False):
             places.setdefault(table_id, set()).add(place)
         return places
+
+    def owner_of(self, location: str) -> str | None:
+        """The id of the table whose folder a place is, or lies in; None for the place of no table."""
+        def work(connection: sa.Connection) -> str | None:
+            return owner_of(connection, location)
+
+        return self._database.write(work, work, is_durable=False)
 
     def require_free(self, location: str, table_id: str | None = None, name: TableName | None = None) -> None:
         """Refuse the folder of a table with another id, and a name that is taken.

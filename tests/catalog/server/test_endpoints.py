@@ -22,7 +22,7 @@ from deltanb.catalog.store.store import CatalogStore
 from tests.catalog.server.ask import Client
 
 OPEN = {"config", "get_config", "instant", "history", "names", "overview", "is_registered", "outcome",
-        "staging_credentials"}
+        "staging_credentials", "list_catalogs", "get_catalog", "list_schemas"}
 """What everybody may ask: it shows what the sender may see, or is about the sender's own requests."""
 
 ROWS = {(each.method, path): each for each in ENDPOINTS for path in each.paths}

@@ -101,9 +101,9 @@ class _Door:
             principal = sender.name
             content = await self._content(endpoint, http)
         except DeltaError as error:
-            reply = refusal(error)
+            reply = endpoint.api.refusal(error)
         except _Refused as refused_:
-            reply = refused_.reply
+            reply = endpoint.api.in_form(refused_.reply)
         else:
             request = Request(
                 self._service, sender, http.method, http.scope["path"], http.path_params,

@@ -127,12 +127,24 @@ class Request:
         Raises:
             InvalidArgument: a size that is no number above 0.
         """
-        token, size = self.query.get("pageToken"), self.query.get("pageSize")
+        token, size = self.query.get("pageToken"), self.count("pageSize")
         if size is None:
             return token or None, None if token is None else PAGE
-        if not size.isascii() or not size.isdecimal() or len(size) > 9 or int(size) < 1:
-            raise InvalidArgument(f"the parameter pageSize is a whole number above 0, found {shown(size)}")
-        return token or None, int(size)
+        return token or None, size
+
+    def count(self, name: str, least: int = 1) -> int | None:
+        """A query parameter that is a whole number of no less than ``least``; None where it is not given.
+
+        Raises:
+            InvalidArgument: another value.
+        """
+        text = self.query.get(name)
+        if text is None:
+            return None
+        if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) < least:
+            raise InvalidArgument(
+                f"the parameter {name} is a whole number above {least - 1}, found {shown(text)}")
+        return int(text)
 
     def allow(self, what: str, *namespaces: tuple[str, ...]) -> None:
         """Let the request go on if its sender may do this (``read`` or ``write``) in all of the namespaces.

@@ -62,7 +62,7 @@ from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.text.safe_text import get_logger, shown
 from deltanb.transaction.ids import new_table_id
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "delta_row", "location_of", "require_catalog", "required", "uri_of"]
 
 _log = get_logger("deltanb.catalog.rest.server")
 
@@ -75,7 +75,7 @@ PROTOCOL = {"min-reader-version": 3, "min-writer-version": 7, "reader-features":
 
 def get_config(request: Request) -> Reply:
     """Which endpoints there are, in the newest version that both sides know."""
-    _require_catalog(request, request.query.get("catalog"))
+    require_catalog(request, request.query.get("catalog"))
     versions = request.query.get("protocol-versions", "")
     if not re.fullmatch(r"\d+\.\d+(,\d+\.\d+)*", versions):
         raise InvalidArgument(f"protocol-versions is a list such as 1.0,2.3, found {shown(versions)}")
@@ -198,7 +198,7 @@ def update_table(request: Request) -> Reply:
 def delete_table(request: Request) -> Reply:
     """Take a table out of the catalog; a day later its files are swept."""
     name = _table(request)
-    _row(request, name)
+    delta_row(request, name)
     request.service.tables.store.tables.drop(
         name, request.principal.name, purged_from=options.clock() + GRACE,
         purged_by=request.principal.name)
@@ -207,7 +207,7 @@ def delete_table(request: Request) -> Reply:
 
 def table_exists(request: Request) -> Reply:
     """Whether there is a table."""
-    _row(request, _table(request))
+    delta_row(request, _table(request))
     return Reply(204)
 
 
@@ -215,14 +215,14 @@ def rename_table(request: Request) -> Reply:
     """Give a table another name in its schema."""
     name = _table(request)
     new = TableName.of((name.namespace, request.body["new-name"]))
-    _row(request, name)
+    delta_row(request, name)
     request.service.tables.store.tables.rename(name, new)
     return Reply(204)
 
 
 def table_credentials(request: Request) -> Reply:
     """That the sender may read or write a table's files, which takes no credentials."""
-    location = _location(_row(request, _table(request)))
+    location = location_of(delta_row(request, _table(request)))
     return Reply(value={"storage-credentials": [_credential(location, request.query["operation"])]})
 
 
@@ -239,7 +239,7 @@ def staging_credentials(request: Request) -> Reply:
 def report_metrics(request: Request) -> Reply:
     """Take a client's report on a commit: it is logged."""
     name, body = _table(request), request.body
-    row = _row(request, name)
+    row = delta_row(request, name)
     if body["table-id"] != row.table_id:
         raise InvalidArgument(f"table-id: {name} has the id {row.table_id}")
     _log.debug("metrics of %s: %s", name, shown(body.get("report")))
@@ -272,14 +272,19 @@ def _users(request: Request) -> None:
 # -- what is asked of a request ----------------------------------------------------------------------
 
 
-def _require_catalog(request: Request, catalog: str | None) -> None:
+def require_catalog(request: Request, catalog: str | None) -> None:
+    """Refuse another catalog than the one that is served.
+
+    Raises:
+        NoSuchCatalog: it is another one.
+    """
     own = request.service.tables.store.name
     if catalog != own:
         raise NoSuchCatalog(f"there is no catalog {shown(catalog)} here, but {own}")
 
 
 def _schema(request: Request) -> tuple[str, ...]:
-    _require_catalog(request, request.params["catalog"])
+    require_catalog(request, request.params["catalog"])
     return parts_of(request.params["schema"])
 
 
@@ -287,7 +292,13 @@ def _table(request: Request) -> TableName:
     return TableName.of((_schema(request), request.params["table"]))
 
 
-def _row(request: Request, name: TableName) -> TableRow:
+def delta_row(request: Request, name: TableName) -> TableRow:
+    """A Delta table's row.
+
+    Raises:
+        TableNotFound: there is no such table.
+        NotDelta: it is an Iceberg table.
+    """
     row = request.service.tables.store.tables.load(name)
     if row.delta is None:
         raise NotDelta(f"{name} is an Iceberg table; ask the Iceberg REST catalog for it")
@@ -297,10 +308,10 @@ def _row(request: Request, name: TableName) -> TableRow:
 def _loaded(request: Request, name: TableName) -> tuple[TableRow, Tail]:
     """A table and its commits as they were at one instant."""
     store = request.service.tables.store
-    row = _row(request, name)
+    row = delta_row(request, name)
     for _ in range(READ_AGAIN):
         tail = store.tails([str(row.table_id)])[str(row.table_id)]
-        before, row = row, _row(request, name)
+        before, row = row, delta_row(request, name)
         assert row.delta is not None
         if before == row and (row.delta.latest, row.delta.published) == (tail.latest, tail.published):
             return row, tail
@@ -311,7 +322,7 @@ def _answer(request: Request, name: TableName) -> Reply:
     row, tail = _loaded(request, name)
     if any(commit.file_name is None for commit in tail.commits):
         raise NotDelta(f"{name} has commits that the catalog keeps itself; publish them first")
-    return Reply(value=loaded_value(row, tail, _location(row)))
+    return Reply(value=loaded_value(row, tail, location_of(row)))
 
 
 def _done(request: Request, name: TableName) -> Reply:
@@ -320,7 +331,8 @@ def _done(request: Request, name: TableName) -> Reply:
         return _answer(request, name)
 
 
-def _location(row: TableRow) -> str:
+def location_of(row: TableRow) -> str:
+    """A Delta table's folder, as a URI."""
     assert row.delta is not None
     return uri_of(row.delta.location)
 
@@ -347,7 +359,8 @@ def _endpoint(method: str, path: str, call: Callable[[Request], Reply], needs: C
                     more={204: "Done"})
 
 
-def _required(name: str, check: Check) -> Json:
+def required(name: str, check: Check) -> Json:
+    """A query parameter that has to be given, as OpenAPI has it."""
     return {"name": name, "in": "query", "required": True, "schema": described(check, {})}
 
 
@@ -362,7 +375,7 @@ _CREATE_MORE = {"comment": text, "partition-columns": array(text), "domain-metad
 
 ENDPOINTS = (
     _endpoint("GET", "/config", get_config, anyone,
-              query=(_required("catalog", text), _required("protocol-versions", text))),
+              query=(required("catalog", text), required("protocol-versions", text))),
     _endpoint("POST", f"{_SCHEMA}/staging-tables", staging_table, _makers,
               named("StagingTable", record({"name": name_field}))),
     _endpoint("POST", _TABLES, create_table, _makers, named("NewTable", shaped(record(_CREATE, _CREATE_MORE))(
@@ -374,7 +387,7 @@ ENDPOINTS = (
     _endpoint("POST", f"{_TABLE}/rename", rename_table, _writers,
               named("NewName", record({"new-name": name_field}))),
     _endpoint("GET", f"{_TABLE}/credentials", table_credentials, _users,
-              query=(_required("operation", choice("READ", "READ_WRITE")),)),
+              query=(required("operation", choice("READ", "READ_WRITE")),)),
     _endpoint("POST", f"{_TABLE}/metrics", report_metrics, _readers,
               named("CommitMetrics", record({"table-id": uuid_text}, {"report": plain}))),
     _endpoint("GET", "/staging-tables/{table_id}/credentials", staging_credentials, anyone),

@@ -26,13 +26,13 @@ from deltanb.catalog.iceberg.metadata.fields import (
     whole,
 )
 from deltanb.catalog.rest.forms import form, is_staged_name
-from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import Commit, Tail
 from deltanb.schema.protocol import FEATURE_PREFIX
 from deltanb.text.safe_text import shown
 
 __all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived",
-           "last_change", "loaded_value", "protocol_of", "uniform_of"]
+           "last_change", "loaded_value", "properties_of", "protocol_of", "uniform_of"]
 
 MAX_DEPTH = 100  # of nested types
 COUNT = whole(64, least=0)
@@ -162,7 +162,7 @@ def loaded_value(row: TableRow, tail: Tail, location: str) -> Json:
     """A Delta table with its commits that are not published, newest first."""
     state = row.delta
     assert state is not None
-    metadata, protocol = json.loads(state.metadata or "{}"), json.loads(state.protocol or "{}")
+    metadata = json.loads(state.metadata or "{}")
     version, time = last_change(state.etag, metadata)
     return {
         "metadata": {
@@ -171,12 +171,18 @@ def loaded_value(row: TableRow, tail: Tail, location: str) -> Json:
             "updated-time": state.last_ict or time,
             "columns": columns_value(json.loads(metadata["schemaString"])),
             "partition-columns": metadata.get("partitionColumns") or [],
-            "properties": {
-                **(metadata.get("configuration") or {}), **_derived(protocol),
-                "delta.lastUpdateVersion": str(version), "delta.lastCommitTimestamp": str(time)},
+            "properties": properties_of(state),
             "last-commit-version": version, "last-commit-timestamp-ms": time},
         "commits": [to_json(commit_of, commit) for commit in reversed(tail.commits)],
         "latest-table-version": tail.latest}
+
+
+def properties_of(state: DeltaState) -> dict[str, str]:
+    """A table's properties, with those that are derived from its protocol and its last change."""
+    metadata, protocol = json.loads(state.metadata or "{}"), json.loads(state.protocol or "{}")
+    version, time = last_change(state.etag, metadata)
+    return {**(metadata.get("configuration") or {}), **_derived(protocol),
+            "delta.lastUpdateVersion": str(version), "delta.lastCommitTimestamp": str(time)}
 
 
 def _derived(protocol: Mapping[str, Any]) -> dict[str, str]:

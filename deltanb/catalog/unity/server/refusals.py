@@ -1,16 +1,20 @@
 """The answer to a request that failed, with the statuses and names of Unity Catalog's Delta API.
 
-What lives here: which error is which, and the errors that only this API distinguishes.
+What lives here: which error is which, the errors that only this API distinguishes, and the form of refusals
+in the older API.
 What it does not know: what was asked.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deltanb import errors
 from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply
 from deltanb.catalog.rest.server.refusals import refusal, refused, with_kind
 
-__all__ = ["NotDelta", "RequirementConflict", "TooManyUnpublished", "VersionConflict", "unity_refusal"]
+__all__ = ["NotDelta", "RequirementConflict", "TooManyUnpublished", "VersionConflict", "in_older_form",
+           "older_refusal", "unity_refusal"]
 
 
 class VersionConflict(errors.CommitFailed):
@@ -59,3 +63,30 @@ def unity_refusal(error: Exception) -> Reply:
         if isinstance(error, kind):
             return with_kind(refused(status, name, str(error)), error)
     return refusal(error)
+
+
+_CODES = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED", 409: "ALREADY_EXISTS", 413: "INVALID_ARGUMENT", 415: "INVALID_ARGUMENT",
+    419: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
+"""The older API's names of refusals, by status."""
+
+
+def older_refusal(error: Exception) -> Reply:
+    """The answer to a request to the older API that an error ended.
+
+    >>> older_refusal(errors.NamespaceNotFound("there is no schema attic")).value["error_code"]
+    'NOT_FOUND'
+    """
+    if isinstance(error, errors.NamespaceAlreadyExists):
+        reply = with_kind(refused(400, "AlreadyExistsException", str(error)), error)
+        return in_older_form(reply, "SCHEMA_ALREADY_EXISTS")
+    return in_older_form(unity_refusal(error))
+
+
+def in_older_form(reply: Reply, code: str | None = None) -> Reply:
+    """A refusal in the older API's form: a code, a message, and details that repeat the code."""
+    code = code or _CODES[reply.status]
+    return replace(reply, value={
+        "error_code": code, "message": reply.value["error"]["message"],
+        "details": [{"@type": "google.rpc.ErrorInfo", "reason": code}]})
