@@ -362,6 +362,12 @@ def test_waiting_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.rows.to_pydict()["n"] for one in explored.outcomes if one.rows] == [[102]]
 
 
+def test_a_clustered_table_is_optimized_in_the_same_way_at_every_run() -> None:
+    """The id of the cube that its files belong to is another one each time."""
+    explored = dn.explore(table(cluster_by=["id"]), {"ann": lambda t: t.optimize(), "ben": withdraw})
+    assert explored.outcomes[0].rows is not None and explored.outcomes[0].rows.num_rows == 3
+
+
 def test_a_writer_may_end_its_thread_by_an_exit() -> None:
     explored = dn.explore(account(), {"ann": lambda t: exit(3), "ben": withdraw})
     assert [(one.failed, one.committed) for one in explored.outcomes] == [({"ann": "SystemExit"}, ("ben",))]
