@@ -55,6 +55,15 @@ def statements(made: Any) -> None:
         txn.delete("id = 8")
 
 
+def behind_others(made: Any) -> None:
+    """A statement that is committed behind others of the same files, whose rows differ."""
+    with dn.set_options(row_level="all"), made.transaction() as txn:
+        txn.update({"amount": "0"}, "id = 2")
+        other = dn.open(made.path)
+        other.delete("id = 4")
+        other.optimize()
+
+
 def locked(work: Callable[[Any, Any], object]) -> Callable[[Any], None]:
     """Work of a transaction under locks on a table, and its commit."""
 
@@ -278,6 +287,7 @@ COMMANDS = [
     Command("changes by key", "feed and vectors",
             on(lambda t: apply_changes(t, ["id"], {(2,): None, (3,): {"part": "p1"}, (8,): {"part": "p0"}}))),
     Command("several statements", "plain", on(several)),
+    Command("statement behind others", "feed and vectors", on(behind_others)),
     Command("commit large", "plain", on(large)),
     Command("optimize", "plain", on(lambda t: t.optimize())),
     Command("optimize with row ids", "tracked", on(lambda t: t.optimize())),
