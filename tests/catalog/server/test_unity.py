@@ -114,7 +114,9 @@ def test_a_table_is_loaded_with_what_is_not_published_newest_first(client: Clien
     after = json_of(client.post(ORDERS, json=orders.ask(adds[1])))
     assert after["commits"] == [add["commit"] for add in reversed(adds)]
     assert after["latest-table-version"] == 2 and after == json_of(client.get(ORDERS))
-    assert after["metadata"]["etag"] == metadata["etag"]  # no commit changed the metadata
+    assert after["metadata"] == metadata  # no commit changed it
+    assert after["allowed-maintenance-operations"] == [
+        "DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP"]
     table = orders.catalog.table("ns.orders")
     assert table.version == 2 and table.append({"id": [2]}) == 3
 
@@ -145,7 +147,7 @@ def test_a_replayed_commit_changes_nothing(client: Client, orders: Table) -> Non
 def test_versions_follow_each_other(client: Client, orders: Table) -> None:
     for version in (2, 7):
         answer = client.post(ORDERS, json=orders.ask(orders.stage(version)))
-        assert error(answer) == (409, "CommitVersionConflictException")
+        assert error(answer) == (400, "InvalidParameterValueException")
     one, two = orders.stage(1), orders.stage(1)
     json_of(client.post(ORDERS, json=orders.ask(one)))
     assert error(client.post(ORDERS, json=orders.ask(two))) == (409, "CommitVersionConflictException")
@@ -182,6 +184,13 @@ def test_no_more_than_ten_commits_stay_unpublished(client: Client, orders: Table
     assert [each["version"] for each in after["commits"]] == [11, 10, 9, 8, 7, 6, 5]
     json_of(client.post(ORDERS, json=orders.ask(published(3))))  # what is said already
     assert error(client.post(ORDERS, json=orders.ask(published(12)))) == invalid
+
+
+def test_what_is_published_is_heard_of_after_or_with_the_first_commit(client: Client, orders: Table) -> None:
+    invalid = (400, "InvalidParameterValueException")
+    assert error(client.post(ORDERS, json=orders.ask(published(0)))) == invalid
+    json_of(client.post(ORDERS, json=orders.ask(orders.stage(1), published(0))))
+    json_of(client.post(ORDERS, json=orders.ask(published(0))))
 
 
 def test_what_a_commit_says_is_what_counts(client: Client, orders: Table) -> None:
@@ -280,16 +289,12 @@ MALFORMED: list[tuple[Callable[[Table], Any], str]] = [
     (lambda t: [], "the body"),
     (lambda t: {}, "requirements"),
     (lambda t: {**t.ask(published(0)), "more": 1}, "more"),
-    (lambda t: {**t.ask(published(0)), "requirements": []}, "requirements"),
     (lambda t: t.ask(), "updates"),
-    (lambda t: {**t.ask(published(0)), "requirements": [{"type": "assert-etag", "etag": "x"}]},
-     "requirements"),
     (lambda t: {**t.ask(published(0)), "requirements": [{"type": "assert-create"}]}, "requirements[0].type"),
     (lambda t: t.ask(published(0), uuid="x"), "requirements[0].uuid"),
     (lambda t: t.ask({"action": "dance"}), "updates[0].action"),
     (lambda t: t.ask("dance"), "updates[0].action"),
     (lambda t: t.ask({"action": ["x"]}), "updates[0].action"),
-    (lambda t: t.ask(published(0), published(0)), "updates[1].action"),
     (lambda t: t.ask({"action": "add-commit"}), "updates[0].commit"),
     (lambda t: t.ask({"action": "add-commit", "commit": {"version": 0}}), "updates[0].commit.version"),
     (lambda t: t.ask({"action": "set-columns", "columns": {"type": "array"}}),
@@ -303,13 +308,24 @@ MALFORMED: list[tuple[Callable[[Table], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "field"), MALFORMED)
+INVALID: list[tuple[Callable[[Table], Any], str]] = [
+    (lambda t: {**t.ask(published(0)), "requirements": []}, "requirements"),
+    (lambda t: {**t.ask(published(0)), "requirements": [{"type": "assert-etag", "etag": "x"}]},
+     "requirements"),
+    (lambda t: t.ask(published(0), published(0)), "updates[1].action"),
+]
+"""Of well-formed parts, and no request all the same."""
+
+
+@pytest.mark.parametrize(("body", "field", "kind"), [
+    *((*each, "BadRequestException") for each in MALFORMED),
+    *((*each, "InvalidParameterValueException") for each in INVALID)])
 def test_a_malformed_request_names_the_field_and_changes_nothing(
-    client: Client, orders: Table, body: Callable[[Table], Any], field: str
+    client: Client, orders: Table, body: Callable[[Table], Any], field: str, kind: str
 ) -> None:
     before = orders.catalog.store.tables.load("ns.orders")
     answer = client.post(ORDERS, json=body(orders))
-    assert error(answer) == (400, "BadRequestException")
+    assert error(answer) == (400, kind)
     assert answer.json()["error"]["message"].startswith(field)
     assert orders.catalog.store.tables.load("ns.orders") == before
 
@@ -374,6 +390,26 @@ def test_a_staging_table_becomes_a_table(client: Client, catalog: dn.Catalog) ->
         409, "AlreadyExistsException")
 
 
+def test_what_a_staging_table_requires_is_required(client: Client, catalog: dn.Catalog) -> None:
+    asked = staging(client)
+    left_out = [("required-protocol", kind, each) for kind in ("reader-features", "writer-features")
+                for each in asked["required-protocol"][kind]]
+    left_out += [("required-properties", name, None) for name in asked["required-properties"]]
+    for at, (part, name, each) in enumerate(left_out):
+        staged = staging(client, f"new{at}")
+        if each is None:
+            del staged[part][name]
+        else:
+            staged[part][name].remove(each)
+        answer = client.post(TABLES, json=written(staged, name=f"new{at}"))
+        assert error(answer) == (400, "InvalidParameterValueException"), (name, each)
+        assert (each or name) in answer.json()["error"]["message"]
+    assert catalog.list_tables("ns") == ["ns.orders"]
+    json_of(client.post(TABLES, json=written(asked)))
+    new = catalog.table("ns.new")
+    assert new.append({"id": [1, 2]}) == 1 and new.delete("id = 2") == 2  # a table that we write ourselves
+
+
 def test_a_table_that_is_not_as_it_has_to_be_is_none(client: Client, catalog: dn.Catalog) -> None:
     staged = staging(client)
     body = written(staged)
@@ -430,8 +466,8 @@ def test_what_is_no_managed_delta_table_is_said_to_be_none(client: Client, servi
 
 def test_metrics_and_credentials(client: Client, orders: Table) -> None:
     credentials = json_of(client.get(f"{ORDERS}/credentials?operation=READ"))["storage-credentials"]
-    assert [(each["prefix"], each["operation"], each["config"]) for each in credentials] == [
-        (f"file://{orders.folder}", "READ", {})]
+    assert credentials == [{
+        "prefix": f"file://{orders.folder}", "operation": "READ", "config": {}, "expiration-time-ms": None}]
     assert error(client.get(f"{ORDERS}/credentials")) == (400, "BadRequestException")
     report = {"table-id": orders.id, "report": {"commit-report": {"num-files-added": 1}}}
     assert client.post(f"{ORDERS}/metrics", json=report).status_code == 204

@@ -10,7 +10,8 @@ A staging table is a folder noted as garbage, with its id and its owner: it beco
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.delta.tables import GRACE, managed_table, register
 from deltanb.catalog.iceberg.metadata.fields import (
@@ -62,16 +63,25 @@ from deltanb.schema.protocol import CATALOG_TABLE_ID
 from deltanb.text.safe_text import get_logger, shown
 from deltanb.transaction.ids import new_table_id
 
+if TYPE_CHECKING:
+    from deltanb.log.snapshot import Snapshot
+
 __all__ = ["ENDPOINTS", "delta_row", "location_of", "require_catalog", "required", "uri_of"]
 
 _log = get_logger("deltanb.catalog.rest.server")
 
 VERSION = "1.0"
-CREDENTIAL_LIFETIME = 3_600_000  # milliseconds: there is no secret in ours, clients ask again after it
 READ_AGAIN = 5  # times that a table is read which others commit to meanwhile
-PROTOCOL = {"min-reader-version": 3, "min-writer-version": 7, "reader-features": ["catalogManaged"],
-            "writer-features": ["catalogManaged", "inCommitTimestamp"]}
-"""What the first commit of a table has to ask for."""
+_FEATURES = ("catalogManaged", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors")
+PROTOCOL: Mapping[str, Any] = {
+    "min-reader-version": 3, "min-writer-version": 7, "reader-features": [*_FEATURES],
+    "writer-features": [*_FEATURES, "inCommitTimestamp"]}
+PROPERTIES = {
+    "delta.enableInCommitTimestamps": "true", "delta.enableDeletionVectors": "true",
+    "delta.checkpointPolicy": "v2", "delta.checkpoint.writeStatsAsJson": "true",
+    "delta.checkpoint.writeStatsAsStruct": "true"}
+"""What the first commit of a table has to ask for: what Unity Catalog's own server requires."""
+
 
 def get_config(request: Request) -> Reply:
     """Which endpoints there are, in the newest version that both sides know."""
@@ -104,7 +114,7 @@ def staging_table(request: Request) -> Reply:
         "table-id": table_id, "table-type": "MANAGED", "location": location,
         "storage-credentials": [_credential(location, "READ_WRITE")], "required-protocol": PROTOCOL,
         "suggested-protocol": {"reader-features": [], "writer-features": []},
-        "required-properties": {"delta.enableInCommitTimestamps": "true", CATALOG_TABLE_ID: table_id},
+        "required-properties": {**PROPERTIES, CATALOG_TABLE_ID: table_id},
         "suggested-properties": {}})
 
 
@@ -138,11 +148,30 @@ def create_table(request: Request) -> Reply:
     table_id = body["properties"][CATALOG_TABLE_ID]
     snapshot = managed_table(request.service.tables.warehouse.store_at(place), 0, table_id)
     protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
+    _require_as_asked(snapshot)
     domains = {name: configuration_of(each.configuration)
                for name, each in snapshot.domain_metadata.items()}
     disagreement(_as_updates(body), Content({}, protocol, metadata, domains, {}))
     register(store.tables, name, snapshot, table_id, request.principal.name)
     return _done(request, name)
+
+
+def _require_as_asked(snapshot: Snapshot) -> None:
+    """Refuse a first version without what the staging table's answer required of it.
+
+    Raises:
+        InvalidArgument: naming the first feature or property that is missing.
+    """
+    protocol = snapshot.protocol
+    for kind, features in (("reader", protocol.reader_features), ("writer", protocol.writer_features)):
+        for feature in PROTOCOL[f"{kind}-features"]:
+            if feature not in (features or ()):
+                raise InvalidArgument(
+                    f"protocol: it lacks the {kind} feature {feature}, which the staging table requires")
+    for name, value in PROPERTIES.items():
+        if snapshot.metadata.configuration.get(name) != value:
+            raise InvalidArgument(
+                f"properties: it lacks {name}={value}, which the staging table requires")
 
 
 def _staging_place(request: Request, body: Json) -> str:
@@ -343,8 +372,8 @@ def uri_of(place: str) -> str:
 
 
 def _credential(location: str, operation: str) -> Json:
-    return {"prefix": location, "operation": operation, "config": {},
-            "expiration-time-ms": options.clock() + CREDENTIAL_LIFETIME}
+    """Access without a secret, which does not expire."""
+    return {"prefix": location, "operation": operation, "config": {}, "expiration-time-ms": None}
 
 
 UNITY = Api(

@@ -35,6 +35,9 @@ __all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is
            "last_change", "loaded_value", "properties_of", "protocol_of", "uniform_of"]
 
 MAX_DEPTH = 100  # of nested types
+MAINTENANCE = ("DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP")
+"""What writers may do to tables here beside committing rows: optimize, vacuum, clean up the log. The catalog
+does none of it by itself."""
 COUNT = whole(64, least=0)
 _POSITIVE = whole(64, least=1)
 
@@ -168,13 +171,14 @@ def loaded_value(row: TableRow, tail: Tail, location: str) -> Json:
         "metadata": {
             "etag": state.etag or f"{version}.{time}", "table-type": "MANAGED", "table-uuid": row.table_id,
             "location": location, "created-time": metadata.get("createdTime") or 0,
-            "updated-time": state.last_ict or time,
+            "updated-time": time,
             "columns": columns_value(json.loads(metadata["schemaString"])),
             "partition-columns": metadata.get("partitionColumns") or [],
             "properties": properties_of(state),
             "last-commit-version": version, "last-commit-timestamp-ms": time},
         "commits": [to_json(commit_of, commit) for commit in reversed(tail.commits)],
-        "latest-table-version": tail.latest}
+        "latest-table-version": tail.latest,
+        "allowed-maintenance-operations": list(MAINTENANCE)}
 
 
 def properties_of(state: DeltaState) -> dict[str, str]:

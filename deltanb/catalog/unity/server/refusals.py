@@ -18,7 +18,7 @@ __all__ = ["NotDelta", "RequirementConflict", "TooManyUnpublished", "VersionConf
 
 
 class VersionConflict(errors.CommitFailed):
-    """Another commit has the version, or the one before it is not there."""
+    """Another commit has the version."""
 
 
 class RequirementConflict(errors.CommitFailed):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.delta.managed import summary_of
@@ -104,7 +104,7 @@ def _one_of(kinds: Mapping[str, Check], tag: str) -> Check:
             if not isinstance(kind, str) or kind not in kinds:
                 refuse(f"{here}.{tag}", f"must be one of {', '.join(kinds)}")
             if kind in by_kind:
-                refuse(f"{here}.{tag}", f"is {kind} again; each comes at most once")
+                _refuse_request(f"{here}.{tag}", f"is {kind} again; each comes at most once")
             by_kind[kind] = kinds[kind](each, here)
         return by_kind
 
@@ -119,12 +119,13 @@ def update_of(value: Any, path: str) -> Update:
     """The check of a request to change a table.
 
     Raises:
-        BadRequest: it is malformed, an action comes twice, or two contradict each other.
+        BadRequest: it is malformed, or two actions contradict each other.
+        InvalidArgument: an action comes twice, or no table's id is required.
     """
     fields = _REQUEST(value, path)
     requirements, actions = fields["requirements"], fields["updates"]
     if "assert-table-uuid" not in requirements:
-        refuse(f"{path}.requirements", "lacks assert-table-uuid")
+        _refuse_request(f"{path}.requirements", "lacks assert-table-uuid")
     if not actions:
         refuse(f"{path}.updates", "is empty")
     both = set(_field_of(actions, "set-properties", "updates")) & set(
@@ -141,6 +142,11 @@ def update_of(value: Any, path: str) -> Update:
     return Update(requirements["assert-table-uuid"]["uuid"], etag, actions)
 
 
+def _refuse_request(path: str, reason: str) -> NoReturn:
+    """Refuse a request whose parts are each well-formed, as Unity Catalog's server tells the two apart."""
+    raise InvalidArgument(f"{path.lstrip('.')} {reason}")
+
+
 def _field_of(actions: Mapping[str, Json], action: str, field: str) -> Any:
     return actions.get(action, {}).get(field, ())
 
@@ -152,7 +158,7 @@ def updated(
 
     Raises:
         RequirementConflict: it is not what the request requires.
-        VersionConflict: its next version is another one.
+        VersionConflict: another commit has its next version.
         TooManyUnpublished: commits have to be published first.
         InvalidArgument: what cannot be done.
     """
@@ -164,7 +170,8 @@ def updated(
         raise InvalidArgument("update-metadata-snapshot-version is for tables that no catalog manages")
     published = update.actions.get(PUBLISHED)
     if published is not None:
-        tail = _published(store, row, files, tail, published["latest-published-version"])
+        tail = _published(
+            store, row, files, tail, published["latest-published-version"], commits=add is not None)
     if add is not None:
         _commit(store, row, files, tail, update, principal)
     elif set(update.actions) - {PUBLISHED}:
@@ -197,10 +204,14 @@ def _is_replayed(files: LogStore, tail: Tail, commit: Commit) -> bool:
         return False
 
 
-def _published(store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, version: int) -> Tail:
+def _published(
+    store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, version: int, commits: bool
+) -> Tail:
     """Say up to where the folder has all versions, which is looked at first: the catalog forgets them."""
     if version > tail.latest:
         raise InvalidArgument(f"{PUBLISHED}: {version} is not ratified, the latest version is {tail.latest}")
+    if tail.latest == 0 and not commits:
+        raise InvalidArgument(f"{PUBLISHED}: {row.name} has no commit yet that could be published")
     for commit in tail.commits:
         if commit.version <= version and files.status(commit_name(commit.version)) is None:
             raise InvalidArgument(f"{PUBLISHED}: version {commit.version} is not in the table's _delta_log")
@@ -219,8 +230,11 @@ def _commit(
     commit: Commit = add["commit"]
     if "uniform" in add:
         raise InvalidArgument("add-commit: uniform: tables here are not converted to Iceberg")
-    if commit.version != tail.latest + 1:
+    if commit.version <= tail.latest:
         raise _conflict(row, commit, tail.latest)
+    if commit.version > tail.latest + 1:  # no other commit can have won: nothing would come of another try
+        raise InvalidArgument(
+            f"add-commit: version is {commit.version}, and the one after the latest is {tail.latest + 1}")
     if len(tail.commits) >= MAX_UNPUBLISHED:
         raise TooManyUnpublished(
             f"{row.name} has {len(tail.commits)} commits that are not published, and may have "
