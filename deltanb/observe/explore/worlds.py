@@ -206,8 +206,8 @@ class World:
     def definition(self) -> str:
         """A text for protocol, metadata, applications' versions and domains."""
         state = self.state
-        return short_hash(state.protocol, state.metadata, sorted(
-            (name, txn.version) for name, txn in state.txns.items()), sorted(
+        texts = [part and part.to_json() for part in (state.protocol, state.metadata)]
+        return short_hash(texts, sorted((name, txn.version) for name, txn in state.txns.items()), sorted(
             (name, domain.configuration) for name, domain in state.domains.items()))
 
     @cached_property
