@@ -21,6 +21,8 @@ __all__ = ["pytest_xdist_make_scheduler"]  # a hook
 
 _buckets = itertools.count(1)
 ROOT = Path(__file__).resolve().parent.parent
+LEFT_OUT = pytest.StashKey[int]()
+"""How many tests ``--thorough`` has beside those of this run."""
 NO_SHARED = f"absent ({SHARED}): tests on real tables of other writers are skipped"
 
 # The same examples at every run, on every machine: what failed here fails there. Those of the night are
@@ -74,13 +76,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What cannot run here skips and says why: see the marks in pyproject.toml."""
     is_connect, is_thorough = config.getoption("--connect"), config.getoption("--thorough")
     with_environments = is_thorough or "environments" in config.option.markexpr
+    if not is_thorough:  # thousands: each that skips has all of a test's hooks, in two processes
+        left = [item for item in items if item.get_closest_marker("thorough") is not None]
+        _leave_out(config, left)
+        items[:] = [item for item in items if item.get_closest_marker("thorough") is None]
     for item in items:
         if "shared" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.shared)
         if not SHARED.is_dir() and item.get_closest_marker("shared") is not None:
             item.add_marker(pytest.mark.skip(reason=NO_SHARED), append=False)
-        if not is_thorough and item.get_closest_marker("thorough") is not None:
-            item.add_marker(pytest.mark.skip(reason="more of what a usual run has a part of: --thorough"))
         if not with_environments and item.get_closest_marker("environments") is not None:
             item.add_marker(pytest.mark.skip(reason="installs whole environments: -m environments"))
         if item.get_closest_marker("spark") is not None and (why := missing_java()) is not None:
@@ -91,6 +95,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not is_connect and item.get_closest_marker("connect") is not None:
             item.add_marker(pytest.mark.skip(reason="about Spark Connect alone: --connect runs it"))
     arrange(items)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What ``--thorough`` has beside: counted, here or by a worker for the process that prints it."""
+    config.stash[LEFT_OUT] = len(items)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left out"] = len(items)
+    else:
+        config.hook.pytest_deselected(items=items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Each worker has collected all tests, and has left out the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get(
+        "left out", node.config.stash.get(LEFT_OUT, 0))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -117,6 +137,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ")
                       for report in terminalreporter.getreports("skipped")
                       if isinstance(report.longrepr, tuple))
+    if (count := terminalreporter.config.stash.get(LEFT_OUT, 0)):
+        reasons["more of what a usual run has a part of: --thorough"] = count
     if reasons:
         terminalreporter.section("left out")
         for reason, count in reasons.most_common():

@@ -6,7 +6,8 @@ worker, so it is started once. Every other file is a group of its own. Servers t
 
 Groups begin in the order of their seconds in ``durations.json``, the longest first, as one that begins last
 is waited for. ``pytest -n auto --record-durations`` writes the seconds of the groups that ran; those of
-others stay. A group without an entry begins before the short ones if one of its tests is marked as long.
+others stay. A service without an entry takes as long as the files that ask for it; any other group without
+one begins before the short ones if one of its tests is marked as long.
 """
 
 from __future__ import annotations
@@ -43,10 +44,22 @@ def arrange(items: list[pytest.Item]) -> None:
         if names:  # of two services the rarer one: it alone is started twice
             item.add_marker(pytest.mark.xdist_group(min(names, key=lambda name: (askers[name], name))))
     seconds = recorded()
-    for item in items:
-        is_long = item.path.suffix == ".ipynb" or any(map(item.get_closest_marker, LONG))
-        seconds.setdefault(group_of(item), UNKNOWN_SECONDS if is_long else 0)
+    for group, members in _by_group(items).items():
+        if group not in seconds:  # a service: as long as the files that ask for it
+            known = sum(seconds.get(file, 0) for file in {_file(item.nodeid) for item in members})
+            seconds[group] = known or UNKNOWN_SECONDS * any(map(_is_long, members))
     items.sort(key=lambda item: (-seconds[group_of(item)], group_of(item)))
+
+
+def _by_group(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(group_of(item), []).append(item)
+    return groups
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.path.suffix == ".ipynb" or any(map(item.get_closest_marker, LONG))
 
 
 def group_of(item: pytest.Item) -> str:

@@ -60,6 +60,12 @@ def test_a_long_test_without_an_entry_begins_before_short_ones(durations: Path) 
     assert [item.number for item in items] == [1, 0]
 
 
+def test_a_service_without_an_entry_takes_as_long_as_the_files_that_ask_for_it(durations: Path) -> None:
+    durations.write_text(json.dumps({"tests/a.py": 5, "tests/b.py": 6, "tests/d.py": 10}))
+    assert [groups.group_of(item) for item in arranged()] == [
+        "spark", "spark", "tests/d.py", "tests/b.py", "tests/a.py", "tests/a.py", "peer"]
+
+
 def test_the_scheduler_takes_the_file_where_a_test_has_no_group() -> None:
     pytest.importorskip("xdist")
     scheduler = groups.pytest_xdist_make_scheduler(
