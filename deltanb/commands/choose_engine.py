@@ -69,16 +69,28 @@ def choose_engine(
         reason = _unchecked_constraint(txn)
     if engine == "arrow" and reason is not None:
         raise reason.or_else('take engine="spark"')
+    texts = [text for text in sql if text]
+    if reason is not None and any(map(_may_have_query, texts)):
+        txn._reads.has_queries = True
     if engine != "auto":
         return engine
     if reason is not None:
         if find_spec("pyspark") is None:
             raise reason.or_else("let PySpark run it: pip install 'deltanb[spark]'")
-        for text in filter(None, sql):
+        for text in texts:
             refuse_unknown_functions(text)
         announce_spark(str(reason), 'With engine="arrow" it is refused instead')
         return "spark"
     return choose_by_size(txn.log.store, [files.table])
+
+
+def _may_have_query(sql: str) -> bool:
+    from deltanb.sql.syntax import has_query
+
+    try:
+        return has_query(sql)
+    except DeltaError:  # SQL of Spark that is not understood here
+        return True
 
 
 def named(engine: str) -> Engine:

@@ -148,6 +148,18 @@ def anonymous_functions(sql: str) -> list[str]:
     return [node.name.lower() for node in syntax(sql).find_all(sqlglot.exp.Anonymous)]
 
 
+def has_query(sql: str) -> bool:
+    """Whether an expression has a query within it.
+
+    >>> has_query("id IN (SELECT id FROM other)"), has_query("id IN (1, 2)")
+    (True, False)
+
+    Raises:
+        InvalidPredicate: no SQL.
+    """
+    return syntax(sql).find(sqlglot.exp.Query) is not None
+
+
 def spark_tokens(sql: str, tokens: list[Token]) -> list[Token]:
     """The tokens as Spark means them, whichever version of sqlglot cut them.
 

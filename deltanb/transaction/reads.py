@@ -87,6 +87,8 @@ class Reads:
     elsewhere: bool = False
     """Whether the transaction has read other tables, which it commits with this one: what it adds here may
     depend on them, so its additions are no blind append though nothing of this table was read."""
+    has_queries: bool = False
+    """Whether its SQL had queries within it, which Spark ran: what they read is not recorded."""
 
     @property
     def depends_on_files(self) -> bool:
@@ -149,6 +151,7 @@ class ReadRegistry:
     whole_table: bool = False
     app_ids: set[str] = field(default_factory=set)
     elsewhere: bool = False
+    has_queries: bool = False
 
     def add(self, reads: Reads) -> None:
         """Add what another transaction has read."""
@@ -156,11 +159,12 @@ class ReadRegistry:
         self.files += reads.files
         self.whole_table |= reads.whole_table
         self.app_ids |= reads.app_ids
+        self.has_queries |= reads.has_queries
 
     def freeze(self) -> Reads:
         """The registry as it is now, frozen."""
         return Reads(tuple(self.scans), tuple(self.files), self.whole_table,
-                     frozenset(self.app_ids), elsewhere=self.elsewhere)
+                     frozenset(self.app_ids), elsewhere=self.elsewhere, has_queries=self.has_queries)
 
 
 class FileScan(Displayable, Sequence[AddFile]):

@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile, CommitInfo, RemoveFile
+from deltanb.commands.choose_engine import choose_engine
 from deltanb.engines.arrow import closer_look, deletion_vectors
 from deltanb.engines.arrow.read import read_table
 from deltanb.table.table import DeltaTable
@@ -275,6 +276,24 @@ def test_values_that_python_does_not_have_are_a_conflict() -> None:
     with pytest.raises(errors.ConcurrentDeleteReadException) as raised:
         behind(table, delete("id = 1"), lambda t: t.optimize())
     assert closer_look.UNREADABLE in raised.value.conflict.advice[-1]
+
+
+@pytest.mark.parametrize(("value", "passes"), [
+    ("(SELECT max(v) FROM a_view)", False), ("a_function(v)", True)])
+def test_where_a_query_within_sql_has_read_files_decide(value: str, passes: bool) -> None:
+    """Spark runs it; it may have read rows that the winner added."""
+    table = table_of()
+    txn = table.start_transaction()
+    files = txn.filter_files("id = 1")
+    chosen = choose_engine(txn, "spark", files, errors.UnsupportedPredicate("of Spark"), ["id = 1", value])
+    assert (chosen, txn.reads.has_queries) == ("spark", not passes)
+    dn.open(table.log.store).append({"id": [5], "v": [1000]})
+    if passes:
+        assert txn.commit(txn.write_files({"id": [6], "v": [0]}), "UPDATE") == 2
+        return
+    with pytest.raises(errors.ConcurrentAppendException) as raised:
+        txn.commit(txn.write_files({"id": [6], "v": [0]}), "UPDATE")
+    assert closer_look.QUERIES in raised.value.conflict.advice[-1]
 
 
 # -- bounds, and what cannot be read ---------------------------------------------------------------

@@ -49,6 +49,7 @@ GONE = "a file that has to be read is gone or damaged"
 UNREADABLE = "its condition cannot be evaluated on the files"
 READ = "which rows it read beside those that it changed is not recorded"
 UNSEEN = "a blind append added rows where it read, which the winner may have seen"
+QUERIES = "its SQL has queries, and what they read is not recorded"
 NOT_FOUND_AGAIN = "not every row that it took was found in the rewritten files"
 NOT_COUNTED = "statistics do not say how many rows a file has"
 
@@ -110,8 +111,11 @@ class RowLook:
         At WriteSerializable it passes blind appends as if they came later. Once they have added rows that it
         would have read, a winner may have seen these rows and be told apart from it by the others all the
         same: then the winner comes after the append, the append after the transaction, and the transaction
-        after the winner. From there on files decide, as in Delta.
+        after the winner. From there on files decide, as in Delta. So they do where reads are not recorded.
         """
+        if current.reads.has_queries and self.looks:
+            self.doubt(QUERIES)
+            return self.looks & {"layout"}
         if not current.appended or not self.looks:
             return self.looks
         if self._appended is not current.appended:
