@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,11 +18,7 @@ from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error
-
-Json = dict[str, Any]
-ROOT = "/delta/v1"
-TABLES = f"{ROOT}/catalogs/default/schemas/ns/tables"
-ORDERS = f"{TABLES}/orders"
+from tests.catalog.server.unity import ORDERS, ROOT, TABLES, Json, Table, json_of, published, staging
 
 
 @pytest.fixture
@@ -38,54 +33,6 @@ def catalog(service: Service) -> dn.Catalog:
 def orders(catalog: dn.Catalog) -> Table:
     """A table, as a client that writes its log by itself sees it."""
     return Table(catalog)
-
-
-class Table:
-    """Stages commits of ``ns.orders``, and says what a request has to say of them."""
-
-    def __init__(self, catalog: dn.Catalog) -> None:
-        self.catalog = catalog
-        row = catalog.store.tables.load("ns.orders")
-        self.id = row.table_id
-        self.folder = Path(row.delta.location)
-
-    def stage(self, version: int, *actions: Json, name: str | None = None) -> Json:
-        """Write a commit where it does not count; the update that proposes it."""
-        row = self.catalog.store.tables.load("ns.orders")
-        time = row.delta.last_ict + 1 + version
-        info = {"commitInfo": {"inCommitTimestamp": time, "txnId": str(uuid.uuid4()), "operation": "WRITE"}}
-        body = "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in (info, *actions))
-        name = name or f"{version:020}.{uuid.uuid4()}.json"
-        path = self.folder / STAGED_FOLDER / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(body)
-        return {"action": "add-commit", "commit": {
-            "version": version, "timestamp": time, "file-name": name, "file-size": len(body),
-            "file-modification-timestamp": time}}
-
-    def publish(self, version: int, name: str) -> None:
-        shutil.copy(self.folder / STAGED_FOLDER / name, self.folder / commit_name(version))
-
-    def metadata(self, **changes: Any) -> Json:
-        """A metaData action that changes the table's."""
-        now = json.loads(self.catalog.store.tables.load("ns.orders").delta.metadata)
-        return {"metaData": {**now, **changes}}
-
-    def ask(self, *updates: Json, uuid: str | None = None, etag: str | None = None) -> Json:
-        """A request for updates."""
-        requirements = [{"type": "assert-table-uuid", "uuid": uuid or self.id}]
-        if etag is not None:
-            requirements.append({"type": "assert-etag", "etag": etag})
-        return {"requirements": requirements, "updates": list(updates)}
-
-
-def published(version: int) -> Json:
-    return {"action": "set-latest-backfilled-version", "latest-published-version": version}
-
-
-def json_of(answer: Any) -> Json:
-    assert answer.status_code == 200, answer.text
-    return answer.json()  # type: ignore[no-any-return]
 
 
 def test_what_there_is_is_said_to_who_knows_the_version(client: Client) -> None:
@@ -142,6 +89,16 @@ def test_a_replayed_commit_changes_nothing(client: Client, orders: Table) -> Non
     assert orders.catalog.store.instant() == seq
     other = orders.stage(1)
     assert error(client.post(ORDERS, json=orders.ask(other))) == (409, "CommitVersionConflictException")
+
+
+def test_of_a_version_that_is_gone_nothing_is_claimed(client: Client, orders: Table) -> None:
+    add = orders.stage(1)
+    json_of(client.post(ORDERS, json=orders.ask(add)))
+    orders.publish(1, add["commit"]["file-name"])
+    json_of(client.post(ORDERS, json=orders.ask(published(1))))
+    (orders.folder / commit_name(1)).unlink()
+    answer = client.post(ORDERS, json=orders.ask(add))
+    assert error(answer) == (500, "CommitStateUnknownException")
 
 
 def test_versions_follow_each_other(client: Client, orders: Table) -> None:
@@ -331,10 +288,6 @@ def test_a_malformed_request_names_the_field_and_changes_nothing(
 
 
 # -- the life of a table -----------------------------------------------------------------------------
-
-
-def staging(client: Client, name: str = "new") -> Json:
-    return json_of(client.post(TABLES.replace("tables", "staging-tables"), json={"name": name}))
 
 
 def written(staged: Json, **changes: Any) -> Json:

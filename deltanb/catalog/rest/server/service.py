@@ -39,6 +39,9 @@ class Settings:
     """Requests that are worked on at a time; a pool of SQLAlchemy has 15 connections."""
     stop_seconds: int = 30
     """How long a stop waits for requests under way."""
+    lax: bool = False
+    """Whether clients of Unity Catalog are believed, and no file is read, as by its own server: for tests of
+    such clients, which then have to hold by themselves what a table needs. A table can be lost that way."""
 
 
 class Service:

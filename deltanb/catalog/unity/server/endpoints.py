@@ -9,6 +9,7 @@ A staging table is a folder noted as garbage, with its id and its owner: it beco
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -36,9 +37,11 @@ from deltanb.catalog.rest.server.messages import NoSuchCatalog, Reply, Request, 
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES, REFUSAL
 from deltanb.catalog.store.names import TableName, parts_of
 from deltanb.catalog.store.ownership import EVERYONE, STAGED, FolderNote, key_of
-from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.registry import Registry
+from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import Tail
 from deltanb.catalog.store.tables import delta_tables, garbage, sa
+from deltanb.catalog.unity.server.claims import believed
 from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement
 from deltanb.catalog.unity.server.forms import (
     COUNT,
@@ -146,6 +149,9 @@ def create_table(request: Request) -> Reply:
         raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
     store, place = request.service.tables.store, _staging_place(request, body)
     table_id = body["properties"][CATALOG_TABLE_ID]
+    if request.service.settings.lax:
+        _register_by_word(store.tables, name, place, body, request.principal.name)
+        return _done(request, name)
     snapshot = managed_table(request.service.tables.warehouse.store_at(place), 0, table_id)
     protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
     _require_as_asked(snapshot)
@@ -154,6 +160,20 @@ def create_table(request: Request) -> Reply:
     disagreement(_as_updates(body), Content({}, protocol, metadata, domains, {}))
     register(store.tables, name, snapshot, table_id, request.principal.name)
     return _done(request, name)
+
+
+def _register_by_word(
+    tables: Registry, name: TableName, place: str, body: Json, principal: str | None
+) -> None:
+    """Make a table of what a request says of it; nothing is read."""
+    table_id, time = body["properties"][CATALOG_TABLE_ID], body["last-commit-timestamp-ms"]
+    empty = {"id": table_id, "format": {"provider": "parquet", "options": {}}, "createdTime": time}
+    updates = _as_updates(body)
+    if "comment" in body:
+        updates["set-table-comment"] = {"comment": body["comment"]}
+    state = believed(updates, DeltaState(place, 0, 0, metadata=json.dumps(empty)), 0, time)
+    tables.register_delta(name, place, 0, table_id, principal, ict=time, etag=state.etag,
+                          protocol=state.protocol, metadata=state.metadata)
 
 
 def _require_as_asked(snapshot: Snapshot) -> None:
@@ -220,7 +240,7 @@ def update_table(request: Request) -> Reply:
     assert row.delta is not None
     tables = request.service.tables
     files = tables.warehouse.store_at(row.delta.location)
-    updated(tables.store, files, row, tail, update, request.principal.name)
+    updated(tables.store, files, row, tail, update, request.principal.name, request.service.settings.lax)
     return _done(request, name)
 
 

@@ -31,9 +31,10 @@ from deltanb.catalog.iceberg.metadata.fields import (
 )
 from deltanb.catalog.limits import unlimited
 from deltanb.catalog.store.ratification import DeltaCommit, Refused
-from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import CatalogStore, Commit, Tail
 from deltanb.catalog.store.tables import delta_tables
+from deltanb.catalog.unity.server.claims import believed
 from deltanb.catalog.unity.server.commits import disagreement, staged
 from deltanb.catalog.unity.server.forms import (
     COUNT,
@@ -46,7 +47,7 @@ from deltanb.catalog.unity.server.forms import (
     uniform_of,
 )
 from deltanb.catalog.unity.server.refusals import RequirementConflict, TooManyUnpublished, VersionConflict
-from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, TableNotFound
 from deltanb.log.commits import commit_name
 from deltanb.options import random_id
 from deltanb.schema.protocol import CATALOG_TABLE_ID
@@ -152,9 +153,10 @@ def _field_of(actions: Mapping[str, Json], action: str, field: str) -> Any:
 
 
 def updated(
-    store: CatalogStore, files: LogStore, row: TableRow, tail: Tail, update: Update, principal: str | None
+    store: CatalogStore, files: LogStore, row: TableRow, tail: Tail, update: Update, principal: str | None,
+    lax: bool = False,
 ) -> None:
-    """Do what a request asks for of a table as it is, whose folder is ``files``.
+    """Do what a request asks for of a table as it is, whose folder is ``files``; if ``lax``, by its word.
 
     Raises:
         RequirementConflict: it is not what the request requires.
@@ -171,11 +173,11 @@ def updated(
     published = update.actions.get(PUBLISHED)
     if published is not None:
         tail = _published(
-            store, row, files, tail, published["latest-published-version"], commits=add is not None)
+            store, row, None if lax else files, tail, published["latest-published-version"], add is not None)
     if add is not None:
-        _commit(store, row, files, tail, update, principal)
+        _commit(store, row, files, tail, update, principal, lax)
     elif set(update.actions) - {PUBLISHED}:
-        _rewrite(store, row, update)
+        _rewrite(store, row, update, lax)
 
 
 def _require(row: TableRow, update: Update) -> None:
@@ -199,21 +201,30 @@ def _is_replayed(files: LogStore, tail: Tail, commit: Commit) -> bool:
         if each.version == commit.version:
             return each.file_name == commit.file_name
     try:
-        return files.read(staged_name(str(commit.file_name))) == files.read(commit_name(commit.version))
+        body = files.read(staged_name(str(commit.file_name)))
     except FileNotFoundError:
         return False
+    try:
+        return body == files.read(commit_name(commit.version))
+    except FileNotFoundError as error:
+        raise CommitOutcomeUnknown(
+            f"version {commit.version} is published and not in the table's log any more, so it is not known "
+            "whether it was this commit; load the table", version=commit.version) from error
 
 
 def _published(
-    store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, version: int, commits: bool
+    store: CatalogStore, row: TableRow, files: LogStore | None, tail: Tail, version: int, commits: bool
 ) -> Tail:
-    """Say up to where the folder has all versions, which is looked at first: the catalog forgets them."""
+    """Say up to where the folder has all versions. Without ``files``, that is believed; else they are looked
+    at first, since the catalog forgets them."""
     if version > tail.latest:
         raise InvalidArgument(f"{PUBLISHED}: {version} is not ratified, the latest version is {tail.latest}")
     if tail.latest == 0 and not commits:
         raise InvalidArgument(f"{PUBLISHED}: {row.name} has no commit yet that could be published")
     for commit in tail.commits:
-        if commit.version <= version and files.status(commit_name(commit.version)) is None:
+        if commit.version > version or files is None:
+            continue
+        if files.status(commit_name(commit.version)) is None:
             raise InvalidArgument(f"{PUBLISHED}: version {commit.version} is not in the table's _delta_log")
     if version > tail.published:
         store.set_published(str(row.table_id), version)
@@ -222,7 +233,8 @@ def _published(
 
 
 def _commit(
-    store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, update: Update, principal: str | None
+    store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, update: Update, principal: str | None,
+    lax: bool,
 ) -> None:
     """Have the next version ratified."""
     assert row.delta is not None
@@ -239,14 +251,10 @@ def _commit(
         raise TooManyUnpublished(
             f"{row.name} has {len(tail.commits)} commits that are not published, and may have "
             f"{MAX_UNPUBLISHED}; publish them, and report it with {PUBLISHED}")
-    after = staged(files, commit, row.delta)
-    before = json.loads(row.delta.metadata or "{}").get("configuration") or {}
-    require_managed(after.protocol, after.metadata, before.get(CATALOG_TABLE_ID))
-    disagreement(update.actions, after)
-    txn_id = after.info["txnId"]
+    txn_id, operation, retained = (_claimed if lax else _checked)(files, row.delta, update.actions)
     verdict = store.ratify(txn_id, principal, [DeltaCommit(
         str(row.table_id), row.name, commit.version, commit.file_name, commit.file_size, commit.mtime,
-        commit.ict, **after.retained)], summary=summary_of({str(row.name): after.info.get("operation")}))
+        commit.ict, **retained)], summary=summary_of({str(row.name): operation}))
     if isinstance(verdict, Refused):
         latest = verdict.latest[str(row.table_id)]
         if latest is None:
@@ -259,40 +267,62 @@ def _commit(
         raise _conflict(row, commit, commit.version)
 
 
+def _checked(
+    files: LogStore, state: DeltaState, actions: Mapping[str, Json]
+) -> tuple[str, str | None, Mapping[str, Any]]:
+    """Of a commit whose file was read: its transaction, its operation, and what the catalog keeps of it."""
+    after = staged(files, actions[ADD]["commit"], state)
+    before = json.loads(state.metadata or "{}").get("configuration") or {}
+    require_managed(after.protocol, after.metadata, before.get(CATALOG_TABLE_ID))
+    disagreement(actions, after)
+    return after.info["txnId"], after.info.get("operation"), after.retained
+
+
+def _claimed(
+    files: LogStore, state: DeltaState, actions: Mapping[str, Json]
+) -> tuple[str, str | None, Mapping[str, Any]]:
+    """The same of a commit that is believed."""
+    commit: Commit = actions[ADD]["commit"]
+    after = believed(actions, state, commit.version, int(str(commit.ict)))
+    return random_id(), None, {
+        "protocol": after.protocol, "metadata": after.metadata, "etag": after.etag}
+
+
 def _conflict(row: TableRow, commit: Commit, latest: object) -> VersionConflict:
     return VersionConflict(
         f"{row.name}: version {commit.version} cannot be committed, the latest one is {latest}; load the "
         "table again", failed_requirements=[])
 
 
-def _rewrite(store: CatalogStore, row: TableRow, update: Update) -> None:
-    """Change what only the catalog keeps of a table."""
+def _rewrite(store: CatalogStore, row: TableRow, update: Update, lax: bool) -> None:
+    """Change what only the catalog keeps of a table; if ``lax``, what has a place in its log, too."""
     assert row.delta is not None
+    if not lax:
+        _require_of_the_catalog(update)
+    version, time = last_change(row.delta.etag, json.loads(row.delta.metadata or "{}"))
+    after = believed(update.actions, row.delta, version, time)
+    _swap(store, row, replace(after, etag=f"{version}.{time}.{random_id()[:8]}"))
+
+
+def _require_of_the_catalog(update: Update) -> None:
+    """Refuse what changes by commits only."""
     for action in update.actions:
         if action not in (*OF_THE_CATALOG, PUBLISHED):
             raise InvalidArgument(
                 f"{action}: it has a place in the table's log, and comes with an add-commit")
-    setting = dict(_field_of(update.actions, "set-properties", "updates"))
-    removing = list(_field_of(update.actions, "remove-properties", "removals"))
-    for name in (*setting, *removing):
+    for name in (*_field_of(update.actions, "set-properties", "updates"),
+                 *_field_of(update.actions, "remove-properties", "removals")):
         if name.startswith("delta.") or name == CATALOG_TABLE_ID:
             raise InvalidArgument(f"set-properties: {name} has a place in the table's log, and comes with an "
                                   "add-commit")
-    metadata = json.loads(row.delta.metadata or "{}")
-    version, time = last_change(row.delta.etag, metadata)
-    properties = {**(metadata.get("configuration") or {}), **setting}
-    metadata["configuration"] = {name: each for name, each in properties.items() if name not in removing}
-    if "set-table-comment" in update.actions:
-        metadata["description"] = update.actions["set-table-comment"]["comment"]
-    _swap(store, row, replace(
-        row.delta, metadata=json.dumps(metadata), etag=f"{version}.{time}.{random_id()[:8]}"))
 
 
 def _swap(store: CatalogStore, row: TableRow, after: Any) -> None:
     columns = delta_tables.c
     same = columns.table_id == row.table_id, columns.metadata.is_not_distinct_from(
         row.delta.metadata), columns.etag.is_not_distinct_from(row.delta.etag)  # type: ignore[union-attr]
-    statement = delta_tables.update().where(*same).values(metadata=after.metadata, etag=after.etag)
+    statement = delta_tables.update().where(*same).values(
+        protocol=after.protocol, metadata=after.metadata, etag=after.etag)
     if not store.database.write(lambda connection: connection.execute(statement).rowcount):
         raise RequirementConflict(
             f"{row.name} was changed meanwhile; load it again", failed_requirements=[])
