@@ -20,7 +20,7 @@ from deltanb.text.safe_text import get_logger
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
-    from deltanb.actions import Action
+    from deltanb.actions import Action, AddFile
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.drafts import Turn
@@ -64,8 +64,12 @@ class Committer(Protocol):
             InvalidTable: it is damaged.
         """
 
-    def look_closer(self, current: CurrentTransaction, winner: Winner) -> CloserLook:
+    def look_closer(
+        self, current: CurrentTransaction, winner: Winner, begun: list[AddFile]
+    ) -> CloserLook:
         """Whether the rows of files that meet differ, and with which actions the transaction goes on then.
+
+        ``begun`` gets each file that is written for these, before it is.
 
         Raises:
             DeltaError, OSError: what it needs cannot be read or written; the files stay a conflict.
@@ -136,10 +140,12 @@ class FolderCommitter:
         except VersionNotFound:
             return None
 
-    def look_closer(self, current: CurrentTransaction, winner: Winner) -> CloserLook:
+    def look_closer(
+        self, current: CurrentTransaction, winner: Winner, begun: list[AddFile]
+    ) -> CloserLook:
         """As the engine that reads rows in the process sees it."""
         seen: CloserLook = import_module("deltanb.engines.arrow.closer_look").look_closer(
-            self.snapshot, current, winner)
+            self.snapshot, current, winner, begun)
         return seen
 
     def publish(self, version: int) -> None:

@@ -50,7 +50,7 @@ def answer(step: Step, committer: Committer, sleep: Callable[[float], None] = ti
         case ReadWinner():
             return committer.read(step.version)
         case LookCloser():
-            return committer.look_closer(step.current, step.winner)
+            return committer.look_closer(step.current, step.winner, step.begun)
         case Backoff():
             sleep(step.seconds)
     return None

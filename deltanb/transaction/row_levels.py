@@ -63,8 +63,6 @@ class CloserLook:
     """What takes their place: the same rows are taken, behind the winner."""
     followed: frozenset[str] = frozenset()
     """Files to which rows have moved that the transaction has read."""
-    written: tuple[str, ...] = ()
-    """Files that were written for ``instead``, paths as in the log."""
     superseded: frozenset[str] = frozenset()
     """Files that were written before, and that the transaction no longer names."""
     doubts: tuple[str, ...] = ()

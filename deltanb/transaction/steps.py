@@ -227,6 +227,8 @@ class LookCloser(Step):
     attempt: int
     winner: Winner
     current: CurrentTransaction = field(repr=False)
+    begun: list[AddFile] = field(default_factory=list, repr=False, compare=False)
+    """The files that a driver has begun to write; each is here before it is."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ from deltanb.transaction.operations import Operation, as_operation
 from deltanb.transaction.prepare import TWO_METADATA, describe, prepare
 from deltanb.transaction.reads import FileScan, ReadRegistry, Scan, find_files, partition_key, partition_of
 from deltanb.transaction.row_levels import NOTHING_SEEN
-from deltanb.transaction.steps import Checked, Committed, Lost, PutIfAbsent, Step
+from deltanb.transaction.steps import Checked, Committed, LookCloser, Lost, PutIfAbsent, Step
 from deltanb.transaction.writing import TransactionalWrite, delete_files, stopwatch
 
 if TYPE_CHECKING:
@@ -578,6 +578,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         """Keep what a step reports; the algorithm calls this before it yields the step."""
         if isinstance(self.step, PutIfAbsent):
             self._laps.writing += options.timer() - self._put_at
+        elif isinstance(self.step, LookCloser):
+            self._take_begun(self.step)
         self._commit, self.step = run, step
         match step:
             case Lost():
@@ -585,7 +587,6 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
             case Checked():
                 self._winners[step.version] = step.winner.actions
                 if step.winner.seen is not NOTHING_SEEN:
-                    self.written.extend(AddFile(path) for path in step.winner.seen.written)
                     self._superseded |= step.winner.seen.superseded
             case PutIfAbsent():
                 self._laps.commit_size, self._put_at = len(step.body), options.timer()
@@ -593,8 +594,14 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
                 self.status, self.committed, self._current = "committed", step, step.transaction
         algorithm.log_step(step, f"{self.log.path}/_delta_log")
 
+    def _take_begun(self, look: LookCloser) -> None:
+        """The files that a closer look has begun to write are the transaction's."""
+        self.written.extend(file for file in look.begun if file not in self.written)
+
     def _ended_with(self, error: BaseException) -> None:
         """Keep the outcome when the steps end with an exception."""
+        if isinstance(self.step, LookCloser):  # the interrupt came before its answer was noted
+            self._take_begun(self.step)
         run = self._commit
         if run is not None and run.landed is not None:
             if self.committed is None:  # an interrupt came before its step was noted

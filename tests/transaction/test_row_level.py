@@ -22,7 +22,7 @@ from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from deltanb.transaction.committer import FolderCommitter
 from deltanb.transaction.row_levels import MAX_LOOKS, PROPERTY, ROW_LEVELS, TAG
-from deltanb.transaction.steps import Checked, LookCloser
+from deltanb.transaction.steps import Checked, LookCloser, Winner
 from tests.table_kinds import HANDLES, Home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,6 +127,19 @@ def test_a_commit_that_is_refused_in_the_end_leaves_nothing() -> None:
     with pytest.raises(errors.ConcurrentDeleteReadException):
         behind(table, delete("id = 1"), delete("id = 2"), delete("id = 1"))
     assert len(names_of_vectors(table)) == 2 and ids(dn.open(table.log.store)) == [3, 4]
+
+
+def test_a_commit_that_is_interrupted_after_a_look_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is noted of what the look has shown."""
+    def interrupted(winner: Winner, reply: Any) -> Winner:
+        assert reply.instead
+        raise KeyboardInterrupt
+
+    table = table_of()
+    monkeypatch.setattr(Winner, "seen_as", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        behind(table, delete("id = 1"), delete("id = 2"))
+    assert len(names_of_vectors(table)) == 1
 
 
 def test_a_file_whose_last_rows_are_taken_is_removed() -> None:

@@ -393,11 +393,13 @@ class RowLook:
         return False
 
 
-def look_closer(snapshot: Snapshot, current: CurrentTransaction, winner: Winner) -> CloserLook:
+def look_closer(
+    snapshot: Snapshot, current: CurrentTransaction, winner: Winner, begun: list[AddFile]
+) -> CloserLook:
     """What a closer look at a winner's files shows, at the level of the transaction, which read ``snapshot``.
 
     It reads no more bytes than the transaction itself has read and written (or :data:`LITTLE`), and writes
-    the vectors with which the transaction goes on behind the winner.
+    the vectors with which the transaction goes on behind the winner; ``begun`` gets their file before that.
 
     Raises:
         StorageError: a vector cannot be written.
@@ -428,7 +430,7 @@ def look_closer(snapshot: Snapshot, current: CurrentTransaction, winner: Winner)
                 changes.unite(path, log.store)
     followed = frozenset(file.path for file in winner.adds) if "layout" in removed.values() else frozenset()
     seen = CloserLook(added, removed, followed=followed, doubts=tuple(look.doubts))
-    return changes.written(log.store, seen) if seen else seen
+    return changes.written(log.store, seen, begun) if seen else seen
 
 
 def _bytes_written(current: CurrentTransaction) -> int:
@@ -477,7 +479,7 @@ class _Changes:
     def _file(self, path: str) -> AddFile:
         return next(file for file in self.winner.adds if file.path == path)
 
-    def written(self, store: LogStore, seen: CloserLook) -> CloserLook:
+    def written(self, store: LogStore, seen: CloserLook, begun: list[AddFile]) -> CloserLook:
         """Write the vectors, into one file, and say what takes the place of the transaction's actions."""
         instead: list[Action] = []
         partial: list[tuple[AddFile, BitMap64]] = []
@@ -486,7 +488,6 @@ class _Changes:
             instead.append(file.remove())
             if len(rows) < (file.num_records or 0):
                 partial.append((file, rows))
-        begun: list[AddFile] = []
         vectors: list[DeletionVector] = []
         if partial:
             vectors = deletion_vectors.write_file(store, [rows for _, rows in partial], begun=begun)
@@ -494,7 +495,7 @@ class _Changes:
             marked = file.with_deletion_vector(vector, file.num_records or 0)
             instead.append(marked.replace(data_change=True))
         return replace(seen, moved=frozenset(self.moved), instead=tuple(instead),
-                       written=tuple(file.path for file in begun), superseded=self._superseded())
+                       superseded=self._superseded())
 
     def _superseded(self) -> frozenset[str]:
         """Files of vectors of the transaction, all of which have another in their place."""
