@@ -9,6 +9,7 @@ whose examples are many and quick :data:`many`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,3 +37,18 @@ def first(usual: int, of: int) -> list[Any]:
     """The numbers below ``of``, of which a usual run has the first, and ``--thorough`` the others, too."""
     return [number if number < usual else pytest.param(number, marks=pytest.mark.thorough)
             for number in range(of)]
+
+
+def crossed(nth: int, *axes: Sequence[Any]) -> list[Any]:
+    """Each value with each of the others, as arguments of one ``parametrize``; a usual run has each nth case,
+    drawn so that every value is in one of them, and ``--thorough`` the others, too.
+
+    Raises:
+        ValueError: the axes are too short for that.
+    """
+    places = list(itertools.product(*(range(len(axis)) for axis in axes)))
+    usual = [place for place in places if sum(place) % nth == 0]
+    if any({place[at] for place in usual} != set(range(len(axis))) for at, axis in enumerate(axes)):
+        raise ValueError(f"of the cases of a matrix each {nth}th leaves out a value")
+    return [pytest.param(*(axis[at] for axis, at in zip(axes, place, strict=True)),
+                         marks=() if sum(place) % nth == 0 else pytest.mark.thorough) for place in places]

@@ -25,7 +25,7 @@ from tests.faults.disk import Strike
 from tests.faults.killed import Killer
 from tests.faults.trial import Trials
 
-ON_SPARK = 6
+ON_SPARK = 3
 """Strikes of a command on Spark in a usual run; each takes up to a second."""
 
 pytestmark = [
@@ -46,7 +46,7 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
 def test_done_or_not_done(name: str, trials: Trials, request: pytest.FixtureRequest) -> None:
     choice = request.config.getoption("--faults")
     reference = trials.reference(name)
-    strikes = reference.strikes() if choice == "all" else reference.some_strikes(int(choice))
+    strikes = reference.strikes() if choice == "all" else reference.some_strikes(f"{choice} {name}")
     complaints = [complaint for strike in strikes for complaint in trials.complaints(name, strike)]
     assert not complaints, "\n".join([f"{len(complaints)} of {len(strikes)} strikes:", *complaints])
 
@@ -72,7 +72,7 @@ def test_done_or_not_done_on_spark(
     reference = trials.reference(name)
     strikes = [s for s in reference.strikes() if s.fault != "kill"]  # Spark lives in this process's child
     if choice != "all":
-        strikes = random.Random(int(choice)).sample(strikes, ON_SPARK)
+        strikes = random.Random(f"{choice} {name}").sample(strikes, ON_SPARK)
     complaints = [complaint for strike in strikes for complaint in trials.complaints(name, strike)]
     assert not complaints, "\n".join([f"{len(complaints)} of {len(strikes)} strikes:", *complaints])
 

@@ -16,7 +16,7 @@ from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-CASES = every(5, [plant for plant in PLANTS if "spark" in plant.writers])
+CASES = every(9, [plant for plant in PLANTS if "spark" in plant.writers])
 
 
 class Spark:

@@ -18,6 +18,7 @@ from deltanb.log.commits import commit_name
 from deltanb.testing import TableBuilder, add
 from deltanb.transaction.delta_log import DeltaLog
 from deltanb.transaction.rebase import parse_high_water_mark
+from tests.examples import crossed
 from tests.peers.delta_spark import DeltaSpark, PeerError
 from tests.transaction.test_scenarios import SCENARIOS, winner_lines
 
@@ -129,10 +130,9 @@ def check_commit(path: Path, expected: dict[str, Any]) -> None:
         assert removes[file].base_row_id == value
 
 
-@pytest.mark.parametrize("operation", ["DELETE", "RESTORE", "Manual Update"])
-@pytest.mark.parametrize("stats", ['{"numRecords":3,"tightBounds":true}', '{"numRecords":3}', "{}",
-                                   '{"numRecords":3,"tightBounds":false}'])
-@pytest.mark.parametrize("enabled", ["true", "false"])
+@pytest.mark.parametrize(("enabled", "stats", "operation"), crossed(
+    3, ["true", "false"], ['{"numRecords":3,"tightBounds":true}', '{"numRecords":3}', "{}",
+                           '{"numRecords":3,"tightBounds":false}'], ["DELETE", "RESTORE", "Manual Update"]))
 def test_both_refuse_the_same_vectors(
     delta_spark: DeltaSpark, tmp_path: Path, enabled: str, stats: str, operation: str
 ) -> None:

@@ -24,6 +24,7 @@ from deltanb.parquet import encodings
 from deltanb.table.table import DeltaTable
 from deltanb.testing import MemoryStore
 from tests.engines.arrow.copies import ENCODE, OTHERS, SETTINGS, added, foreign, rows, table_of
+from tests.examples import crossed
 from tests.helpers import last_commit
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -70,17 +71,16 @@ def table_with(settings: dict[str, Any], where: Any = None) -> DeltaTable:
     return table_of(where or MemoryStore(), rows(0), rows(600, 1), rows(601, 1199), **settings)
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-@pytest.mark.parametrize("settings", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize(("settings", "command"), crossed(3, list(TABLES), list(COMMANDS)))
 def test_rows_and_statistics_are_those_of_files_that_are_encoded_anew(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], command: Command,
+    monkeypatch: pytest.MonkeyPatch, settings: str, command: str,
 ) -> None:
-    table = table_with(settings)
+    table = table_with(TABLES[settings])
     start = table.version
-    seen = content_after(command, table)
+    seen = content_after(COMMANDS[command], table)
     monkeypatch.setattr(copyable, "LEAST_ROWS", ENCODE)
     table.restore(start)
-    expected = content_after(command, table)
+    expected = content_after(COMMANDS[command], table)
     assert seen == expected
     assert not table.verify_checksum().differences
 
