@@ -144,7 +144,7 @@ class FolderCommitter:
         self, current: CurrentTransaction, winner: Winner, begun: list[AddFile]
     ) -> CloserLook:
         """As the engine that reads rows in the process sees it."""
-        seen: CloserLook = import_module("deltanb.engines.arrow.closer_look").look_closer(
+        seen: CloserLook = import_module("deltanb.engines.arrow.behind").look_closer(
             self.snapshot, current, winner, begun)
         return seen
 

@@ -16,6 +16,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile, CommitInfo, RemoveFile
 from deltanb.commands.choose_engine import choose_engine
+from deltanb.engines.arrow import behind as behind_winner
 from deltanb.engines.arrow import closer_look, deletion_vectors
 from deltanb.engines.arrow.read import read_table
 from deltanb.table.table import DeltaTable
@@ -344,7 +345,7 @@ def test_no_more_is_looked_at_than_the_bound_and_the_conflict_says_so() -> None:
 def test_a_file_is_opened_only_if_it_is_no_larger_than_the_transaction_itself(
     monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closer_look, "LITTLE", 0)
+    monkeypatch.setattr(behind_winner, "LITTLE", 0)
     for size, passes in ((2, True), (20_000, False)):
         table = table_of(level="values")
         rows = {"id": list(range(0, 2 * size, 2)), "v": list(range(size))}

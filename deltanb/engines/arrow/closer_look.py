@@ -1,8 +1,8 @@
 """A closer look at two commits on the same files: which rows one added or took, and which the other read.
 
 What lives here: :class:`RowLook`, which drops those of a winner's files that statistics, rows or deletion
-vectors show to be no conflict; :func:`look_closer`, which does it for a commit and moves its rows behind the
-winner. What it does not know: the conflict rules, and which files they object to.
+vectors show to be no conflict.
+What it does not know: the conflict rules, which files they object to, what a commit does then (``behind``).
 
 Invariant: a file is dropped only where that is proved. Where it is not known, as something is gone, damaged
 or too much to read, it stays and the reason is kept as a doubt.
@@ -12,35 +12,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb.actions import Action, AddFile, RemoveFile, encode_path
+from deltanb.actions import Action, AddFile, RemoveFile
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import ROW_POSITION
 from deltanb.engines.arrow.read import plan, read_data_file, read_table
 from deltanb.errors import DataFileNotFound, DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.log.replay import Delta, feed_actions
 from deltanb.log.snapshot import EMPTY, Snapshot
-from deltanb.schema import properties
 from deltanb.schema.protocol import is_active
 from deltanb.sql.predicates import Predicate, all_of, parse
 from deltanb.transaction.reads import Scan, partition_key
-from deltanb.transaction.row_levels import MAX_LOOKS, ROW_LEVELS, CloserLook
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import DeletionVector
     from deltanb.log.reader import LogReader
-    from deltanb.store.base import LogStore
     from deltanb.transaction.current import CurrentTransaction
 
 FEW = 20  # files of one conflict that are looked at one by one
-LITTLE = 8 << 20  # bytes of data files that may be read for any commit: some requests
 MAX_ROWS = 100_000  # rows taken that are looked for in rewritten files
 ALL = Scan()
 CHANGES_ALL_IT_READS = frozenset({"DELETE", "UPDATE"})
@@ -391,119 +385,6 @@ class RowLook:
             if any(batch.num_rows for batch in read_data_file(plan(table, [], where), file, only=rows)):
                 return True
         return False
-
-
-def look_closer(
-    snapshot: Snapshot, current: CurrentTransaction, winner: Winner, begun: list[AddFile]
-) -> CloserLook:
-    """What a closer look at a winner's files shows, at the level of the transaction, which read ``snapshot``.
-
-    It reads no more bytes than the transaction itself has read and written (or :data:`LITTLE`), and writes
-    the vectors with which the transaction goes on behind the winner; ``begun`` gets their file before that.
-
-    Raises:
-        StorageError: a vector cannot be written.
-    """
-    log = snapshot.log
-    cost = max(LITTLE, _bytes_written(current) + _bytes_read(snapshot, current))
-    look = RowLook(log, ROW_LEVELS[current.row_level], Budget(MAX_LOOKS, MAX_LOOKS, cost))
-    left = {file.path for file in look.added(current, winner)}
-    by = "layout" if winner.changes_layout_only and "layout" in look.looks else None
-    added = {file.path: by or _reason(look, winner, file) for file in winner.adds if file.path not in left}
-    read = current.reads.read_among(file.path for file in winner.removes)
-    removed, changes = {}, _Changes(current, winner)
-    can_write = bool(properties.get(current.metadata.configuration, "delta.enableDeletionVectors"))
-    for path in (file.path for file in winner.removes):
-        is_taken = path in current.paths
-        if is_taken and not can_write:
-            continue
-        is_read = path in read or current.reads.whole_table
-        if not (is_taken or is_read):
-            continue
-        if look.stays_as_read(current, winner, path):
-            removed[path] = "layout"
-            if is_taken:
-                changes.move(path, look.places_of_rows(current, winner, path) or {}, log.store)
-        elif look.are_disjoint(current, winner, path, by_changes=not is_read):
-            removed[path] = "vectors"
-            if is_taken:
-                changes.unite(path, log.store)
-    followed = frozenset(file.path for file in winner.adds) if "layout" in removed.values() else frozenset()
-    seen = CloserLook(added, removed, followed=followed, doubts=tuple(look.doubts))
-    return changes.written(log.store, seen, begun) if seen else seen
-
-
-def _bytes_written(current: CurrentTransaction) -> int:
-    return sum(action.size or 0 for action in current.actions if isinstance(action, AddFile))
-
-
-def _bytes_read(snapshot: Snapshot, current: CurrentTransaction) -> int:
-    files = snapshot.select_files(["path", "size"])
-    read = pa.concat_arrays([chunk for table in current.reads.files for chunk in table["path"].chunks]
-                            or [pa.array([], pa.string())])
-    return int(pc.sum(files["size"].filter(pc.is_in(files["path"], value_set=read))).as_py() or 0)
-
-
-def _reason(look: RowLook, winner: Winner, file: AddFile) -> str:
-    """Which look shows that an added file is no conflict, for the checklist."""
-    if file.path in winner.vectors and "vectors" in look.looks:
-        return "vectors"
-    return "values" if "values" in look.looks else "statistics"
-
-
-class _Changes:
-    """The actions with which a transaction takes the same rows behind a winner."""
-
-    def __init__(self, current: CurrentTransaction, winner: Winner) -> None:
-        self.current, self.winner = current, winner
-        self.moved: set[str] = set()
-        self.rows: dict[str, BitMap64] = {}
-        """Path of a file as the winner left it -> all rows that are gone then."""
-
-    def unite(self, path: str, store: LogStore) -> None:
-        """Add the rows that the winner took of a file to those of the transaction's vector."""
-        self.moved.add(path)
-        rows = deletion_vectors.load(store, self.current.vectors[path])
-        theirs = self.winner.vectors[path]
-        self.rows[path] = rows | deletion_vectors.load(store, theirs)
-
-    def move(self, path: str, places: Mapping[str, BitMap64], store: LogStore) -> None:
-        """Take rows from the files to which they were moved."""
-        self.moved.add(path)
-        for new, rows in places.items():
-            if new not in self.rows:
-                vector = self._file(new).deletion_vector
-                self.rows[new] = BitMap64() if vector is None else deletion_vectors.load(store, vector)
-            self.rows[new] |= rows
-
-    def _file(self, path: str) -> AddFile:
-        return next(file for file in self.winner.adds if file.path == path)
-
-    def written(self, store: LogStore, seen: CloserLook, begun: list[AddFile]) -> CloserLook:
-        """Write the vectors, into one file, and say what takes the place of the transaction's actions."""
-        instead: list[Action] = []
-        partial: list[tuple[AddFile, BitMap64]] = []
-        for path, rows in self.rows.items():
-            file = self._file(path)
-            instead.append(file.remove())
-            if len(rows) < (file.num_records or 0):
-                partial.append((file, rows))
-        vectors: list[DeletionVector] = []
-        if partial:
-            vectors = deletion_vectors.write_file(store, [rows for _, rows in partial], begun=begun)
-        for (file, _), vector in zip(partial, vectors, strict=True):
-            marked = file.with_deletion_vector(vector, file.num_records or 0)
-            instead.append(marked.replace(data_change=True))
-        return replace(seen, moved=frozenset(self.moved), instead=tuple(instead),
-                       superseded=self._superseded())
-
-    def _superseded(self) -> frozenset[str]:
-        """Files of vectors of the transaction, all of which have another in their place."""
-        files = {path: deletion_vectors.vector_path(vector.storage_type, vector.path_or_inline_dv)
-                 for path, vector in self.current.vectors.items()}
-        names = {path: encode_path(file[0]) for path, file in files.items() if file is not None}
-        stay = {name for path, name in names.items() if path not in self.moved}
-        return frozenset(names.values()) - stay
 
 
 def _changes_all_it_reads(current: CurrentTransaction) -> bool:
