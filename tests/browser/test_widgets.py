@@ -20,7 +20,9 @@ from tests.notebook.widgets import BEGIN, GROUP, PLAY, STEPPER, TRAVEL
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Picture = Callable[..., bytes]
 
-HOSTS = [("lab", "light"), ("lab", "dark"), ("notebook", "light"), ("notebook", "dark")]
+OTHERS = [("lab", "dark"), ("notebook", "light")]
+HOSTS = [("lab", "light"), ("notebook", "dark"),
+         *(pytest.param(host, marks=pytest.mark.thorough) for host in OTHERS)]
 TIMELINE = f"{BEGIN}\ntable.timeline()"
 KEYS = """\
 ducks = dn.create("ducks", {"n": [1]})
@@ -86,7 +88,7 @@ class Lesson:
     path: str
 
 
-@pytest.fixture(scope="module", params=HOSTS, ids=["-".join(host) for host in HOSTS])
+@pytest.fixture(scope="module", params=HOSTS, ids="-".join)
 def opened(request: pytest.FixtureRequest, browser: Any, server: Server) -> Iterator[Lesson]:
     """One page and one kernel a host and theme, for all tests of this module."""
     app, theme = request.param

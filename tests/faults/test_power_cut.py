@@ -28,7 +28,7 @@ from tests.faults.killed import Killer
 from tests.faults.power import Journal, Recorder, Tree, build
 from tests.faults.trial import BY_NAME, FIRST, Trials, difference, drawing, world
 
-SAMPLE = 8
+SAMPLE = 3
 """States of a command in a usual run, beside those in which all is lost that may be."""
 BY_CHANCE = 6
 """States by chance after each operation."""
@@ -128,7 +128,7 @@ def cuts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cuts]:
 @pytest.mark.parametrize("name", [command.name for command in commands.COMMANDS])
 def test_what_was_acknowledged_is_there(name: str, cuts: Cuts, request: pytest.FixtureRequest) -> None:
     choice = request.config.getoption("--faults")
-    chance = random.Random(0 if choice == "all" else int(choice))
+    chance = random.Random(f"{choice} {name}")  # at other places in each command
     run = cuts.run(name)
     states = list(cuts.states(run, chance, BY_CHANCE))
     if choice != "all":
