@@ -125,7 +125,7 @@ def _applied(order: Sequence[Callable[[Rows], Rows]]) -> Rows:
     return rows
 
 
-@pytest.mark.parametrize(("first", "second", "layout", "isolation"), every(109, CASES))
+@pytest.mark.parametrize(("first", "second", "layout", "isolation"), every(185, CASES))
 def test_every_order_of_three_statements_is_a_serial_one(
     first: str, second: str, layout: str, isolation: str
 ) -> None:

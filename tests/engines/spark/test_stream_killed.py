@@ -19,6 +19,7 @@ pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 has 
 import deltanb as dn
 from deltanb.actions import decode_path
 from tests.engines.spark.dying import DRIVER, STEP, STEPS
+from tests.examples import every
 from tests.helpers import tree
 from tests.patience import PATIENCE
 
@@ -48,7 +49,7 @@ assert stream.awaitTermination({PATIENCE})
 """
 
 
-@pytest.mark.parametrize("way", ["write_stream", "format"])
+@pytest.mark.parametrize("way", every(2, ["format", "write_stream"]))
 def test_a_killed_stream_goes_on(way: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     faults = request.config.getoption("--faults")
     steps = list(STEPS) if faults == "all" else Random(f"{faults} {way}").sample(STEPS, 1)
