@@ -111,3 +111,12 @@ def test_a_table_that_is_shown_loads_the_values_of_post_mortems_alone(table: Pat
     result = subprocess.run([sys.executable, "-c", program, str(table)],
                             capture_output=True, text=True, check=True, cwd=ROOT)
     assert result.stdout.split() == ["deltanb.observe.post_mortem", "deltanb.observe.post_mortem.report"]
+
+
+def test_a_client_of_a_catalog_loads_no_reader_of_sql() -> None:
+    """It knows all endpoints of a server, the values of their answers, too; only statements are parsed."""
+    pytest.importorskip("sqlalchemy", reason="catalogs are an extra: pip install 'deltanb[catalog]'")
+    program = "import sys, deltanb.catalog.rest.client.store; print('sqlglot' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program],
+                            capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.split() == ["False"]

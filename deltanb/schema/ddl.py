@@ -29,6 +29,7 @@ from deltanb.errors import InvalidSchema
 from deltanb.schema.intervals import DAY_TO_SECOND, SPELLINGS, YEAR_TO_MONTH
 from deltanb.schema.paths import Position, parse_path, quoted, recorded_name
 from deltanb.schema.types import (
+    CHAR_KEY,
     MAX_PRECISION,
     SQL_NAMES,
     ArrayType,
@@ -46,7 +47,6 @@ __all__ = [
 
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 GENERATION_EXPRESSION = "delta.generationExpression"
-CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 MAX_LENGTH = 2**31 - 1  # of char and varchar
 _MAX_DIGITS = 4  # of a decimal's size that are read: one that has more is too large anyhow
 

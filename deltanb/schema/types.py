@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MAX_PRECISION = 38  # digits of a decimal
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
+CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # metadata of a column of strings: char(n) or varchar(n)
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _STORED_AS = {
     "string": re.compile(r"(var)?char\(\s*\d+\s*\)|string collate .*"),

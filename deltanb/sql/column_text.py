@@ -6,9 +6,8 @@ What it does not know: expressions of columns, tables.
 
 from __future__ import annotations
 
-from deltanb.schema.ddl import CHAR_KEY
 from deltanb.schema.paths import quoted
-from deltanb.schema.types import TYPES, ArrayType, DataType, MapType, StructField, StructType
+from deltanb.schema.types import CHAR_KEY, TYPES, ArrayType, DataType, MapType, StructField, StructType
 from deltanb.sql.literals import text_literal
 
 __all__ = ["comment_text", "named_text", "null_text", "type_text"]

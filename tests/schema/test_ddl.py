@@ -8,7 +8,6 @@ import pytest
 
 from deltanb.errors import InvalidSchema
 from deltanb.schema.ddl import (
-    CHAR_KEY,
     CURRENT_DEFAULT,
     GENERATION_EXPRESSION,
     parse_columns,
@@ -17,7 +16,7 @@ from deltanb.schema.ddl import (
     parse_type,
 )
 from deltanb.schema.paths import Position, parse_path, quoted
-from deltanb.schema.types import ArrayType, MapType, PrimitiveType, StructField, StructType
+from deltanb.schema.types import CHAR_KEY, ArrayType, MapType, PrimitiveType, StructField, StructType
 
 
 @pytest.mark.parametrize(("text", "name"), [

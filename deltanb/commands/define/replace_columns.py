@@ -25,9 +25,9 @@ from deltanb.commands.define.alter_columns import (
 from deltanb.commands.result import CommandResult
 from deltanb.errors import InvalidArgument, InvalidSchema
 from deltanb.schema.columns import Identity
-from deltanb.schema.ddl import CHAR_KEY, field_for_log
+from deltanb.schema.ddl import field_for_log
 from deltanb.schema.paths import field_at, quoted
-from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from deltanb.schema.types import CHAR_KEY, ArrayType, DataType, MapType, StructField, StructType
 from deltanb.transaction import active
 from deltanb.transaction.operations import Operation
 

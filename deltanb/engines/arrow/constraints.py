@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 
 from deltanb.actions import Metadata
 from deltanb.errors import ConstraintViolation, InvalidTable, UnsupportedPredicate
-from deltanb.schema.types import ArrayType, DataType, MapType, StructType, backticked
+from deltanb.schema.types import CHAR_KEY, ArrayType, DataType, MapType, StructType, backticked
 from deltanb.sql import predicates
 
 MAX_SHOWN_VALUES = 8
@@ -44,7 +44,6 @@ MAX_SHOWN_CHARACTERS = 80
 """Characters shown of one value."""
 
 _CHECK_PREFIX = "delta.constraints."
-_CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 @dataclass(frozen=True)
@@ -110,11 +109,11 @@ def _of_columns(schema: StructType, parents: tuple[str, ...]) -> Iterable[Constr
         if "delta.invariants" in field.metadata:
             yield Check(".".join(path), _invariant(field.metadata["delta.invariants"], path))
         length = None
-        if _CHAR_KEY in field.metadata and not parents:
-            length = re.fullmatch(r"(?:var)?char\((\d+)\)", str(field.metadata[_CHAR_KEY]))
+        if CHAR_KEY in field.metadata and not parents:
+            length = re.fullmatch(r"(?:var)?char\((\d+)\)", str(field.metadata[CHAR_KEY]))
         if length:
             name = backticked(field.name)
-            yield Check(f"{field.metadata[_CHAR_KEY]} {field.name}",
+            yield Check(f"{field.metadata[CHAR_KEY]} {field.name}",
                         f"{name} IS NULL OR length({name}) <= {length[1]}")
         yield from _inside(field.type, path)
 
