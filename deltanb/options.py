@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from random import Random
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from deltanb.errors import InvalidArgument
 from deltanb.text.completion import offered
@@ -45,6 +45,8 @@ BESIDE = "beside"
 LISTENERS = {"commit_listeners": "the statistics of a commit",
              "hook_failure_listeners": "the failure of a post-commit hook"}
 """Options that are lists of functions -> what each function is called with."""
+RowLevel = Literal["off", "statistics", "values", "vectors", "all"]
+ROW_LEVEL_NAMES: tuple[RowLevel, ...] = get_args(RowLevel)
 _SECOND = timedelta(seconds=1)
 LEARNER = "you"  # who writes in a lesson: its output names no person and no machine
 TEACHING_EPOCH_MS = 1_767_258_000_000  # 2026-01-01T09:00:00Z, where lessons begin
@@ -82,7 +84,7 @@ class Options:
     """``sync`` calls fsync on every commit file and its directory."""
     max_commit_attempts: int = MAX_COMMIT_ATTEMPTS
     """Retries after a lost race; 0 is one attempt and no retry."""
-    row_level: Literal["off", "statistics", "values", "vectors", "all"] | None = None
+    row_level: RowLevel | None = None
     """How closely a commit looks at those that landed before it, where partitions do not tell them apart: by
     the statistics of added files, by their rows, by the rows that deletion vectors take, or by all of these
     (:data:`deltanb.transaction.row_levels.LOOKS`). ``None`` asks the table's property
@@ -148,10 +150,9 @@ class Options:
     def __post_init__(self) -> None:
         choices = {"durability": ("sync", "none"), "display": ("auto", "text"),
                    "checkpoints": ("background", "inline"), "colors": ("auto", "plain"),
-                   "commit_lock": (None, True, False),
-                   "row_level": (None, "off", "statistics", "values", "vectors", "all"),
-                   "nanoseconds": ("refuse", "truncate"),
-                   "memory_pool": ("auto", "default", "system", "jemalloc", "mimalloc")}
+                   "commit_lock": (None, True, False), "nanoseconds": ("refuse", "truncate"),
+                   "memory_pool": ("auto", "default", "system", "jemalloc", "mimalloc"),
+                   "row_level": (None, *ROW_LEVEL_NAMES)}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InvalidArgument(

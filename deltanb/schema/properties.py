@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from deltanb.errors import InvalidArgument, UnknownPropertyWarning, warn
+from deltanb.options import ROW_LEVEL_NAMES
 from deltanb.text.formatting import did_you_mean
 from deltanb.text.safe_text import shown
 
@@ -169,7 +170,7 @@ PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
     "delta.setTransactionRetentionDuration": (parse_interval, None),
     "delta.targetFileSize": (size_in_bytes, None),
     "delta.writePartitionColumnsToParquet": (_boolean, False),
-    "deltanb.rowLevelConcurrency": (_choice("off", "statistics", "values", "vectors", "all"), "off"),
+    "deltanb.rowLevelConcurrency": (_choice(*ROW_LEVEL_NAMES), "off"),
 }
 """name -> (parser of its text, default when it is not set)."""
 OTHERS = (

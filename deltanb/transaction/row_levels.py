@@ -42,7 +42,7 @@ ROW_LEVELS: dict[str, frozenset[str]] = {
     "vectors": frozenset({"layout", "vectors"}),
     "all": frozenset(LOOKS),
 }
-"""The levels -> which of :data:`LOOKS` each takes."""
+"""The levels (:data:`deltanb.options.ROW_LEVEL_NAMES`) -> which of :data:`LOOKS` each takes."""
 
 
 @dataclass(frozen=True)
