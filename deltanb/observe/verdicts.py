@@ -76,6 +76,18 @@ def reason_of(error: DeltaError | OSError) -> str:
     return getattr(error, "message", str(error)).split("\n", 1)[0]
 
 
+def finer_of(
+    recorder: Recorder, current: CurrentTransaction, columns: Sequence[str] = ()
+) -> FinerRules | None:
+    """The rules by which a restored commit passed others at a row level; None if it says nothing of it."""
+    level = level_passed_at(current.commit_info)
+    if level == "off":
+        return None
+    from deltanb.observe.finer_rules import FinerRules  # it reads rows
+
+    return FinerRules(recorder, level, columns)
+
+
 def verdicts_of(
     recorder: Recorder, current: CurrentTransaction, winners: Sequence[int],
     levels: Sequence[str | None], rules: Sequence[Rule], finer: FinerRules | None = None,
@@ -87,12 +99,9 @@ def verdicts_of(
     Raises:
         DeltaError: a winner cannot be read.
     """
-    level_passed = level_passed_at(current.commit_info)
-    if level_passed != "off" and (finer is None or not finer.looks):
-        from deltanb.observe.finer_rules import FinerRules  # it reads rows
-
-        finer = FinerRules(recorder, level_passed, () if finer is None else finer.columns)
-        rules = finer.of(rules)
+    if finer is None or not finer.looks:
+        own = finer_of(recorder, current, () if finer is None else finer.columns)
+        finer, rules = (finer, rules) if own is None else (own, own.of(rules))
     isolations = [current.isolation if level is None else _isolation_under(current, level)
                   for level in levels]
     by_isolation: dict[str, LevelVerdict] = {}

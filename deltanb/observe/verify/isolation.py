@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING
 from deltanb.errors import DeltaError
 from deltanb.log.lines import whole_number
 from deltanb.observe.recorded import Recorder
+from deltanb.observe.verdicts import finer_of
 from deltanb.observe.verify import kinds
 from deltanb.observe.verify.dependencies import Dependencies, Edge, undoes
 from deltanb.observe.verify.report import POSSIBLE, PROVED, BlindSpot, Cycle, Finding
 from deltanb.observe.verify.state import Commit, Live
 from deltanb.text import formatting as units
-from deltanb.transaction.conflict_rules import RULES, Rule, check
+from deltanb.transaction.conflict_rules import RULES, check
 from deltanb.transaction.current import SERIALIZABLE, CurrentTransaction
 from deltanb.transaction.operations import MATCHED, REPLACE_TABLE
-from deltanb.transaction.row_levels import level_passed_at
 from deltanb.transaction.steps import Winner
 
 if TYPE_CHECKING:
     from deltanb.log.reader import LogReader
-    from deltanb.observe.finer_rules import FinerRules
 
 MAX_CHECKS = 200_000
 """How often a commit is checked against another, in all; beyond it, only the nearest are checked."""
@@ -78,17 +77,6 @@ class Window:
             or str(known.get("isDynamicPartitionOverwrite", "")).lower() == "true",
             frozenset(commit.removed_keys), frozenset(commit.added_keys),
             any(file.data_change is not False for file in files))
-
-
-def _rules(recorder: Recorder, current: CurrentTransaction) -> tuple[Sequence[Rule], FinerRules | None]:
-    """The rules for a commit, as fine as those by which it passed others."""
-    level = level_passed_at(current.commit_info)
-    if level == "off":
-        return RULES, None
-    from deltanb.observe.finer_rules import FinerRules  # it reads rows
-
-    finer = FinerRules(recorder, level)
-    return finer.of(RULES), finer
 
 
 def _both_removed(first: int, second: int, paths: Sequence[str], kind: str) -> str:
@@ -172,7 +160,8 @@ class Isolation:
         current = recorded.current
         if recorded.is_assumed:
             self.assumed.append(window.version)
-        rules, finer = _rules(recorder, current)
+        finer = finer_of(recorder, current)
+        rules = RULES if finer is None else finer.of(RULES)
         first: tuple[int, str] | None = None
         for version in range(read + 1, window.version):
             winner, rule = recorder.commit(version), ""
