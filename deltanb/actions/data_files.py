@@ -8,7 +8,7 @@ What it does not know: the files themselves, which of them are part of a table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Any
@@ -311,13 +311,14 @@ class AddCDCFile(FileAction):
     extra: dict[str, Any] = extra_fields()
 
 
-def vectors_of(adds: Iterable[AddFile], removes: Iterable[RemoveFile]) -> dict[str, DeletionVector]:
+def vectors_of(actions: Sequence[Action]) -> dict[str, DeletionVector]:
     """The vectors with which a commit puts files back that it removes, by path.
 
     >>> vector = DeletionVector("i", "x", 1, 1)
     >>> adds = AddFile("a", deletion_vector=vector), AddFile("b")
-    >>> list(vectors_of(adds, [RemoveFile("a"), RemoveFile("b")]))
+    >>> list(vectors_of([*adds, RemoveFile("a"), RemoveFile("b")]))
     ['a']
     """
-    marked = {file.path: file.deletion_vector for file in adds if file.deletion_vector is not None}
-    return {file.path: marked[file.path] for file in removes if file.path in marked} if marked else {}
+    removed = {action.path for action in actions if isinstance(action, RemoveFile)}
+    return {action.path: action.deletion_vector for action in actions
+            if isinstance(action, AddFile) and action.deletion_vector is not None and action.path in removed}

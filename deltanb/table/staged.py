@@ -274,9 +274,9 @@ def _paths(actions: Iterable[Action]) -> Iterator[str]:
         if isinstance(action, FileAction):
             yield action.path
         vector = getattr(action, "deletion_vector", None)
-        named = vector and deletion_vectors.vector_path(vector.storage_type, vector.path_or_inline_dv)
-        if named:
-            yield named[0]
+        file = vector and deletion_vectors.encoded_path(vector.storage_type, vector.path_or_inline_dv)
+        if file:
+            yield file
 
 
 def _feed(txn: OptimisticTransaction, log: StagedLog) -> list[Action]:

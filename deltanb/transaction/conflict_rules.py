@@ -351,8 +351,8 @@ def _append_advice(current: CurrentTransaction, winner: Winner) -> tuple[str, ..
         advice.append("`WriteSerializable` would not help: it lets only blind appends pass, and version "
                       f"{winner.version} is not one (its operation is {winner.operation}).")
     if ROW_LEVELS[current.row_level] & {"statistics", "values"}:
-        pass
-    elif not current.partition_columns:
+        return tuple(advice)
+    if not current.partition_columns:
         advice.append("The table has no partitions, so any new file meets any read. Partition it by a "
                       "column that separates your writers, and they will not meet.")
     elif any(s.partition_text == "TRUE" for s in current.reads.scans):

@@ -67,10 +67,7 @@ class CurrentTransaction:
     @cached_property
     def vectors(self) -> dict[str, DeletionVector]:
         """The vectors with which it puts files back that it removes, by path."""
-        files: dict[type[Action], list[Any]] = {AddFile: [], RemoveFile: []}
-        for action in self.actions:
-            files.get(type(action), []).append(action)
-        return vectors_of(files[AddFile], files[RemoveFile])
+        return vectors_of(self.actions)
 
     @cached_property
     def paths(self) -> frozenset[str]:

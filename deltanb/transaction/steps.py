@@ -122,7 +122,12 @@ class Winner:
     @cached_property
     def vectors(self) -> dict[str, DeletionVector]:
         """The vectors with which it put files back that it removed, by path."""
-        return vectors_of(self.adds, self.removes)
+        return vectors_of(self.actions)
+
+    @cached_property
+    def added(self) -> dict[str, AddFile]:
+        """Files it added, by path."""
+        return {file.path: file for file in self.adds}
 
     @cached_property
     def changes_layout_only(self) -> bool:

@@ -23,7 +23,6 @@ from deltanb.actions import (
     DomainMetadata,
     Metadata,
     RemoveFile,
-    encode_path,
 )
 from deltanb.commands.begin import begin
 from deltanb.commands.define.alter import CHECK_PREFIX, commit_metadata
@@ -212,7 +211,7 @@ def _history_uses(log: DeltaLog, removable: _Removable) -> bool:
 def _keep_vector_files(log: DeltaLog) -> None:
     """Commit tombstones for vector files that older versions need, so that all clients' vacuums spare
     them."""
-    from deltanb.engines.arrow.deletion_vectors import vector_path
+    from deltanb.engines.arrow.deletion_vectors import encoded_path
 
     txn = begin(log)
     retention = properties.get(txn.metadata.configuration, "delta.deletedFileRetentionDuration")
@@ -221,12 +220,8 @@ def _keep_vector_files(log: DeltaLog) -> None:
     vector_files: dict[str, None] = {}
     for row in tombstones.select(["deletion_vector", "deletion_timestamp"]).to_pylist():
         vector, time = row["deletion_vector"], row["deletion_timestamp"] or 0
-        named = vector and vector_path(vector["storage_type"], vector["path_or_inline_dv"])
-        if not named or time < options.clock() - retention:
-            continue
-        path, is_encoded = named
-        path = path if is_encoded else encode_path(path)
-        if path not in known:
+        path = vector and encoded_path(vector["storage_type"], vector["path_or_inline_dv"])
+        if path and path not in known and time >= options.clock() - retention:
             vector_files[path] = None
     if vector_files:
         txn.commit([RemoveFile(path, options.clock(), False) for path in vector_files],

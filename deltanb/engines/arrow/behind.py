@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from deltanb.actions import Action, AddFile, DeletionVector, encode_path
+from deltanb.actions import Action, AddFile, DeletionVector
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.closer_look import Budget, RowLook
 from deltanb.schema import properties
@@ -109,19 +109,16 @@ class _Changes:
         self.moved.add(path)
         for new, rows in places.items():
             if new not in self.rows:
-                vector = self._file(new).deletion_vector
+                vector = self.winner.added[new].deletion_vector
                 self.rows[new] = BitMap64() if vector is None else deletion_vectors.load(store, vector)
             self.rows[new] |= rows
-
-    def _file(self, path: str) -> AddFile:
-        return next(file for file in self.winner.adds if file.path == path)
 
     def written(self, store: LogStore, seen: CloserLook, begun: list[AddFile]) -> CloserLook:
         """Write the vectors, into one file, and say what takes the place of the transaction's actions."""
         instead: list[Action] = []
         partial: list[tuple[AddFile, BitMap64]] = []
         for path, rows in self.rows.items():
-            file = self._file(path)
+            file = self.winner.added[path]
             instead.append(file.remove())
             if len(rows) < (file.num_records or 0):
                 partial.append((file, rows))
@@ -136,8 +133,7 @@ class _Changes:
 
     def _superseded(self) -> frozenset[str]:
         """Files of vectors of the transaction, all of which have another in their place."""
-        files = {path: deletion_vectors.vector_path(vector.storage_type, vector.path_or_inline_dv)
+        files = {path: deletion_vectors.encoded_path(vector.storage_type, vector.path_or_inline_dv)
                  for path, vector in self.current.vectors.items()}
-        names = {path: encode_path(file[0]) for path, file in files.items() if file is not None}
-        stay = {name for path, name in names.items() if path not in self.moved}
-        return frozenset(names.values()) - stay
+        stay = {file for path, file in files.items() if path not in self.moved}
+        return frozenset(file for file in files.values() if file is not None and file not in stay)

@@ -85,7 +85,7 @@ class RowLook:
         self.log, self.looks, self.budget = log, frozenset(looks), budget
         self.doubts: list[str] = []
         """Why files stayed that may not meet, since the last :meth:`forget`."""
-        self._pair: tuple[Any, ...] = ()  # ids, and the objects, so that no other gets the ids
+        self._pair: tuple[CurrentTransaction | None, Winner | None] = (None, None)
         self._answers: dict[Any, Any] = {}
         self._appended: tuple[AddFile, ...] = ()
         self._left = self.looks
@@ -244,15 +244,24 @@ class RowLook:
             self.doubt(BOUND)
             return None
         sought: Counter[Any] = Counter()
-        old = own.replace(deletion_vector=before)
-        for keys, _ in self._keys(current, old, only=taken):
+        for keys, _ in self._keys(current, own.replace(deletion_vector=before), only=taken):
             sought.update(keys)
-        if None in sought:  # a row without an id
+        # A row without an id has the key None, and is not told apart from others.
+        places = None if None in sought else self._found_in(current, candidates, sought)
+        if places is None:
             self.doubt(NOT_FOUND_AGAIN)
+        elif any(winner.added[new].num_records is None for new in places):
+            self.doubt(NOT_COUNTED)
             return None
-        left, places = sum(sought.values()), {}
+        return places
+
+    def _found_in(
+        self, current: CurrentTransaction, files: Iterable[AddFile], sought: Counter[Any]
+    ) -> dict[str, BitMap64] | None:
+        """Positions of rows with the keys that are sought, each as often; None if some are missing."""
+        left, places = sum(sought.values()), dict[str, BitMap64]()
         where = current.reads.scans[0] if len(current.reads.scans) == 1 else ALL
-        for file in candidates:
+        for file in files:
             rows = BitMap64()
             for keys, positions in self._keys(current, file, where) if left else ():
                 for key, position in zip(keys, positions, strict=True):
@@ -262,13 +271,7 @@ class RowLook:
                         rows.add(position)
             if rows:
                 places[file.path] = rows
-        if left:
-            self.doubt(NOT_FOUND_AGAIN)
-            return None
-        if any(file.num_records is None for file in candidates if file.path in places):
-            self.doubt(NOT_COUNTED)
-            return None
-        return places
+        return None if left else places
 
     def _keys(
         self, current: CurrentTransaction, file: AddFile, scan: Scan = ALL, only: BitMap64 | None = None,
@@ -287,8 +290,8 @@ class RowLook:
 
     def _once(self, current: CurrentTransaction, winner: Winner, asked: Any, look: Callable[[], Any]) -> Any:
         """The answer of a look, which is taken once for a transaction and a winner: several rules ask it."""
-        if self._pair[:2] != (id(current), id(winner)):
-            self._pair, self._answers = (id(current), id(winner), current, winner), {}
+        if self._pair[0] is not current or self._pair[1] is not winner:
+            self._pair, self._answers = (current, winner), {}
         if asked not in self._answers:
             self._answers[asked] = look()
         return self._answers[asked]
@@ -304,7 +307,7 @@ class RowLook:
             theirs, ours = winner.vectors.get(path), current.vectors.get(path)
             if theirs is None or (ours is None and path in current.paths):
                 return False
-            if ours is not None and any(a.num_records is None for a in winner.adds if a.path == path):
+            if ours is not None and winner.added[path].num_records is None:
                 self.doubt(NOT_COUNTED)
                 return False
             if not self.budget.takes(files=2 if ours is None else 4):
@@ -331,10 +334,11 @@ class RowLook:
         taken = self._taken(theirs, before)
         changed = BitMap64() if ours is None else self._taken_if_there(
             ours, _vector_before(current.actions, path))
-        if ours is not None and changed is not None and (taken & changed or by_changes):
-            return not taken & changed
-        if ours is not None and changed is not None and _changes_all_it_reads(current):
-            return True
+        if ours is not None and changed is not None:
+            if taken & changed or by_changes:
+                return not taken & changed
+            if _changes_all_it_reads(current):
+                return True
         if not self._reads_any(current, winner, path, before, taken):
             return True
         if current.operation.name not in CHANGES_ALL_IT_READS or (
@@ -372,7 +376,7 @@ class RowLook:
         if not current.reads.scans:
             self.doubt(READ)
             return True
-        written = next(a for a in winner.adds if a.path == path)
+        written = winner.added[path]
         if not self.budget.takes(files=1, num_bytes=written.size or 0):
             self.doubt(BOUND)
             return True

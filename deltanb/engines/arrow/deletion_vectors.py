@@ -208,6 +208,16 @@ def vector_path(storage_type: str, path_or_inline_dv: str) -> tuple[str, bool] |
     return (path_or_inline_dv, storage_type == "p") if storage_type in ("r", "p") else None
 
 
+def encoded_path(storage_type: str, path_or_inline_dv: str) -> str | None:
+    """The file that a vector is in, as actions name files; None for one without a file.
+
+    >>> encoded_path("r", "metadata/my vectors.bin"), encoded_path("i", "wi5b")
+    ('metadata/my%20vectors.bin', None)
+    """
+    named = vector_path(storage_type, path_or_inline_dv)
+    return None if named is None else named[0] if named[1] else encode_path(named[0])
+
+
 def z85_encode(data: bytes) -> str:
     """Z85 (ZeroMQ RFC 32), padded with zero bytes to a multiple of four.
 
