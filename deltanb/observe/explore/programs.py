@@ -69,6 +69,10 @@ class Looked(BaseException):
     """A writer has looked at what is not part of a world's digest, as the number of a version that it
     committed: from now on its turns are known apart by everything that was before them."""
 
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.name)
+        self.program = program
+
 
 class _Paused(BaseException):
     """Ends a run at the next turn; a BaseException, so that no writer catches it by accident."""
@@ -565,7 +569,7 @@ class Run:
     def looks(self) -> None:
         """Note that the function has looked at more than a digest shows."""
         if not self.program.is_precise and not self.is_alone:
-            self.refusal = Looked(self.program.name)
+            self.refusal = Looked(self.program)
             raise _Paused
 
 

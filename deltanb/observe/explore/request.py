@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument, LockFailure
 from deltanb.locks.core.modes import MODE_NAMES, label
@@ -20,7 +20,7 @@ from deltanb.observe.explore.exploration import Exploration, Outcome, State, Tak
 from deltanb.observe.explore.locking import LockRequest, Managers
 from deltanb.observe.explore.places import ONLY, TablePlace
 from deltanb.observe.explore.programs import Local, Looked, Place, Program, how_it_ended, kind_of, rule_of
-from deltanb.observe.explore.search import Graph, Node, Search, clock, key_of, widened
+from deltanb.observe.explore.search import Graph, Node, Search, clock, key_of, number_of, widened
 from deltanb.observe.explore.states import MAX_DRAWN, MAX_PLAYED, along, whole
 from deltanb.observe.explore.worlds import Levels
 from deltanb.observe.turns import Work, is_catalog
@@ -28,6 +28,8 @@ from deltanb.store.read_only import refusing
 from deltanb.table.table import DeltaTable
 from deltanb.text import formatting as units
 from deltanb.transaction.drive import watching
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +117,17 @@ class _Exploring:
             states = whole(graph.nodes, self.names, self._is_broken, places)
         return self._exploration(outcomes, violations, len(graph.nodes), left_out, states)
 
-    def _completed(self, search: Callable[[], Any]) -> Any:
+    def _completed(self, search: Callable[[], T]) -> T:
         """The result of a search, which begins anew where a writer has to be known more precisely."""
         while True:
             try:
                 return search()
             except Looked as looked:
-                for program in self.programs:
-                    if program.name == looked.args[0]:
-                        program.know_precisely()
+                looked.program.know_precisely()
+
+    def _followed(self, order: Sequence[int]) -> list[Node]:
+        """The states of an order. It may be one that nobody has gone yet: that of writers who do the same."""
+        return self._completed(lambda: self.search.of_order(order))
 
     # -- some orders -----------------------------------------------------------------------------------
 
@@ -208,8 +212,9 @@ class _Exploring:
         """The states of the orders that are played: those that break the invariant, one of each outcome."""
         shown: list[tuple[Violation | Outcome, int | None]] = [(one, None) for one in violations]
         shown += [(one, at) for at, one in enumerate(outcomes)]
-        return along(((self._way(one, at == 0), outcome) for at, (one, outcome) in
-                      enumerate(shown[:MAX_PLAYED])), self.names, self._is_broken)
+        return self._completed(lambda: along(
+            ((self._way(one, at == 0), outcome) for at, (one, outcome) in enumerate(shown[:MAX_PLAYED])),
+            self.names, self._is_broken))
 
     def _way(self, shown: Violation | Outcome, is_first: bool) -> list[Node]:
         """The states of an order that is played; of a sample the first order alone is followed beyond what
@@ -263,7 +268,7 @@ class _Exploring:
         """``names`` has for each writer whose part it has."""
         own = {part: place for place, part in enumerate(names)}
         order = [own[place] for place in node.path]
-        nodes = self.search.of_order(order)
+        nodes = self._followed(order)
         writers = dict(zip(self.names, nodes[-1].locals, strict=True))
         errors = {name: local.error for name, local in writers.items() if local.error is not None}
         rules = {name: rule for name, error in errors.items() if (rule := rule_of(error))}
@@ -273,7 +278,7 @@ class _Exploring:
             {name: kind_of(error) for name, error in errors.items()}, rules,
             {name: local.commits for name, local in writers.items()},
             dict(zip(self.names, tries, strict=True)), self._rows_of(nodes[-1].world)[1], orders,
-            tuple(self.names[place] for place in order), self.search.number_of(order),
+            tuple(self.names[place] for place in order), number_of(nodes),
             tuple(self._taken(nodes)), None if self.invariant is None else answer is True, errors)
 
     def _taken(self, nodes: Sequence[Node]) -> Iterator[Taken]:
@@ -354,10 +359,10 @@ class _Exploring:
 
     def _violation(self, node: Node) -> Violation:
         order = node.path
-        nodes = self.search.of_order(order)
+        nodes = self._followed(order)
         return Violation(
-            node.world.version, tuple(self.names[place] for place in order),
-            self.search.number_of(order), tuple(self._taken(nodes)), self._answer(node.world))
+            node.world.version, tuple(self.names[place] for place in order), number_of(nodes),
+            tuple(self._taken(nodes)), self._answer(node.world))
 
 
 def _ask(invariant: Invariant, place: Any) -> Any:

@@ -164,18 +164,12 @@ class Search:
 
     # -- one of them -----------------------------------------------------------------------------------
 
-    def number_of(self, order: Sequence[int]) -> int:
-        """The number of an order, or of one that begins with it."""
-        node, number, scale = self.start(), 0, 1
-        for place in order:
-            ready = node.ready
-            number += scale * ready.index(place)
-            scale *= len(ready)
-            node = self.after(node, place)
-        return number
-
     def of_number(self, number: int) -> list[Node]:
-        """The states of the order with a number."""
+        """The states of the order with a number.
+
+        Raises:
+            Looked: as in :meth:`all`.
+        """
         nodes = [self.start()]
         while ready := nodes[-1].ready:
             number, choice = divmod(number, len(ready))
@@ -183,11 +177,27 @@ class Search:
         return nodes
 
     def of_order(self, order: Sequence[int]) -> list[Node]:
-        """The states of an order, which may end before all writers do."""
+        """The states of an order, which may end before all writers do.
+
+        Raises:
+            Looked: as in :meth:`all`.
+        """
         nodes = [self.start()]
         for place in order:
             nodes.append(self.after(nodes[-1], place))
         return nodes
+
+
+def number_of(nodes: Sequence[Node]) -> int:
+    """The number of an order, or of one that begins with it, by the states that it leads through."""
+    number, scale = 0, 1
+    for node in nodes[1:]:
+        assert node.before is not None
+        before, place = node.before
+        ready = before.ready
+        number += scale * ready.index(place)
+        scale *= len(ready)
+    return number
 
 
 def key_of(node: Node) -> tuple[object, ...]:

@@ -331,6 +331,33 @@ def test_a_result_is_seen_however_it_is_looked_at(look: str) -> None:
     assert {row["id"] for one in explored.outcomes if one.rows for row in one.rows.to_pylist()} >= {101, 102}
 
 
+def test_a_writer_may_look_at_versions_in_an_order_that_was_not_drawn() -> None:
+    """A sample is played on beyond what breaks the invariant, as it was not drawn."""
+    def looks_unless_all_are_done(t: Any) -> None:
+        result = t.append({"id": [2], "n": [2]})
+        if t.count("id = 3") and not t.count("id = 4"):
+            int(result)
+
+    works = {"ann": looks_unless_all_are_done, "ben": lambda t: t.append({"id": [3], "n": [-1]}),
+             "cid": lambda t: t.append({"id": [4], "n": [4]})}
+    broken = [dn.explore(account(), works, "n >= 0", orders=1, seed=seed).violations for seed in range(8)]
+    assert all(len(one) == 1 for one in broken)
+
+
+def test_a_writer_may_look_at_versions_in_the_part_of_another_of_the_same_work() -> None:
+    manager = dn.locks.LockManager()
+
+    def looks_if_first(t: Any) -> None:
+        is_first = manager.new_transaction().try_lock_exclusive(1, b"never released", 0).is_held
+        result = t.append({"id": [2], "n": [2]})
+        if is_first:
+            t.append({"id": [100 + int(result)], "n": [0]})
+
+    explored = dn.explore(account(), {"ann": looks_if_first, "ben": looks_if_first})
+    assert {frozenset(one.commits.items()) for one in explored.outcomes} == {
+        frozenset({("ann", 2), ("ben", 1)}), frozenset({("ann", 1), ("ben", 2)})}
+
+
 # -- bounds, and what is refused -----------------------------------------------------------------------
 
 
