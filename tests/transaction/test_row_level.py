@@ -16,6 +16,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.actions import AddFile, CommitInfo, RemoveFile
 from deltanb.catalog.iceberg.table import IcebergTable
+from deltanb.catalog.rest.server import serve
 from deltanb.commands.choose_engine import choose_engine
 from deltanb.engines.arrow import behind as behind_winner
 from deltanb.engines.arrow import closer_look, deletion_vectors
@@ -193,6 +194,21 @@ def test_every_kind_of_table_that_commits_later_passes(maker: Any, tmp_path: Pat
         home.itself.delete("id = 2")
         home.end()
         assert sorted(home.itself.to_arrow().column("id").to_pylist()) == [3, 4]
+
+
+def test_over_http_several_tables_pass_with_one_commit(tmp_path: Path) -> None:
+    with serve(f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path / "lake") as server, \
+            dn.connect(server.url) as catalog:
+        catalog.create_namespace("shop")
+        names = ("shop.orders", "shop.stock")
+        for name in names:
+            catalog.create_table(name, ROWS, properties={**VECTORS, PROPERTY: "all"})
+        with catalog.transaction() as txn:
+            for name in names:
+                txn.table(name).delete("id = 1")
+            for name in names:
+                catalog.table(name).delete("id = 2")
+        assert [ids(catalog.table(name)) for name in names] == [[3, 4], [3, 4]]
 
 
 def test_in_a_bucket_and_behind_another_process(bucket: str, s3_server: Any, tmp_path: Path) -> None:

@@ -219,3 +219,15 @@ def test_what_is_refused_leaves_no_trace(
         if error is SchemaMismatch:
             assert caught.value.column in assignments
     assert table.update({"id": "'7'"}, "id = 1", engine="spark").version == 2
+
+
+def test_what_spark_changed_passes_others_at_row_level(spark: Any, tmp_path: Path) -> None:
+    table = made(tmp_path, {**VECTORS, "deltanb.rowLevelConcurrency": "all"})
+    with table.transaction() as txn:
+        txn.delete("id = 3", engine="spark")
+        txn.update({"t": "'new'"}, "id = 9", engine="spark")
+        table.delete("id = 2")
+        table.update({"t": "'other'"}, "id = 8")
+    rows = {row["id"]: row["t"] for row in table.to_arrow(["id", "t"]).to_pylist()}
+    assert sorted(rows) == [n for n in range(12) if n not in (2, 3)]
+    assert (rows[8], rows[9]) == ("other", "new")
