@@ -209,7 +209,7 @@ def explored(writers: int = 1000) -> Exploration:
     broken = tuple(Violation(at, names, 10**300, turns) for at in range(1000))
     rows = pa.table({"a": ["y" * 1000] * 1000})
     states = tuple(State(at, tuple((names[to % writers], to) for to in range(at + 1, min(at + 4, MAX_DRAWN))),
-                         at % 2 == 1, tuple(range(5))) for at in range(MAX_DRAWN))
+                         at % 2 == 1, tuple(range(5)), at == MAX_DRAWN - 1) for at in range(MAX_DRAWN))
     return Exploration("orders", names, "Serializable", outcomes, broken, 10**33, 10**6, 10**6, "x" * 400,
                        "y" * 120, played=lambda number: (turns, [rows] * (writers + 1)), states=states)
 

@@ -18,6 +18,7 @@ from deltanb.testing import MemoryStore
 from deltanb.text import formatting as units
 from tests.notebook.looks import assert_consistent, assert_golden
 
+ENDED = "all have ended"
 RING = re.compile(r'<circle class="dnb-way-ring" cx="([\d.]+)" cy="([\d.]+)"')
 
 
@@ -109,6 +110,22 @@ def test_of_many_states_those_on_the_way_to_outcomes_are_drawn() -> None:
     first = exploration.outcomes[0]
     path = path_of(exploration, exploration.replay(first.number))
     assert len(path) == len(first.order) + 1 and 0 in exploration.states[path[-1]].outcomes
+
+
+@pytest.mark.parametrize("limits", [{"max_states": 40}, {"orders": 20, "seed": 3}], ids=["stopped", "drawn"])
+def test_where_writers_have_turns_left_is_no_end(limits: dict[str, int]) -> None:
+    def twice(table: Any) -> None:
+        withdraw(table)
+        withdraw(table)
+
+    writers = {name: lambda table: twice(table) for name in ("ann", "ben", "cho")}
+    exploration = dn.explore(account(), writers, "balance >= 0", **limits)
+    shortened = [one for one in exploration.violations
+                 if len(exploration.replay(one.number)) > len(one.turns)]
+    ways = [exploration.states[path_of(exploration, one.turns)[-1]] for one in shortened]
+    last = [state for state in (ways if "orders" in limits else exploration.states) if not state.after]
+    assert last and not any(state.is_end for state in last)
+    assert (ENDED in bundle.mimebundle(exploration)["text/html"]) == ("orders" in limits)
 
 
 def test_an_order_that_leaves_what_is_drawn_is_followed_as_far_as_that() -> None:

@@ -194,10 +194,10 @@ def _states(states: Sequence[Any], layout: Layout) -> Iterator[str]:
     circles = {False: "", True: ""}
     crosses = inner = ""
     for (x, y), state in zip(layout.places, states, strict=True):
-        circles[state.breaks] += element("circle", cx=x, cy=y, r=RADIUS + 1.5 * (not state.after))
+        circles[state.breaks] += element("circle", cx=x, cy=y, r=RADIUS + 1.5 * state.is_end)
         if state.breaks:
             crosses += f"M{x - 2.6:.1f} {y - 1.6:.1f}{CROSS}"
-        elif not state.after:
+        elif state.is_end:
             inner += element("circle", cx=x, cy=y, r=RADIUS - 1.5)
     yield _group(circles[False], cls="g k-lost", fill=GROUND, stroke=MUTED, stroke_width=1.5)
     yield _group(inner, cls="m", fill=MUTED)
@@ -241,7 +241,7 @@ def _ring(layout: Layout, path: Sequence[int], at: int) -> Iterator[str]:
 
 def _meanings(states: Sequence[Any]) -> Iterator[tuple[str, str]]:
     yield "open", "writers have turns left"
-    if any(not state.after for state in states):
+    if any(state.is_end for state in states):
         yield "end", "all have ended; the number of the outcome"
     if any(state.breaks for state in states):
         yield "breaks", "the invariant does not hold"
@@ -268,7 +268,7 @@ def _sample(mark: str, x: float, y: float) -> Iterator[str]:
     if mark == "way":
         yield from _way(Layout(((x - 6, y), (x + 6, y), (x + 17, y)), 0, 0), (0, 1, 2), 1, name=None)
     else:
-        yield from _states([_Sample(mark == "breaks", (0,) if mark == "open" else ())],
+        yield from _states([_Sample(breaks=mark == "breaks", is_end=mark != "open")],
                            Layout(((x, y),), 0, 0))
 
 
@@ -277,5 +277,5 @@ class _Sample:
     """A state whose mark is explained."""
 
     breaks: bool
-    after: tuple[int, ...]
+    is_end: bool
     outcomes: tuple[int, ...] = ()

@@ -131,13 +131,15 @@ class Outcome:
 @dataclass(frozen=True)
 class State:
     """A state that turns lead through: after how many of them at least, the states that the next turn of each
-    writer leads to, by their place in :attr:`Exploration.states`, whether the invariant does not hold, and
-    the outcomes that it is the end of, by their place in :attr:`Exploration.outcomes`."""
+    writer leads to, by their place in :attr:`Exploration.states`, whether the invariant does not hold, the
+    outcomes that it is the end of, by their place in :attr:`Exploration.outcomes`, and whether all writers
+    have ended: where they have not and ``after`` is empty, what follows is not drawn."""
 
     depth: int
     after: tuple[tuple[str, int], ...]
     breaks: bool = False
     outcomes: tuple[int, ...] = ()
+    is_end: bool = False
 
 
 @dataclass(frozen=True, repr=False)

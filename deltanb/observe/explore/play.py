@@ -51,7 +51,7 @@ class Moment(Displayable):
         >>> table = dn.create("moor", {"id": [1]})
         >>> play = dn.explore(table, {"ann": lambda t: t.append({"id": [2]})}).play()
         >>> play.moment.state
-        State(depth=0, after=(('ann', 1),), breaks=False, outcomes=())
+        State(depth=0, after=(('ann', 1),), breaks=False, outcomes=(), is_end=False)
         """
         return self.states[self.path[self.at]] if self.at < len(self.path) else None
 

@@ -30,7 +30,7 @@ def whole(
     places = {id(node): at for at, node in enumerate(nodes)}
     return tuple(
         State(len(node.path), tuple((names[place], places[id(other)]) for place, other in node.after),
-              breaks(node.world), tuple(ends.get(id(node), ())))
+              breaks(node.world), tuple(ends.get(id(node), ())), node.is_end)
         for node in nodes)
 
 
@@ -58,7 +58,7 @@ def along(
         if outcome is not None:
             ends.setdefault(places[keys[-1]], outcome)
     return tuple(State(len(node.path), tuple(after[at].items()), breaks(node.world),
-                       (ends[at],) if at in ends else ()) for at, node in enumerate(known))
+                       (ends[at],) if at in ends else (), node.is_end) for at, node in enumerate(known))
 
 
 def path_of(exploration: Exploration, turns: Sequence[Taken]) -> tuple[int, ...]:
