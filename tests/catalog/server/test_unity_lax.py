@@ -112,6 +112,13 @@ def test_what_is_believed_is_what_the_catalog_has(lax: Client, orders: Table) ->
     assert json.loads(row.delta.metadata)["description"] == "believed"
 
 
+def test_a_lax_server_reads_no_file_to_know_a_commit_again(lax: Client, orders: Table) -> None:
+    first = orders.stage(1)
+    json_of(lax.post(ORDERS, json=orders.ask(first)))
+    json_of(lax.post(ORDERS, json=orders.ask(published(1))))  # and it is not: no such file is in the log
+    assert error(lax.post(ORDERS, json=orders.ask(first))) == (409, "CommitVersionConflictException")
+
+
 def test_a_lax_server_holds_what_the_real_one_holds(lax: Client, orders: Table) -> None:
     """Versions in their order, one commit a version, the table's id, no report of what is not ratified."""
     first = orders.stage(1)

@@ -1,7 +1,8 @@
 """What a request says of a table, believed: how Unity Catalog's own server takes updates.
 
 What lives here: a table's protocol and metadata after updates, of which no file is read.
-What it does not know: which requests are believed. None is, unless the server's settings are ``lax``.
+What it does not know: which updates are believed: of what only the catalog keeps; from a server whose
+settings are ``lax``, all.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ def believed(updates: Mapping[str, Json], state: DeltaState, version: int, time:
     >>> after.metadata, after.etag
     ('{"configuration": {}}', '3.1700000000000')
     """
-    protocol, metadata = json.loads(state.protocol or "{}"), json.loads(state.metadata or "{}")
+    before = protocol, metadata = json.loads(state.protocol or "{}"), json.loads(state.metadata or "{}")
     for action, update in updates.items():
         if action == "set-protocol":
             protocol = update["protocol"]
         elif action in _CHANGES:
-            metadata |= _CHANGES[action](update, metadata)
-    after = replace(state, protocol=json.dumps(protocol), metadata=json.dumps(metadata))
-    before = json.loads(state.protocol or "{}"), json.loads(state.metadata or "{}")
-    return state if before == (protocol, metadata) else replace(after, etag=f"{version}.{time}")
+            metadata = {**metadata, **_CHANGES[action](update, metadata)}
+    if (protocol, metadata) == before:
+        return state
+    return replace(state, protocol=json.dumps(protocol), metadata=json.dumps(metadata),
+                   etag=f"{version}.{time}")
 
 
 def _set(update: Json, metadata: Json) -> Json:

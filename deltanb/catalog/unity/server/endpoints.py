@@ -68,6 +68,7 @@ from deltanb.transaction.ids import new_table_id
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import LogStore
 
 __all__ = ["ENDPOINTS", "delta_row", "location_of", "require_catalog", "required", "uri_of"]
 
@@ -148,11 +149,11 @@ def create_table(request: Request) -> Reply:
     if body["table-type"] != "MANAGED" or "uniform" in body:
         raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
     store, place = request.service.tables.store, _staging_place(request, body)
-    table_id = body["properties"][CATALOG_TABLE_ID]
-    if request.service.settings.lax:
+    table_id, files = body["properties"][CATALOG_TABLE_ID], _files(request, place)
+    if files is None:
         _register_by_word(store.tables, name, place, body, request.principal.name)
         return _done(request, name)
-    snapshot = managed_table(request.service.tables.warehouse.store_at(place), 0, table_id)
+    snapshot = managed_table(files, 0, table_id)
     protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
     _require_as_asked(snapshot)
     domains = {name: configuration_of(each.configuration)
@@ -238,9 +239,8 @@ def update_table(request: Request) -> Reply:
     update: Update = request.body
     row, tail = _loaded(request, name)
     assert row.delta is not None
-    tables = request.service.tables
-    files = tables.warehouse.store_at(row.delta.location)
-    updated(tables.store, files, row, tail, update, request.principal.name, request.service.settings.lax)
+    files = _files(request, row.delta.location)
+    updated(request.service.tables.store, files, row, tail, update, request.principal.name)
     return _done(request, name)
 
 
@@ -352,6 +352,13 @@ def delta_row(request: Request, name: TableName) -> TableRow:
     if row.delta is None:
         raise NotDelta(f"{name} is an Iceberg table; ask the Iceberg REST catalog for it")
     return row
+
+
+def _files(request: Request, place: str) -> LogStore | None:
+    """A table's folder; None from a lax server, which reads none of its files and believes what is claimed
+    of them."""
+    service = request.service
+    return None if service.settings.lax else service.tables.warehouse.store_at(place)
 
 
 def _loaded(request: Request, name: TableName) -> tuple[TableRow, Tail]:

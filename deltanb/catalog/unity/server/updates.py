@@ -153,10 +153,11 @@ def _field_of(actions: Mapping[str, Json], action: str, field: str) -> Any:
 
 
 def updated(
-    store: CatalogStore, files: LogStore, row: TableRow, tail: Tail, update: Update, principal: str | None,
-    lax: bool = False,
+    store: CatalogStore, files: LogStore | None, row: TableRow, tail: Tail, update: Update,
+    principal: str | None,
 ) -> None:
-    """Do what a request asks for of a table as it is, whose folder is ``files``; if ``lax``, by its word.
+    """Do what a request asks for of a table as it is, whose folder is ``files``; without it no file is read,
+    and what the request claims is believed.
 
     Raises:
         RequirementConflict: it is not what the request requires.
@@ -173,11 +174,13 @@ def updated(
     published = update.actions.get(PUBLISHED)
     if published is not None:
         tail = _published(
-            store, row, None if lax else files, tail, published["latest-published-version"], add is not None)
+            store, row, files, tail, published["latest-published-version"], add is not None)
     if add is not None:
-        _commit(store, row, files, tail, update, principal, lax)
+        _commit(store, row, files, tail, update, principal)
     elif set(update.actions) - {PUBLISHED}:
-        _rewrite(store, row, update, lax)
+        if files is not None:
+            _require_of_the_catalog(update)
+        _rewrite(store, row, update)
 
 
 def _require(row: TableRow, update: Update) -> None:
@@ -193,13 +196,16 @@ def _require(row: TableRow, update: Update) -> None:
             failed_requirements=[])
 
 
-def _is_replayed(files: LogStore, tail: Tail, commit: Commit) -> bool:
-    """Whether a proposed commit is ratified already; one that is published is known by its content."""
+def _is_replayed(files: LogStore | None, tail: Tail, commit: Commit) -> bool:
+    """Whether a proposed commit is ratified already; one that is published is known by its content, and
+    without ``files`` not at all."""
     if commit.version > tail.latest:
         return False
     for each in tail.commits:
         if each.version == commit.version:
             return each.file_name == commit.file_name
+    if files is None:
+        return False
     try:
         body = files.read(staged_name(str(commit.file_name)))
     except FileNotFoundError:
@@ -215,16 +221,14 @@ def _is_replayed(files: LogStore, tail: Tail, commit: Commit) -> bool:
 def _published(
     store: CatalogStore, row: TableRow, files: LogStore | None, tail: Tail, version: int, commits: bool
 ) -> Tail:
-    """Say up to where the folder has all versions. Without ``files``, that is believed; else they are looked
-    at first, since the catalog forgets them."""
+    """Say up to where the folder has all versions, which is looked at first: the catalog forgets them."""
     if version > tail.latest:
         raise InvalidArgument(f"{PUBLISHED}: {version} is not ratified, the latest version is {tail.latest}")
     if tail.latest == 0 and not commits:
         raise InvalidArgument(f"{PUBLISHED}: {row.name} has no commit yet that could be published")
     for commit in tail.commits:
-        if commit.version > version or files is None:
-            continue
-        if files.status(commit_name(commit.version)) is None:
+        if files is not None and commit.version <= version and (
+                files.status(commit_name(commit.version)) is None):
             raise InvalidArgument(f"{PUBLISHED}: version {commit.version} is not in the table's _delta_log")
     if version > tail.published:
         store.set_published(str(row.table_id), version)
@@ -233,8 +237,8 @@ def _published(
 
 
 def _commit(
-    store: CatalogStore, row: TableRow, files: LogStore, tail: Tail, update: Update, principal: str | None,
-    lax: bool,
+    store: CatalogStore, row: TableRow, files: LogStore | None, tail: Tail, update: Update,
+    principal: str | None,
 ) -> None:
     """Have the next version ratified."""
     assert row.delta is not None
@@ -251,7 +255,8 @@ def _commit(
         raise TooManyUnpublished(
             f"{row.name} has {len(tail.commits)} commits that are not published, and may have "
             f"{MAX_UNPUBLISHED}; publish them, and report it with {PUBLISHED}")
-    txn_id, operation, retained = (_claimed if lax else _checked)(files, row.delta, update.actions)
+    txn_id, operation, retained = (
+        _claimed(row.delta, update.actions) if files is None else _checked(files, row.delta, update.actions))
     verdict = store.ratify(txn_id, principal, [DeltaCommit(
         str(row.table_id), row.name, commit.version, commit.file_name, commit.file_size, commit.mtime,
         commit.ict, **retained)], summary=summary_of({str(row.name): operation}))
@@ -260,6 +265,8 @@ def _commit(
         if latest is None:
             raise TableNotFound(f"there is no table {row.name} in the catalog any more", path=str(row.name))
         raise _conflict(row, commit, latest)
+    if files is None:  # its id is new, and so is what was ratified
+        return
     # A transaction that is ratified once is so for good: another file of it may have been first.
     with unlimited():
         tail = store.tails([str(row.table_id)])[str(row.table_id)]
@@ -279,7 +286,7 @@ def _checked(
 
 
 def _claimed(
-    files: LogStore, state: DeltaState, actions: Mapping[str, Json]
+    state: DeltaState, actions: Mapping[str, Json]
 ) -> tuple[str, str | None, Mapping[str, Any]]:
     """The same of a commit that is believed."""
     commit: Commit = actions[ADD]["commit"]
@@ -294,11 +301,9 @@ def _conflict(row: TableRow, commit: Commit, latest: object) -> VersionConflict:
         "table again", failed_requirements=[])
 
 
-def _rewrite(store: CatalogStore, row: TableRow, update: Update, lax: bool) -> None:
-    """Change what only the catalog keeps of a table; if ``lax``, what has a place in its log, too."""
+def _rewrite(store: CatalogStore, row: TableRow, update: Update) -> None:
+    """Change what the catalog keeps of a table, without a commit."""
     assert row.delta is not None
-    if not lax:
-        _require_of_the_catalog(update)
     version, time = last_change(row.delta.etag, json.loads(row.delta.metadata or "{}"))
     after = believed(update.actions, row.delta, version, time)
     _swap(store, row, replace(after, etag=f"{version}.{time}.{random_id()[:8]}"))
