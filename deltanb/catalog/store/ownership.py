@@ -176,13 +176,16 @@ def others_at(
         yield place
 
 
-def owner_of(connection: sa.Connection, location: str) -> str | None:
-    """The id of the table whose folder a place is, or lies in."""
+def owner_of(connection: sa.Connection, location: str) -> str | FolderNote | None:
+    """Whose folder a place is, or lies in: the id of a table, or what the folder is noted as garbage for."""
     mine = key_of(location)
+    around = [mine, *_parents(mine)]
     _record_missing(connection)
-    return connection.execute(sa.select(places.c.table_id).join(
+    table_id: str | None = connection.execute(sa.select(places.c.table_id).join(
         iceberg_tables, iceberg_tables.c.dn_table_id == places.c.table_id).where(
-        places.c.left_in_catalog.is_(None), places.c.place.in_([mine, *_parents(mine)]))).scalar()
+        places.c.left_in_catalog.is_(None), places.c.place.in_(around))).scalar()
+    notes = sa.select(garbage.c.reason).where(garbage.c.path.in_(around), sa.not_(garbage.c.swept))
+    return table_id or next(filter(None, map(FolderNote.of, connection.execute(notes).scalars())), None)
 
 
 def _parents(place: str) -> Iterator[str]:

@@ -187,9 +187,14 @@ class Registry:
             places.setdefault(table_id, set()).add(place)
         return places
 
-    def owner_of(self, location: str) -> str | None:
-        """The id of the table whose folder a place is, or lies in; None for the place of no table."""
-        def work(connection: sa.Connection) -> str | None:
+    def owner_of(self, location: str) -> str | FolderNote | None:
+        """Whose folder a place is, or lies in: the id of a table, or what the folder is noted as garbage for;
+        None for nobody's.
+
+        Raises:
+            StorageError: the database cannot be asked.
+        """
+        def work(connection: sa.Connection) -> str | FolderNote | None:
             return owner_of(connection, location)
 
         return self._database.write(work, work, is_durable=False)

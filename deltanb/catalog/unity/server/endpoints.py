@@ -70,7 +70,8 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-__all__ = ["ENDPOINTS", "delta_row", "location_of", "require_catalog", "required", "uri_of"]
+__all__ = ["ENDPOINTS", "delta_row", "location_of", "require_catalog", "required", "staged_by",
+           "uri_of"]
 
 _log = get_logger("deltanb.catalog.rest.server")
 
@@ -113,7 +114,7 @@ def staging_table(request: Request) -> Reply:
         raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
     table_id = new_table_id()
     location = tables.warehouse.new_location(name, table_id)
-    tables.store.tables.note_folder(location, _staged_by(request, table_id), options.clock() + GRACE)
+    tables.store.tables.note_folder(location, staged_by(request, table_id), options.clock() + GRACE)
     return Reply(value={
         "table-id": table_id, "table-type": "MANAGED", "location": location,
         "storage-credentials": [_credential(location, "READ_WRITE")], "required-protocol": PROTOCOL,
@@ -122,14 +123,14 @@ def staging_table(request: Request) -> Reply:
         "suggested-properties": {}})
 
 
-def _staged_by(request: Request, table_id: str) -> FolderNote:
-    """Why the folder of a staging table is noted as garbage."""
+def staged_by(request: Request, table_id: str | None) -> FolderNote:
+    """Why the folder of a staging table of the sender's is noted as garbage."""
     return FolderNote(STAGED, table_id, request.principal.name or EVERYONE)
 
 
 def _staging_places(request: Request, table_id: str) -> list[str]:
     query = sa.select(garbage.c.path).where(
-        garbage.c.reason == _staged_by(request, table_id).reason, sa.not_(garbage.c.swept))
+        garbage.c.reason == staged_by(request, table_id).reason, sa.not_(garbage.c.swept))
     return request.service.tables.store.database.read(
         lambda connection: list(connection.execute(query).scalars()))
 

@@ -27,9 +27,15 @@ from deltanb.catalog.rest.forms import name_field, short
 from deltanb.catalog.rest.server.messages import PAGE, Reply, Request, anyone
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES
 from deltanb.catalog.store.names import Page, TableName, parts_of
-from deltanb.catalog.store.ownership import EVERYONE, STAGED
 from deltanb.catalog.store.rows import TableRow
-from deltanb.catalog.unity.server.endpoints import delta_row, location_of, require_catalog, required, uri_of
+from deltanb.catalog.unity.server.endpoints import (
+    delta_row,
+    location_of,
+    require_catalog,
+    required,
+    staged_by,
+    uri_of,
+)
 from deltanb.catalog.unity.server.infos import COMMENT, schema_value, table_value
 from deltanb.catalog.unity.server.refusals import in_older_form, older_refusal
 from deltanb.errors import InvalidArgument, TableNotFound
@@ -141,16 +147,12 @@ def _table_users(request: Request) -> None:
 
 def _path_users(request: Request) -> None:
     """Who may read or write the table around a place; a staging table is its maker's."""
-    body, tables = request.body, request.service.tables.store.tables
-    place = _place(request)
-    staged = tables.claims_on(place).noted
-    if staged is not None and (staged.why, staged.who) == (STAGED, request.principal.name or EVERYONE):
-        return
-    table_id = tables.owner_of(place)
-    if table_id is None:
+    owner = request.service.tables.store.tables.owner_of(_place(request))
+    if isinstance(owner, str):
+        _allow_by_id(request, owner, request.body["operation"] == "PATH_READ")
+    elif owner is None or owner != staged_by(request, owner.table_id):
         raise InvalidArgument(
             "url: there is no table at it; tables are made by way of a staging table, which has its folder")
-    _allow_by_id(request, table_id, body["operation"] == "PATH_READ")
 
 
 def _allow_by_id(request: Request, table_id: str, reads: bool) -> None:
