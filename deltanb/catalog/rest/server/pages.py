@@ -14,7 +14,7 @@ import msgspec
 from deltanb.catalog.rest.server.messages import PAGE, Reply, Request
 from deltanb.catalog.store.names import Page
 
-__all__ = ["listed"]
+__all__ = ["listed", "values_of"]
 
 T = TypeVar("T")
 
@@ -34,10 +34,11 @@ def listed(
     first = page(token, size or PAGE)
     if size is None and first.next_token is not None:
         return Reply(parts=_all(field, first, page, value))
-    return Reply(value={field: _values(first, value), "next-page-token": first.next_token})
+    return Reply(value={field: values_of(first, value), "next-page-token": first.next_token})
 
 
-def _values(page: Page[T], value: Callable[[T], Any]) -> list[Any]:
+def values_of(page: Page[T], value: Callable[[T], Any]) -> list[Any]:
+    """The JSON of a page's rows, without those that have none."""
     return [each for each in map(value, page.items) if each is not None]
 
 
@@ -47,7 +48,7 @@ def _all(
     yield b'{"%s":[' % field.encode()
     is_first = True
     while True:
-        rows = msgspec.json.encode(_values(page, value))[1:-1]
+        rows = msgspec.json.encode(values_of(page, value))[1:-1]
         if rows:
             yield rows if is_first else b"," + rows
             is_first = False

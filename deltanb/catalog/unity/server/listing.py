@@ -25,6 +25,7 @@ from deltanb.catalog.iceberg.metadata.fields import (
 from deltanb.catalog.rest.endpoint import Api, Endpoint, query
 from deltanb.catalog.rest.forms import name_field, short
 from deltanb.catalog.rest.server.messages import PAGE, Reply, Request, anyone
+from deltanb.catalog.rest.server.pages import values_of
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES
 from deltanb.catalog.store.names import Page, TableName, parts_of
 from deltanb.catalog.store.rows import TableRow
@@ -219,8 +220,7 @@ def _listed(
     """A page of a list; how many rows it has at most, the server says where a client asks for none or 0."""
     size = request.count("max_results", least=0) or PAGE
     rows = page(request.query.get("page_token") or None, min(size, PAGE))
-    values = [each for each in map(value, rows.items) if each is not None]
-    return Reply(value={field: values, "next_page_token": rows.next_token})
+    return Reply(value={field: values_of(rows, value), "next_page_token": rows.next_token})
 
 
 _ERROR = named("OlderError", record({"error_code": text, "message": text, "details": array(plain)}))
