@@ -11,11 +11,12 @@ pytest.importorskip("starlette", reason="the server is an extra: pip install 'de
 from starlette.routing import Route
 
 from deltanb.catalog.rest.client.store import RemoteRegistry, RemoteStore
-from deltanb.catalog.rest.endpoint import Endpoint
+from deltanb.catalog.rest.endpoint import Api, Endpoint
 from deltanb.catalog.rest.endpoints import ENDPOINTS, ICEBERG, OWN
 from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.messages import anyone
 from deltanb.catalog.rest.server.openapi import description
+from deltanb.catalog.rest.server.refusals import refused
 from deltanb.catalog.rest.server.service import Service
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.store import CatalogStore
@@ -49,6 +50,15 @@ def test_each_is_described(client: Client) -> None:
     ids = [operation["operationId"] for operation in operations.values()]
     assert len(set(ids)) == len(ids)
     assert description(ICEBERG)["paths"].items() <= served["paths"].items()
+
+
+@pytest.mark.parametrize("api", {id(row.api): row.api for row in ENDPOINTS}.values(),
+                         ids=lambda api: next(iter(api.roots)))
+def test_each_status_of_an_apis_refusals_has_its_form(api: Api) -> None:
+    for status in api.statuses:
+        reply = api.in_form(refused(status, "Kind", "why"))
+        assert reply.status == status
+        api.error(reply.value, "")
 
 
 def test_clients_are_told_of_each_of_icebergs(client: Client) -> None:
