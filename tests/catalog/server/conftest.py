@@ -9,12 +9,14 @@ import pytest
 
 pytest.importorskip("starlette", reason="the server is an extra: pip install 'deltanb[catalog]'")
 
+import deltanb as dn
 from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.service import Service
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
 from tests.catalog.server.ask import Client
+from tests.catalog.server.unity import Table
 from tests.helpers import tree
 
 
@@ -29,6 +31,19 @@ def unsynced() -> Iterator[None]:
 def service(store: CatalogStore, tmp_path: Path) -> Service:
     """The catalog's, without tokens; the namespace ``ns`` is there."""
     return Service(IcebergTables(store, tmp_path / "lake"))
+
+
+@pytest.fixture
+def served(service: Service) -> dn.Catalog:
+    """The catalog that is served, by its database."""
+    return dn.Catalog.over(service.tables.store, service.tables.warehouse, service.tables)
+
+
+@pytest.fixture
+def orders(served: dn.Catalog) -> Table:
+    """The table ``ns.orders``, as a client that writes its log by itself sees it."""
+    served.create_table("ns.orders", {"id": [1]})
+    return Table(served)
 
 
 @pytest.fixture

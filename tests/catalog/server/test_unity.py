@@ -22,17 +22,9 @@ from tests.catalog.server.unity import ORDERS, ROOT, TABLES, Json, Table, json_o
 
 
 @pytest.fixture
-def catalog(service: Service) -> dn.Catalog:
+def catalog(orders: Table) -> dn.Catalog:
     """The catalog that is served, with the table ``ns.orders``."""
-    catalog = dn.Catalog.over(service.tables.store, service.tables.warehouse, service.tables)
-    catalog.create_table("ns.orders", {"id": [1]})
-    return catalog
-
-
-@pytest.fixture
-def orders(catalog: dn.Catalog) -> Table:
-    """A table, as a client that writes its log by itself sees it."""
-    return Table(catalog)
+    return orders.catalog
 
 
 def test_what_there_is_is_said_to_who_knows_the_version(client: Client) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import deltanb as dn
 from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.service import Service, Settings
 from deltanb.log.commits import STAGED_FOLDER
@@ -19,20 +18,6 @@ from tests.catalog.server.unity import ORDERS, TABLES, Json, Table, json_of, pub
 COLUMNS = {"type": "struct", "fields": [
     {"name": "other", "type": "string", "nullable": True, "metadata": {}}]}
 Ask = Callable[[Client, Table], Any]
-
-
-@pytest.fixture
-def catalog(service: Service) -> dn.Catalog:
-    """The catalog that is served, with the table ``ns.orders``."""
-    catalog = dn.Catalog.over(service.tables.store, service.tables.warehouse, service.tables)
-    catalog.create_table("ns.orders", {"id": [1]})
-    return catalog
-
-
-@pytest.fixture
-def orders(catalog: dn.Catalog) -> Table:
-    """A table, as a client that writes its log by itself sees it."""
-    return Table(catalog)
 
 
 @pytest.fixture

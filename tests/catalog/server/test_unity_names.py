@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +16,12 @@ from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.messages import anyone
 from deltanb.catalog.rest.server.service import Service, Settings
 from deltanb.catalog.rest.server.tokens import Tokens
+from deltanb.catalog.store.tables import sa
 from deltanb.catalog.unity.server import endpoints, listing
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error
+from tests.catalog.server.unity import Json, json_of
 
-Json = dict[str, Any]
 ROOT = "/api/2.1/unity-catalog"
 DELTA = f"{ROOT}/delta/v1"
 COLUMNS = ("id bigint NOT NULL COMMENT 'its number', price decimal(10,2), tags map<string, array<int>>, "
@@ -26,20 +29,14 @@ COLUMNS = ("id bigint NOT NULL COMMENT 'its number', price decimal(10,2), tags m
 
 
 @pytest.fixture
-def catalog(service: Service) -> dn.Catalog:
+def catalog(service: Service, served: dn.Catalog) -> dn.Catalog:
     """The catalog that is served: two Delta tables and one of Iceberg in ``ns``, one in ``ns.eu``."""
-    catalog = dn.Catalog.over(service.tables.store, service.tables.warehouse, service.tables)
-    catalog.create_table("ns.orders", COLUMNS, partition_by="day")
-    catalog.create_table("ns.visits", {"id": [1]})
+    served.create_table("ns.orders", COLUMNS, partition_by="day")
+    served.create_table("ns.visits", {"id": [1]})
     service.tables.create("ns.events", SCHEMA)
-    catalog.create_namespace("ns.eu")
-    catalog.create_table("ns.eu.orders", {"id": [1]})
-    return catalog
-
-
-def json_of(answer: Any) -> Json:
-    assert answer.status_code == 200, answer.text
-    return answer.json()  # type: ignore[no-any-return]
+    served.create_namespace("ns.eu")
+    served.create_table("ns.eu.orders", {"id": [1]})
+    return served
 
 
 def refused(answer: Any) -> tuple[int, str]:
@@ -94,6 +91,27 @@ def test_the_delta_tables_of_a_schema_are_listed(client: Client, catalog: dn.Cat
         assert refused(answer) == (400, "INVALID_ARGUMENT"), more
     assert refused(client.get(f"{ROOT}/tables", params={**space, "schema_name": "attic"}))[0] == 404
     assert refused(client.get(f"{ROOT}/tables", params={"catalog_name": "default"}))[0] == 400
+
+
+def test_a_longer_list_asks_the_database_as_often_and_reads_no_file(
+    client: Client, catalog: dn.Catalog, tmp_path: Path
+) -> None:
+    statements: list[str] = []
+    sa.event.listen(catalog.store.database.engine, "before_cursor_execute",
+                    lambda *execution: statements.append(execution[2]))
+
+    def listed(path: str) -> list[str]:
+        statements.clear()
+        return [each["name"] for each in json_of(client.get(f"{ROOT}/{path}"))["tables"]]
+
+    tables = "tables?catalog_name=default&schema_name=ns"
+    assert listed(tables) == ["orders", "visits"]
+    before = len(statements)
+    for name in ("a", "b", "c"):
+        catalog.create_table(f"ns.{name}", {"id": [1]})
+    shutil.rmtree(tmp_path / "lake")
+    assert listed(tables) == ["a", "b", "c", "orders", "visits"]
+    assert len(statements) == before > 0
 
 
 def test_what_lies_in_nested_namespaces_is_said_not_to_be_visible(
