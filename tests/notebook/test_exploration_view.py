@@ -128,6 +128,20 @@ def test_where_writers_have_turns_left_is_no_end(limits: dict[str, int]) -> None
     assert (ENDED in bundle.mimebundle(exploration)["text/html"]) == ("orders" in limits)
 
 
+def test_each_end_has_the_number_of_its_outcome() -> None:
+    writers = {name: lambda table: (withdraw(table), withdraw(table)) for name in ("ann", "ben", "cho")}
+    exploration = dn.explore(account(), writers, "balance >= 0")
+    assert exploration.num_states > MAX_DRAWN
+    ends = [state for state in exploration.states if state.is_end]
+    assert ends and all(len(state.outcomes) == 1 for state in ends)
+    for violation in exploration.violations:
+        last = exploration.play(violation).last()
+        if last.state is not None:
+            outcome = exploration.outcomes[last.state.outcomes[0]]
+            failed = {turn.writer: turn.rule for turn in last.turns if turn.did == "fails"}
+            assert (failed, last.rows) == (dict(outcome.rules), outcome.rows)
+
+
 def test_an_order_that_leaves_what_is_drawn_is_followed_as_far_as_that() -> None:
     exploration = dn.explore(account(), {"ann": withdraw, "ben": lambda t: t.delete("id = 1")}, max_states=4)
     play = exploration.play(0)

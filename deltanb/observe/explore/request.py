@@ -106,14 +106,18 @@ class _Exploring:
         until, request = clock(self.request.seconds), self.request
         graph = self._completed(lambda: self.search.all(request.max_states, until, request.is_serial))
         ends = [node for node in graph.nodes if node.is_end and node.orders]
-        outcomes, places = self._outcomes(ends, self.search.num_renamings > 1)
+        outcomes, endings = self._outcomes(ends, self.search.num_renamings > 1)
         left_out = graph.left_out and (
             f"{graph.left_out}: {units.count(len(graph.nodes), 'state')} were explored, and the orders that "
             "end there")
         violations = self._violations(graph)
         if len(graph.nodes) > MAX_DRAWN:
-            states = self._along(outcomes, violations)
+            states = self._along(outcomes, violations, endings)
         else:
+            places: dict[int, list[int]] = {}
+            for at, ids in enumerate(endings.values()):
+                for end in ids:
+                    places.setdefault(end, []).append(at)
             states = whole(graph.nodes, self.names, self._is_broken, places)
         return self._exploration(outcomes, violations, len(graph.nodes), left_out, states)
 
@@ -161,9 +165,9 @@ class _Exploring:
             chance = 1 / (len(self.programs) * max(length, 1) ** (depth - 1))
             left_out += (f"; what {units.count(depth, 'turn')} in one order break is met by each with "
                          f"probability {chance:.2g} or more")
-        outcomes, _ = self._outcomes(ends, False)
+        outcomes, endings = self._outcomes(ends, False)
         return self._exploration(outcomes, violations, len(states), left_out,
-                                 self._along(outcomes, violations), is_sampled=True)
+                                 self._along(outcomes, violations, endings), is_sampled=True)
 
     def _draw(self, lots: Random, depth: int | None, length: int) -> list[Node]:
         """The states of an order that is drawn: turn by turn, or by priorities that change."""
@@ -207,14 +211,21 @@ class _Exploring:
             states, self.request, self.place.row_level)
 
     def _along(
-        self, outcomes: Sequence[Outcome], violations: Sequence[Violation]
+        self, outcomes: Sequence[Outcome], violations: Sequence[Violation], endings: Iterable[Any]
     ) -> tuple[State, ...]:
         """The states of the orders that are played: those that break the invariant, one of each outcome."""
+        places = {ending: at for at, ending in enumerate(endings)}
         shown: list[tuple[Violation | Outcome, int | None]] = [(one, None) for one in violations]
         shown += [(one, at) for at, one in enumerate(outcomes)]
-        return self._completed(lambda: along(
-            ((self._way(one, at == 0), outcome) for at, (one, outcome) in enumerate(shown[:MAX_PLAYED])),
-            self.names, self._is_broken))
+
+        def ways() -> Iterator[tuple[list[Node], int | None]]:
+            for at, (one, outcome) in enumerate(shown[:MAX_PLAYED]):
+                nodes = self._way(one, at == 0)
+                if outcome is None and nodes[-1].is_end:
+                    outcome = places.get(self._ending(nodes[-1], range(len(self.programs))))
+                yield nodes, outcome
+
+        return self._completed(lambda: along(ways(), self.names, self._is_broken))
 
     def _way(self, shown: Violation | Outcome, is_first: bool) -> list[Node]:
         """The states of an order that is played; of a sample the first order alone is followed beyond what
@@ -231,26 +242,25 @@ class _Exploring:
 
     def _outcomes(
         self, ends: Iterable[Node], is_renamed: bool
-    ) -> tuple[list[Outcome], dict[int, list[int]]]:
-        """The outcomes of the states in which all have ended, the most frequent first; and for each of those
-        states, by its id, the places of its outcomes."""
+    ) -> tuple[list[Outcome], dict[Any, set[int]]]:
+        """The outcomes of the states in which all have ended, the most frequent first; and, in their order,
+        what each is told apart by, with the ids of the states that have it."""
         kinds: dict[Any, list[Any]] = {}
         for node in ends:
-            rows = self._rows_of(node.world)[0]
             for names in self._renamings() if is_renamed else [list(range(len(self.programs)))]:
-                ended = tuple((node.locals[place].commits, how_it_ended(node.locals[place].error))
-                              for place in names)
                 tries = tuple(node.tries[place] for place in names)
-                kind = kinds.setdefault((ended, rows), [node, names, 0, tries, {}])
+                kind = kinds.setdefault(self._ending(node, names), [node, names, 0, tries, set()])
                 kind[2] += node.orders
                 kind[3] = widened(kind[3], tries)
-                kind[4][id(node)] = None
-        places: dict[int, list[int]] = {}
-        ordered = sorted(kinds.values(), key=lambda kind: -kind[2])
-        for at, kind in enumerate(ordered):
-            for end in kind[4]:
-                places.setdefault(end, []).append(at)
-        return [self._outcome(*kind[:4]) for kind in ordered], places
+                kind[4].add(id(node))
+        ordered = dict(sorted(kinds.items(), key=lambda one: -one[1][2]))
+        return ([self._outcome(*kind[:4]) for kind in ordered.values()],
+                {ending: kind[4] for ending, kind in ordered.items()})
+
+    def _ending(self, node: Node, names: Iterable[int]) -> Any:
+        """What outcomes are told apart by; ``names`` has for each writer whose part it has."""
+        ended = tuple((node.locals[place].commits, how_it_ended(node.locals[place].error)) for place in names)
+        return ended, self._rows_of(node.world)[0]
 
     def _renamings(self) -> Iterator[list[int]]:
         """For each way to exchange writers that do the same: whose part each of them has."""

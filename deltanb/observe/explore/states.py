@@ -38,7 +38,7 @@ def along(
     orders: Iterable[tuple[Sequence[Node], int | None]], names: Sequence[str], breaks: Callable[[Any], bool]
 ) -> tuple[State, ...]:
     """The states that orders lead through, as many orders as can be drawn; each is its states, and the
-    outcome that it is shown for, if any."""
+    outcome that it ends with, if any."""
     places: dict[object, int] = {}
     known: list[Node] = []
     after: list[dict[str, int]] = []
