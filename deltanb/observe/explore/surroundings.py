@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from types import FrameType
 from typing import Any, Final
 
@@ -51,13 +52,14 @@ def surroundings(seed: int) -> Iterator[None]:
     """For a block, in which a run goes on in a thread of its own: numbers that are the same at every run, and
     no sleep."""
     state = random.getstate()
-    numbers = sys.modules.get("numpy.random")
+    # NumPy loads it when it is first used, which may be what the writer does.
+    numbers: Any = import_module("numpy.random") if "numpy" in sys.modules else None
     drawn = None if numbers is None else numbers.get_state()
     _enter()
-    random.seed(seed)
-    if numbers is not None:
-        numbers.seed(abs(seed) % 2**32)
     try:
+        random.seed(seed)
+        if numbers is not None:
+            numbers.seed(abs(seed) % 2**32)
         yield
     finally:
         _leave()

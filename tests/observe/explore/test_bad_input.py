@@ -272,6 +272,30 @@ def test_random_numbers_are_the_same_at_every_run() -> None:
     assert one.outcomes[0].rows != other.outcomes[0].rows
 
 
+def test_they_are_when_a_writer_is_the_first_to_draw_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy loads its generators when somebody first asks for one."""
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setattr(numpy, "random", numpy.random)  # as it was, once the test is over
+    monkeypatch.delitem(sys.modules, "numpy.random")
+
+    def draw(t: Any) -> None:
+        t.append({"id": [int(numpy.random.randint(10**9))], "n": [9]})
+
+    assert dn.explore(account(), [draw]).num_orders == 1
+
+
+def test_an_interrupt_as_a_run_begins_leaves_nothing_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = random.getstate()
+    monkeypatch.setattr(random, "seed", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        dn.explore(account(), [withdraw])
+    assert time.sleep.__module__ == "time" and threading.Thread.start.__module__ == "threading"
+    assert random.getstate() == before
+
+
 def test_other_threads_sleep_and_start_threads_meanwhile() -> None:
     """What is replaced while writers run is so for them alone."""
     started: list[bool] = []
