@@ -65,6 +65,8 @@ class Tables:
 
     def require_delta(self, name: Any, refuse: Callable[[str], BaseException]) -> None:
         """Refuse a table that is not explored."""
+        if str(name) in self._known:  # else each run would ask the catalog's database again
+            return
         with writing():
             table = self.catalog.table(name)
         if not isinstance(table, DeltaTable):

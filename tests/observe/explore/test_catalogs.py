@@ -120,6 +120,20 @@ def test_an_invariant_of_two_tables(tmp_path: Path) -> None:
     assert f"ann commits #{before + 1} (UPDATE bank." in str(broken[0])
 
 
+def test_each_table_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: Counter[str] = Counter()
+    table = dn.Catalog.table
+
+    def counted(self: dn.Catalog, name: Any) -> Any:
+        opened[str(name)] += 1
+        return table(self, name)
+
+    monkeypatch.setattr(dn.Catalog, "table", counted)
+    explored = dn.explore(bank(tmp_path), {"ann": transfer(Random(1)), "ben": transfer(Random(2))},
+                          lambda tables: balance(tables) == 400)
+    assert explored.num_runs > 4 and set(opened.values()) == {1}
+
+
 def test_each_level_of_all_tables(tmp_path: Path) -> None:
     catalog = bank(tmp_path)
     writers = {"ann": lambda txn: txn.table("bank.a").append({"id": [3], "n": [0]}),
