@@ -8,6 +8,7 @@ What it does not know: how states are searched, how they are drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from deltanb.observe.explore.exploration import State
@@ -52,9 +53,9 @@ def along(
                 places[key] = len(known)
                 known.append(node)
                 after.append({})
-        for key, node in zip(keys[:-1], nodes[1:], strict=True):
+        for (key, next_key), node in zip(pairwise(keys), nodes[1:], strict=True):
             assert node.before is not None
-            after[places[key]][names[node.before[1]]] = places[key_of(node)]
+            after[places[key]][names[node.before[1]]] = places[next_key]
         if outcome is not None:
             ends.setdefault(places[keys[-1]], outcome)
     return tuple(State(len(node.path), tuple(after[at].items()), breaks(node.world),
