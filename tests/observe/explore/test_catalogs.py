@@ -14,7 +14,6 @@ import pytest
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
 import deltanb as dn
-from deltanb.errors import IllegalStateError
 from tests.examples import first
 from tests.observe.explore.real import Manager, ended, every_order_of_transactions, run_transactions
 
@@ -140,11 +139,3 @@ def test_each_level_of_all_tables(tmp_path: Path) -> None:
                "ben": lambda txn: txn.table("bank.a").delete("id = 1")}
     levels = dn.explore(catalog, writers).compare(["Serializable", "WriteSerializable"]).explorations
     assert [len(one.outcomes) for one in levels.values()] == [2, 1]
-
-
-def test_iceberg_tables_are_refused_by_name(tmp_path: Path) -> None:
-    pytest.importorskip("pyiceberg")
-    catalog = bank(tmp_path)
-    catalog.create_table("bank.ice", {"id": [1]}, format="iceberg")
-    with pytest.raises(IllegalStateError, match=r"writer 'ann' uses bank\.ice, which is an Iceberg table"):
-        dn.explore(catalog, {"ann": lambda txn: txn.table("bank.ice").append({"id": [2]})})

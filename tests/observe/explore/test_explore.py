@@ -14,10 +14,8 @@ import deltanb as dn
 from deltanb.errors import IllegalStateError, InvalidArgument, InvariantViolated
 from deltanb.testing import MemoryStore
 from tests.examples import first
+from tests.observe.explore.drawn import ROWS, Work, copy
 from tests.observe.explore.real import ended, every_order, run_order
-
-ROWS = {"id": [1, 2, 3], "n": [10, 20, 30]}
-Work = Callable[[Any], Any]
 
 
 def table(**settings: Any) -> dn.DeltaTable:
@@ -39,16 +37,6 @@ def change(lots: Random) -> Work:
 def drop(lots: Random) -> Work:
     row = lots.randrange(1, 5)
     return lambda t: t.delete(f"id = {row}")
-
-
-def copy(lots: Random) -> Work:
-    source, target = lots.sample(range(1, 4), 2)
-
-    def work(t: Any) -> None:
-        values = t.to_arrow(where=f"id = {source}")["n"].to_pylist()
-        t.update({"n": str(sum(values))}, f"id = {target}")
-
-    return work
 
 
 def both(lots: Random) -> Work:

@@ -13,10 +13,9 @@ import deltanb as dn
 from deltanb.errors import IllegalStateError
 from deltanb.testing import MemoryStore
 from tests.examples import first
+from tests.observe.explore.drawn import ROWS, Work, copy
 from tests.observe.explore.real import Manager, a_drawn_order, ended, every_order, run_order
 
-ROWS = {"id": [1, 2, 3], "n": [10, 20, 30]}
-Work = Callable[[Any], Any]
 Draw = Callable[[Random, Manager], Work]
 
 
@@ -29,16 +28,6 @@ def change(lots: Random) -> Work:
     return lots.choice([
         lambda t: t.update({"n": "n + 1"}, f"id = {row}"), lambda t: t.delete(f"id = {row}"),
         lambda t: t.append({"id": [row + 3], "n": [row]})])
-
-
-def copy(lots: Random) -> Work:
-    source, target = lots.sample(range(1, 4), 2)
-
-    def work(t: Any) -> None:
-        values = t.to_arrow(where=f"id = {source}")["n"].to_pylist()
-        t.update({"n": str(sum(values))}, f"id = {target}")
-
-    return work
 
 
 def under_keys(lots: Random, manager: Manager) -> Work:
