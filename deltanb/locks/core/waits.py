@@ -34,6 +34,7 @@ It gets the request and the seconds it may wait, or None. It returns True once `
 False when the time is over; if it raises, the request is cancelled.
 """
 
+
 class Exploring(Protocol):
     """What explores a writer: it stands between the writer and the managers that others use, too."""
 

@@ -19,8 +19,8 @@ been before that turn, too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltanb.locks.core.batch import Batches
@@ -282,7 +282,6 @@ class _Manager(LockManager):
                          park=self._wait)
         self.explorer, self.number = explorer, number
         self.writer = explorer.run.program.name
-        self._explored_by = explorer  # type: ignore[assignment]
         self._table.quick = None  # nothing is decided at a glance: whoever asks takes a turn
         self._batches = _Batches(self._table, self._waits, self._deadlines, self._refused)
         self._batches.manager = self
@@ -325,25 +324,22 @@ class _Manager(LockManager):
     def lock(self, locker: Locker, index_id: int, key: bytes, requested: int, timeout: float,
              is_try: bool = False) -> LockResult:
         """Ask for a lock: a turn, unless it is held already."""
-        request = self.ask(locker, [(named(index_id, key), requested)])
-        if request is None:
-            return super().lock(locker, index_id, key, requested, timeout, is_try)
-        with self.explorer.run.asking() as answer:
-            answer.result = super().lock(locker, index_id, key, requested, timeout, is_try)
-        return answer.result
+        result: LockResult = self.ask(locker, [(named(index_id, key), requested)], partial(
+            super().lock, locker, index_id, key, requested, timeout, is_try))
+        return result
 
-    def ask(self, locker: Locker, requests: Sequence[tuple[Name, int]]) -> LockRequest | None:
-        """Take the turn of a request, if it asks for more than its transaction holds."""
+    def ask(self, locker: Locker, requests: Sequence[tuple[Name, int]], lock: Callable[[], Any]) -> Any:
+        """What ``lock`` gives, which makes a request: a turn, if that asks for more than its transaction
+        holds."""
         current = exploring.get()
         if current is not self.explorer and current is not None:
             raise current.refuse("uses a transaction under locks of an earlier run; begin one at every run")
         lacking = tuple((name, mode) for name, mode in requests if not self._has(locker, name, mode))
         if not lacking:
-            return None
+            return lock()
         self._request = LockRequest(self.number, self._who(locker), tuple(
             (self._named(name), mode) for name, mode in lacking))
-        self.explorer.run.ask(self._request)
-        return self._request
+        return self.explorer.run.ask(self._request, lock)
 
     def refuse_to_show(self, does: str) -> None:
         """It is shared with others, though they are not here."""
@@ -460,9 +456,5 @@ class _Batches(Batches):
 
     def lock_each(self, locker: Locker, requests: Any, timeout: float, is_try: bool = False) -> Any:
         """As of any manager."""
-        request = self.manager.ask(locker, requests)
-        if request is None:
-            return super().lock_each(locker, requests, timeout, is_try)
-        with self.manager.explorer.run.asking() as answer:
-            answer.result = super().lock_each(locker, requests, timeout, is_try)
-        return answer.result
+        return self.manager.ask(locker, requests, partial(
+            super().lock_each, locker, requests, timeout, is_try))

@@ -24,8 +24,7 @@ from __future__ import annotations
 import inspect
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -497,27 +496,24 @@ class Run:
             self.seat.world = sight.world
         self.locking.show(sight.locks)
 
-    def ask(self, request: LockRequest) -> None:
-        """Take the turn of a request for locks."""
+    def ask(self, request: LockRequest, lock: Callable[[], Any]) -> Any:
+        """Take the turn of a request for locks, and note what comes of it."""
         self.is_plain = False
         self.take(Turn("lock", False, request=request))
-
-    def wait(self, request: LockRequest) -> None:
-        """Go on with a request that had to wait."""
-        self.take(Turn("wait", False, request=request))
-        self.waits += 1
-
-    @contextmanager
-    def asking(self) -> Iterator[Answer]:
-        """Note what comes of a request."""
         answer = Answer()
         try:
-            yield answer
+            answer.result = lock()
         except Exception as error:
             answer.error = error
             raise
         finally:
             self.answer = answer
+        return answer.result
+
+    def wait(self, request: LockRequest) -> None:
+        """Go on with a request that had to wait."""
+        self.take(Turn("wait", False, request=request))
+        self.waits += 1
 
     def read(self) -> Any:
         """The newest version as the writer sees it."""
