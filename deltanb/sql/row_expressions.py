@@ -118,6 +118,19 @@ def refuse_changing(sql: str) -> None:
                 f"{sql!r} calls {name}(), whose value differs from call to call", predicate=sql)
 
 
+def has_aggregate(sql: str) -> bool:
+    """Whether an expression is about several rows together.
+
+    >>> has_aggregate("sum(n) > 0"), has_aggregate("size(letters) > 0 AND name = 'sum(n)'")
+    (True, False)
+
+    Raises:
+        InvalidPredicate: no SQL.
+    """
+    return not _AGGREGATES.isdisjoint(function_names(sql)) or any(
+        isinstance(node, exp.AggFunc) and not _is_of_row(node, None) for node in syntax(sql).walk())
+
+
 def _of_one_row(sql: str, tree: exp.Expression, functions: frozenset[str] | None) -> None:
     for node in tree.walk():
         what = None

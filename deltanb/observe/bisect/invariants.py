@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 120  # characters of a statement in a picture
 
-_AGGREGATE = re.compile(r"\b(count|sum|min|max|avg|any_value|bool_and|bool_or)\s*\(", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(SELECT|WITH|FROM|VALUES)\b", re.IGNORECASE)
 """How a query begins; other SQL is a condition on each row."""
 
@@ -90,7 +89,9 @@ def _condition(condition: Where) -> Invariant:
         try:
             broken = table.to_arrow(table.schema.names[:1], where=f"({sql}) IS NOT TRUE", limit=1)
         except UnsupportedPredicate as error:
-            if not _AGGREGATE.search(sql):
+            from deltanb.sql.row_expressions import has_aggregate  # late: it loads the SQL parser
+
+            if not has_aggregate(sql):
                 raise
             raise InvalidArgument(
                 f"invariant={shown(sql)}: a condition is about each row; what is about all of them is a "

@@ -143,6 +143,7 @@ def test_only_versions_that_were_asked_cannot_tell(twenty: dn.DeltaTable) -> Non
     (lambda table: table.to_pandas()["n"] > 0, "the invariant returned a Series, which is neither"),
     ("SELECT sum(n) > 0 FROM counts WHERE n < -99", "returned NULL, which is neither true nor false"),
     ("count(*) > 0", r"is a query: invariant='SELECT count(*) > 0 FROM counts'"),
+    ("median(n) > 0", r"is a query: invariant='SELECT median(n) > 0 FROM counts'"),
     (lambda table: table.append({"n": [0]}), "append: this is the table counts as of version"),
     (lambda table: 1 / 0, "ZeroDivisionError: division by zero")])
 def test_one_that_tells_nothing_anywhere_says_why(twenty: dn.DeltaTable, answer: Any, reason: str) -> None:
@@ -156,6 +157,8 @@ def test_sql_that_no_version_understands_is_refused(twenty: dn.DeltaTable) -> No
         dn.bisect(twenty, "duck > 1")
     with pytest.raises(errors.InvalidPredicate):
         dn.bisect(twenty, "n >> > 1")
+    with pytest.raises(errors.UnsupportedPredicate, match="cannot be evaluated without Spark"):
+        dn.bisect(twenty, "soundex('sum(n)') > 'a'")
     pytest.importorskip("duckdb")
     with pytest.raises(errors.InvalidQuery):
         dn.bisect(twenty, "SELECT FROM WHERE")
