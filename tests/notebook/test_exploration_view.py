@@ -16,6 +16,7 @@ from deltanb.observe.explore.exploration import State
 from deltanb.observe.explore.states import MAX_DRAWN, path_of
 from deltanb.testing import MemoryStore
 from deltanb.text import formatting as units
+from tests.notebook import large
 from tests.notebook.looks import assert_consistent, assert_golden
 
 ENDED = "all have ended"
@@ -140,6 +141,11 @@ def test_each_end_has_the_number_of_its_outcome() -> None:
             outcome = exploration.outcomes[last.state.outcomes[0]]
             failed = {turn.writer: turn.rule for turn in last.turns if turn.did == "fails"}
             assert (failed, last.rows) == (dict(outcome.rules), outcome.rows)
+
+
+def test_the_states_say_to_how_many_outcomes_they_lead() -> None:
+    page = bundle.mimebundle(large.explored())["text/html"]
+    assert f"on the way to 5 of {units.number(1000)} outcomes" in page and "each outcome" not in page
 
 
 def test_an_order_that_leaves_what_is_drawn_is_followed_as_far_as_that() -> None:

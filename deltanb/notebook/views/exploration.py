@@ -116,14 +116,23 @@ def states(exploration: Any, path: Sequence[int] = (), at: int = 0) -> Pictured 
     """The states of an exploration, and the way of an order; None where none are drawn."""
     if not exploration.states:
         return None
-    return _states(exploration.states, path, at, exploration.num_states, exploration.is_sampled)
+    return _states(exploration.states, path, at, _part(exploration))
 
 
-def _states(some: tuple[Any, ...], path: Sequence[int], at: int, total: int, is_part: bool) -> Pictured:
-    what = units.count(len(some), "state")
-    if is_part or len(some) < total:
-        what += f" of {units.number(total)}" * (len(some) < total)
-        what += " on the way to each outcome"
+def _part(exploration: Any) -> str:
+    """Of how many states those that are drawn are a part, and of which; nothing where all are drawn."""
+    some, total = len(exploration.states), exploration.num_states
+    if some == total and not exploration.is_sampled:
+        return ""
+    ends = {outcome for state in exploration.states for outcome in state.outcomes}
+    outcomes = len(exploration.outcomes)
+    which = ("each outcome" if len(ends) == outcomes
+             else f"{units.number(len(ends))} of {units.count(outcomes, 'outcome')}")
+    return f" of {units.number(total)}" * (some < total) + f" on the way to {which}"
+
+
+def _states(some: tuple[Any, ...], path: Sequence[int], at: int, part: str = "") -> Pictured:
+    what = units.count(len(some), "state") + part
     return Pictured("States", [what, muted("; turns lead to the right")], is_detail=True, states=some,
                     path=tuple(path), at=at)
 
@@ -297,7 +306,7 @@ def moment(moment: Any) -> View:
     if moment.state is not None and moment.state.breaks:
         words.append(warn(BROKEN))
     tables = moment.rows if isinstance(moment.rows, dict) else {"Rows": moment.rows}
-    drawn = _states(moment.states, moment.path, moment.at, len(moment.states), False) if moment.path else None
+    drawn = _states(moment.states, moment.path, moment.at) if moment.path else None
     return View("Order", moment.table, marks, tuple(words),
                 present(drawn, _lanes(moment), *(_rows(name, rows) for name, rows in tables.items())))
 

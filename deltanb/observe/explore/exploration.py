@@ -209,7 +209,7 @@ class Exploration(Displayable):
     """For the number of an order: its turns, and the rows before the first and after each."""
     states: tuple[State, ...] = field(compare=False, default=(), repr=False)
     """The states that are drawn, the one before all turns first: all of them or, of a sample and where there
-    are too many, those on the way to the violations and to each outcome."""
+    are too many, those on the way to the violations and to outcomes, as many as a page plays."""
     request: Any = field(compare=False, default=None, repr=False)
     """What was asked (:class:`~deltanb.observe.explore.request.Request`): it can be asked again."""
     row_level: str = "off"
