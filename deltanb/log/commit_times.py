@@ -46,8 +46,13 @@ def shown_time(log: LogReader, version: int, info: Mapping[str, Any], modified: 
     1
     """
     stamp = _stamp(log, version, info)
-    if stamp is not None or modified is not None:  # a file may have a time before 1970
-        return modified if stamp is None else stamp
+    return _without_stamp(info, modified) if stamp is None else stamp
+
+
+def _without_stamp(info: Mapping[str, Any], modified: int | None) -> int | None:
+    """The time of a commit whose in-commit timestamp does not count."""
+    if modified is not None:  # which may be before 1970
+        return modified
     written = whole_number(info.get("timestamp"))
     return written if written is not None and written >= 0 else None
 
@@ -63,11 +68,13 @@ def _stamp(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
 
 def time_of(log: LogReader, version: int, info: Mapping[str, Any]) -> int | None:
     """As :func:`shown_time`, of a version; the store is asked when its file was written, if that counts."""
+    stamp = _stamp(log, version, info)
+    if stamp is not None:
+        return stamp
     modified = None
-    if _stamp(log, version, info) is None:
-        with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
-            modified = _file_time(log, version)
-    return shown_time(log, version, info, modified)
+    with suppress(OSError, DeltaError):  # a view of a commit does not fail for want of its file's time
+        modified = _file_time(log, version)
+    return _without_stamp(info, modified)
 
 
 def known_time_of(snapshot: Snapshot) -> int | None:
@@ -98,12 +105,13 @@ def time_of_snapshot(snapshot: Snapshot) -> int:
     if not info and _switched_on(log) is not None:
         with suppress(FileNotFoundError):
             info = _read_info(log, version)
-    modified = None
-    if _stamp(log, version, info) is None:
-        modified = _file_time(log, version)
-        if modified is None and (of_checkpoint := _modified(log, version)) != -1:
-            modified = of_checkpoint
-    time = shown_time(log, version, info, modified)
+    stamp = _stamp(log, version, info)
+    if stamp is not None:
+        return stamp
+    modified = _file_time(log, version)
+    if modified is None and (of_checkpoint := _modified(log, version)) != -1:
+        modified = of_checkpoint
+    time = _without_stamp(info, modified)
     return -1 if time is None else time
 
 
