@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.service import Service, Settings
 from deltanb.log.commits import STAGED_FOLDER
 from tests.catalog.server.ask import Client, error
-from tests.catalog.server.unity import ORDERS, TABLES, Json, Table, json_of, published, staging
+from tests.catalog.server.unity import ORDERS, PAGE, TABLES, Json, Table, json_of, published, staging
 
 COLUMNS = {"type": "struct", "fields": [
     {"name": "other", "type": "string", "nullable": True, "metadata": {}}]}
@@ -26,6 +28,16 @@ def lax(service: Service, orders: Table) -> Iterator[Client]:
     service.settings = Settings(lax=True)
     with Client(application(service)) as client:
         yield client
+
+
+def test_a_lax_server_is_had_as_its_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'deltanb[catalog]'")
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    with names["server"] as server:
+        assert server.service.settings.lax
 
 
 def post(*updates: Json) -> Ask:

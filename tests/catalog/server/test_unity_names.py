@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from deltanb.catalog.store.tables import sa
 from deltanb.catalog.unity.server import endpoints, listing
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error
-from tests.catalog.server.unity import Json, json_of
+from tests.catalog.server.unity import PAGE, Json, json_of
 
 ROOT = "/api/2.1/unity-catalog"
 DELTA = f"{ROOT}/delta/v1"
@@ -60,6 +61,13 @@ def names(client: Client, what: str, key: str = "name", **params: Any) -> list[s
             assert json_of(client.get(f"{ROOT}/{what}", params={**params, "max_results": 0}))[what] == \
                 json_of(client.get(f"{ROOT}/{what}", params=params))[what]
             return out
+
+
+def test_the_page_of_the_server_has_each_path() -> None:
+    table = PAGE.read_text("utf-8").partition("\n## ")[0]
+    paths = [path for line in table.splitlines() if line.startswith("|")
+             for path in re.findall(r"(/[\w/{}.-]+)`", line.split("|")[1])]
+    assert sorted(paths) == sorted({row.path for row in listing.ENDPOINTS} | {"/delta/v1"})
 
 
 def test_a_catalog_has_the_namespaces_at_the_top_as_schemas(client: Client, catalog: dn.Catalog) -> None:

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 ROOT = "/delta/v1"
 TABLES = f"{ROOT}/catalogs/default/schemas/ns/tables"
 ORDERS = f"{TABLES}/orders"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "unity-server.md"
 
 
 class Table:
