@@ -7,7 +7,7 @@ What it does not know: Starlette, sockets, any one endpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from deltanb.catalog.iceberg.commit import IcebergTable
 from deltanb.catalog.iceberg.metadata.fields import refuse, to_json
 from deltanb.catalog.rest.forms import SEPARATOR, namespace_of
 from deltanb.catalog.store.names import TableName
-from deltanb.errors import BadRequest, InvalidArgument
+from deltanb.errors import BadRequest, InvalidArgument, TableNotFound
 from deltanb.text.safe_text import shown
 
 if TYPE_CHECKING:
@@ -145,6 +145,18 @@ class Request:
             raise InvalidArgument(
                 f"the parameter {name} is a whole number above {least - 1}, found {shown(text)}")
         return int(text)
+
+    def names_by_id(self, table_ids: Sequence[str]) -> Iterator[TableName]:
+        """The names of tables, one after the other.
+
+        Raises:
+            TableNotFound: this catalog has no table of an id.
+        """
+        names = self.service.tables.store.names_of(table_ids)
+        for table_id in table_ids:
+            if table_id not in names:
+                raise TableNotFound(f"the catalog has no table {table_id}", path=table_id)
+            yield TableName.of(names[table_id])
 
     def allow(self, what: str, *namespaces: tuple[str, ...]) -> None:
         """Let the request go on if its sender may do this (``read`` or ``write``) in all of the namespaces.

@@ -25,7 +25,7 @@ from deltanb.catalog.store.ownership import EVERYONE, NEW_TABLE, FolderNote, for
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.tables import sa
-from deltanb.errors import Forbidden, TableNotFound
+from deltanb.errors import Forbidden
 from deltanb.options import options
 
 __all__ = ["config", "drop", "forget_places", "free", "history", "is_registered", "names", "overview",
@@ -135,11 +135,8 @@ def _require_by_id(request: Request, what: str) -> None:
     """
     body = request.body
     table_ids = body["table-ids"] if "table-ids" in body else [body["table-id"]]
-    names = request.service.tables.store.names_of(table_ids)
-    for table_id in table_ids:
-        if table_id not in names:
-            raise TableNotFound(f"the catalog has no table {table_id}", path=table_id)
-        request.allow(what, TableName.of(names[table_id]).namespace)
+    for name in request.names_by_id(table_ids):
+        request.allow(what, name.namespace)
 
 
 # -- history -----------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from deltanb.catalog.unity.server.endpoints import (
 )
 from deltanb.catalog.unity.server.infos import COMMENT, schema_value, table_value
 from deltanb.catalog.unity.server.refusals import in_older_form, older_refusal
-from deltanb.errors import InvalidArgument, TableNotFound
+from deltanb.errors import InvalidArgument
 
 __all__ = ["ENDPOINTS"]
 
@@ -110,7 +110,8 @@ def get_table(request: Request) -> Reply:
 
 def temporary_table_credentials(request: Request) -> Reply:
     """That the sender may read or write the files of a table, by its id, which takes no credentials."""
-    return _credentials(location_of(delta_row(request, _name_of(request, request.body["table_id"]))))
+    (name,) = request.names_by_id([request.body["table_id"]])
+    return _credentials(location_of(delta_row(request, name)))
 
 
 def temporary_path_credentials(request: Request) -> Reply:
@@ -157,7 +158,8 @@ def _path_users(request: Request) -> None:
 
 
 def _allow_by_id(request: Request, table_id: str, reads: bool) -> None:
-    request.allow("read" if reads else "write", _name_of(request, table_id).namespace)
+    (name,) = request.names_by_id([table_id])
+    request.allow("read" if reads else "write", name.namespace)
 
 
 # -- what is asked of a request ------------------------------------------------------------------------
@@ -165,13 +167,6 @@ def _allow_by_id(request: Request, table_id: str, reads: bool) -> None:
 
 def _catalog(request: Request) -> str:
     return request.service.tables.store.name
-
-
-def _name_of(request: Request, table_id: str) -> TableName:
-    names = request.service.tables.store.names_of([table_id])
-    if table_id not in names:
-        raise TableNotFound(f"the catalog has no table {table_id}", path=table_id)
-    return TableName.of(names[table_id])
 
 
 def _place(request: Request) -> str:
