@@ -12,7 +12,8 @@ import pytest
 import deltanb as dn
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing.state_graph import laid_out
-from deltanb.observe.explore.exploration import State
+from deltanb.observe.explore.exploration import WORDINGS, State, Taken
+from deltanb.observe.explore.play import Play
 from deltanb.observe.explore.states import MAX_DRAWN, path_of
 from deltanb.testing import MemoryStore
 from deltanb.text import formatting as units
@@ -165,6 +166,16 @@ def test_the_text_has_the_turn_that_is_shown() -> None:
     play = dn.explore(account(), {"ann": often}).play()
     for at in range(1, len(play.moments)):
         assert re.search(rf"^▶  {at}\b", str(play.move(at)), re.MULTILINE), str(play.moment)
+
+
+def test_whatever_comes_of_a_turn_is_shown() -> None:
+    turns = [Taken("ann", did, 1, "WRITE", "append", lock="1:k (shared)", others=("ben",))
+             for did in WORDINGS]
+    play = Play("pond", ["ann", "ben"], turns, [None] * (len(turns) + 1), 0)
+    page = assert_consistent(play.last())
+    for turn in turns:
+        assert f"{turn.sign} {turn.in_short}".strip() in page.text
+    assert "‖ waits for 1:k (shared), held by ben" in page.text
 
 
 def test_states_are_drawn_apart_and_to_the_right_of_those_before_them() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from deltanb.errors import InvalidArgument, InvariantViolated
 from deltanb.text import formatting as units
@@ -29,6 +29,25 @@ MAX_PARTS = 12
 """Parts of an order that are named in a line."""
 MAX_NAMES = 8
 """Writers that an outcome in words names of those that committed, and of those that failed."""
+
+
+class Wording(NamedTuple):
+    """How a turn is written that ends in some way."""
+
+    sign: str
+    in_short: str
+    in_full: str
+
+
+WORDINGS: Final = {
+    "reads": Wording("", "reads {place}", "reads {place}"),
+    "commits": Wording("✓", "{operation} {place}", "commits {place} ({operation})"),
+    "goes on": Wording("", "{operation} {place} is taken, goes on", "tries {place} ({operation}), goes on"),
+    "fails": Wording("✕", "{operation} {place}: {rule}", "tries {place} ({operation}), fails: {rule}"),
+    "locks": Wording("", "locks {lock}", "locks {lock}"),
+    "waits": Wording("‖", "waits for {lock}{holders}", "waits for {lock}{holders}"),
+    "is refused": Wording("✕", "{lock}: {rule}", "is refused {lock}{holders}: {rule}")}
+"""What can come of a turn (:attr:`Taken.did`), and how it is written."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,30 +78,21 @@ class Taken:
 
     @property
     def sign(self) -> str:
-        """✓ for a commit and ✕ for one that fails, else nothing."""
-        return {"commits": "✓", "fails": "✕", "is refused": "✕", "waits": "‖"}.get(self.did, "")
+        """✓ for a commit, ✕ for one that fails or a lock that is refused, ‖ for a wait, else nothing."""
+        return WORDINGS[self.did].sign
 
     @property
     def in_short(self) -> str:
         """What came of it, without the writer and the sign."""
-        what = f"{self.operation} {self.place}"
-        return {"reads": f"reads {self.place}", "commits": what, "goes on": f"{what} is taken, goes on",
-                "fails": f"{what}: {self.rule}", "locks": f"locks {self.lock}",
-                "waits": f"waits for {self.lock}{self._holders}",
-                "is refused": f"{self.lock}: {self.rule}"}[self.did]
+        return self._with_its_values(WORDINGS[self.did].in_short)
 
-    @property
-    def _holders(self) -> str:
-        return f", held by {', '.join(self.others)}" if self.others else ""
+    def _with_its_values(self, words: str) -> str:
+        holders = f", held by {', '.join(self.others)}" if self.others else ""
+        return words.format(place=self.place, operation=self.operation, rule=self.rule, lock=self.lock,
+                            holders=holders)
 
     def __str__(self) -> str:
-        words = {"reads": f"reads {self.place}",
-                 "commits": f"commits {self.place} ({self.operation})",
-                 "goes on": f"tries {self.place} ({self.operation}), goes on",
-                 "fails": f"tries {self.place} ({self.operation}), fails: {self.rule}",
-                 "locks": f"locks {self.lock}", "waits": f"waits for {self.lock}{self._holders}",
-                 "is refused": f"is refused {self.lock}{self._holders}: {self.rule}"}
-        return f"{self.writer} {words[self.did]}"
+        return f"{self.writer} {self._with_its_values(WORDINGS[self.did].in_full)}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
