@@ -98,6 +98,23 @@ def test_the_graph_shows_where_the_order_is(
     page.close()
 
 
+def test_words_of_wide_graphs_can_be_read_where_there_is_little_room(
+    browser: Any, tmp_path: Path, picture: Any
+) -> None:
+    def often(table: Any) -> None:
+        for _ in range(7):
+            table.append({"id": [2], "balance": [0]})
+
+    moment = dn.explore(account(), {"ann": often}).play().moment
+    page = browser.new_page(viewport={"width": 500, "height": 700})
+    page.goto(moment.save(tmp_path / "page.html").as_uri())
+    size = page.locator(".dnb-states svg").evaluate("svg => 12 * svg.clientWidth / svg.viewBox.baseVal.width")
+    assert size >= 10
+    assert page.evaluate("document.documentElement.scrollWidth") <= 500
+    picture(page)
+    page.close()
+
+
 def test_on_paper_it_is_light_and_has_no_buttons(browser: Any, tmp_path: Path, picture: Any) -> None:
     exploration = dn.explore(account(), {"ann": withdraw, "ben": withdraw}, "balance >= 0")
     page = opened(browser, exploration, tmp_path, "dark")
