@@ -5,8 +5,9 @@ from a seed, and threads and processes are refused.
 What it does not know: tables, locks, turns.
 
 Python has one ``time.sleep`` and one ``random`` for all threads. While a run goes on both are replaced; what
-other threads sleep takes its time as before. That a process is started Python tells by an audit event, which
-comes however that is done; of threads it does so in later versions alone.
+other threads sleep takes its time as before. That a process is started Python tells by an audit event, though
+not of all that multiprocessing starts; of threads it does so in later versions alone. So their ``start`` is
+replaced, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
+from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, Final
 
@@ -27,10 +29,13 @@ running: ContextVar[Callable[[str], BaseException] | None] = ContextVar("running
 """In the thread of a run: refuses what its writer does."""
 
 A_THREAD: Final = "starts a thread"
+A_PROCESS: Final = "starts a process"
+STARTED: Final[dict[Any, str]] = {threading.Thread: A_THREAD, BaseProcess: A_PROCESS}
+"""What a writer may not start, by its class."""
 REFUSED: Final = {
     "_thread.start_new_thread": A_THREAD, "_thread.start_joinable_thread": A_THREAD,
-    "subprocess.Popen": "starts a process", "os.fork": "starts a process", "os.forkpty": "starts a process",
-    "os.posix_spawn": "starts a process", "os.spawn": "starts a process", "os.system": "starts a process",
+    "subprocess.Popen": A_PROCESS, "os.fork": A_PROCESS, "os.forkpty": A_PROCESS,
+    "os.posix_spawn": A_PROCESS, "os.spawn": A_PROCESS, "os.system": A_PROCESS,
     "os.exec": "becomes another program"}
 """What a writer may not do, by the name of Python's audit event."""
 WHY: Final = "could take turns of its own at any time; do its work in the writer, one after the other"
@@ -43,7 +48,8 @@ _OURS: Final = __name__.partition(".")[0]
 
 _lock = threading.Lock()
 _depth = 0
-_before: dict[str, Any] = {}
+_before: dict[Any, Any] = {}
+"""What is replaced, by its name or by the class whose ``start`` it is."""
 _hooked = False
 
 
@@ -110,8 +116,9 @@ def _enter() -> None:
         _depth += 1
         if _depth > 1:
             return
-        _before.update(time=time.sleep, start=threading.Thread.start)
-        time.sleep, threading.Thread.start = _sleep, _start  # type: ignore[method-assign, assignment]
+        _before["time"], time.sleep = time.sleep, _sleep
+        for kind in STARTED:
+            _before[kind], kind.start = kind.start, _start
         if (tasks := sys.modules.get("asyncio.tasks")) is not None:
             _before["tasks"] = tasks.sleep
             tasks.sleep = sys.modules["asyncio"].sleep = _sleep_as_a_task  # type: ignore[attr-defined]
@@ -123,7 +130,9 @@ def _leave() -> None:
         _depth -= 1
         if _depth:
             return
-        time.sleep, threading.Thread.start = _before["time"], _before["start"]  # type: ignore[method-assign]
+        time.sleep = _before["time"]
+        for kind in STARTED:
+            kind.start = _before[kind]
         if (sleep := _before.pop("tasks", None)) is not None:
             sys.modules["asyncio.tasks"].sleep = sys.modules["asyncio"].sleep = sleep  # type: ignore[attr-defined]
 
@@ -137,9 +146,10 @@ async def _sleep_as_a_task(delay: Any, result: Any = None) -> Any:
     return await sleep(min(delay, 0) if running.get() is not None else delay, result)
 
 
-def _start(thread: threading.Thread) -> None:
-    _refuse(A_THREAD)
-    _before["start"](thread)
+def _start(one: Any) -> None:
+    kind = next(kind for kind in STARTED if isinstance(one, kind))
+    _refuse(STARTED[kind])
+    _before[kind](one)
 
 
 def _audit(event: str, args: Any) -> None:

@@ -75,10 +75,13 @@ def in_a_pool(t: Any) -> None:
         pool.submit(add, t).result()
 
 
-def in_a_process(t: Any) -> None:
-    process = multiprocessing.get_context("fork").Process(target=print)
-    process.start()
-    process.join()
+def in_a_process(method: str) -> Work:
+    def work(t: Any) -> None:
+        process: Any = multiprocessing.get_context(method).Process(target=print)  # type: ignore[attr-defined]
+        process.start()
+        process.join()
+
+    return work
 
 
 def forked(t: Any) -> None:
@@ -123,7 +126,9 @@ REFUSED: dict[str, dict[str, tuple[Work, str]]] = {
     "processes": {
         "a program": (after(lambda: subprocess.run(["true"], check=True)), PROCESS),
         "a shell": (after(lambda: os.system("true")), PROCESS),
-        "of Python": (in_a_process, PROCESS), "a fork": (forked, PROCESS)},
+        "a fork": (forked, PROCESS), **{
+            f"of Python, by {method}": (in_a_process(method), PROCESS)
+            for method in multiprocessing.get_all_start_methods()}},
     "the clock": {
         "in what is written": (lambda t: t.append({"id": [time.time_ns()], "n": [9]}), CHANCE),
         "in what is done": (lambda t: add(t) if next(NUMBERS) % 2 else t.delete("id = 1"), CHANCE)},
