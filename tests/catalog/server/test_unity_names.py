@@ -19,6 +19,8 @@ from deltanb.catalog.rest.server.service import Service, Settings
 from deltanb.catalog.rest.server.tokens import Tokens
 from deltanb.catalog.store.tables import sa
 from deltanb.catalog.unity.server import endpoints, listing
+from deltanb.catalog.unity.server.infos import type_name
+from deltanb.schema.types import TYPES, PrimitiveType
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error
 from tests.catalog.server.unity import PAGE, Json, json_of
@@ -155,6 +157,11 @@ def test_a_table_is_had_by_its_full_name(client: Client, catalog: dn.Catalog) ->
     assert refused(client.get(f"{ROOT}/tables/default.ns.none")) == (404, "NOT_FOUND")
     assert refused(client.get(f"{ROOT}/tables/default.ns.events")) == (400, "INVALID_ARGUMENT")
     assert refused(client.get(f"{ROOT}/tables/default.ns")) == (400, "INVALID_ARGUMENT")
+
+
+def test_each_type_has_a_name_that_clients_know_but_those_of_nanoseconds() -> None:
+    other = {name for name in TYPES if type_name(PrimitiveType(name)) == "USER_DEFINED_TYPE"}
+    assert other == {"timestamp_nanos", "timestamp_nanos_ntz"}
 
 
 def test_files_are_had_by_the_tables_id_or_a_place_in_its_folder(client: Client, catalog: dn.Catalog) -> None:
