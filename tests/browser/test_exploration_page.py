@@ -7,11 +7,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from playwright.sync_api import expect
 
 import deltanb as dn
+from deltanb.notebook.drawing.lesson import MAX_TURNS
 from deltanb.notebook.drawing.state_graph import laid_out
+from deltanb.notebook.views.exploration import MAX_FIELDS
+from deltanb.observe.explore.exploration import Exploration, Outcome, Taken
 from deltanb.observe.explore.states import path_of
 from deltanb.testing import MemoryStore
 from tests.notebook.large import explored
@@ -136,6 +140,25 @@ def test_without_scripts_the_tables_are_there(browser: Any, tmp_path: Path) -> N
     expect(page.locator(".dnb-rich").get_by_text("v2, by the order ann ×2, ben")).to_be_visible()
     expect(page.locator(".states svg")).to_be_visible()
     context.close()
+
+
+def test_a_page_says_what_it_leaves_out(browser: Any, tmp_path: Path) -> None:
+    turns = (Taken("ann", "reads", 0),) * (MAX_TURNS + 3)
+    wide = pa.table({f"c{at}": [1, 2] for at in range(MAX_FIELDS + 1)})
+    outcome = Outcome((), {}, {}, {"ann": 0}, {"ann": (0, 0)}, None, 1, ("ann",), 0)
+    rows: list[Any] = [{"wide": wide, "huge": None}] * (len(turns) + 1)
+    exploration = Exploration("pond", ("ann",), "Serializable", (outcome,), (), 1, 1, 1,
+                              played=lambda number: (turns, rows))
+    page = opened(browser, exploration, tmp_path)
+    left_out = page.get_by_text("3 more turns are not shown")
+    tables = page.locator(".sides > div")
+    expect(tables).to_contain_text(f"wide 2 rows, {MAX_FIELDS} of {MAX_FIELDS + 1} columns")
+    expect(tables).to_contain_text("huge more rows than are shown here")
+    expect(left_out).to_be_hidden()
+    page.keyboard.press("End")
+    expect(left_out).to_be_visible()
+    assert page.faults == []
+    page.close()
 
 
 def test_no_name_leaves_its_place(browser: Any, tmp_path: Path) -> None:

@@ -178,6 +178,12 @@ def test_whatever_comes_of_a_turn_is_shown() -> None:
     assert "‖ waits for 1:k (shared), held by ben" in page.text
 
 
+def test_columns_that_are_not_shown_are_counted() -> None:
+    table = dn.create(MemoryStore(), {f"c{at}": [1] for at in range(12)})
+    play = dn.explore(table, {"ann": lambda t: t.delete("c0 = 1")}).play()
+    assert re.search(r"^Rows +1 row, 8 of 12 columns: \(1, 1, 1, 1, 1, 1, 1, 1\)$", str(play), re.MULTILINE)
+
+
 def test_states_are_drawn_apart_and_to_the_right_of_those_before_them() -> None:
     for many in (2, 7, 90):
         states = (State(0, tuple((f"w{at}", at) for at in range(1, many + 1))),

@@ -57,10 +57,10 @@
       frame.scrollLeft = x - frame.clientWidth / 2;
   };
   const show = () => {
-    const {turns, rows, number, path, broken} = data.orders[order];
+    const {turns, rows, number, path, broken, more} = data.orders[order];
     first.disabled = back.disabled = at === 0;
     next.disabled = end.disabled = at === last();
-    status.replaceChildren(`turn ${at} of ${last()} (order number ${number}) `);
+    status.replaceChildren(`turn ${at} of ${last()} (order number ${number})${at === last() ? more : ""} `);
     if (broken.includes(at)) status.append(make("b", data.broken, {class: "breaks"}));
     if (way[0]) draw(path);
     const lines = turns.map((turn, place) => {
@@ -74,10 +74,7 @@
     });
     const then = make("div");
     (data.tables[rows[at]] || []).forEach(one => {
-      const many = `${one.name} ${one.total} ${one.total === 1 ? "row" : "rows"}`.trim();
-      const more = one.total - one.rows.length;
-      then.append(make("p", more > 0 ? `${many}, of which ${one.rows.length} are shown` : many),
-        table(one.columns, one.rows.map(row => cells(row))));
+      then.append(make("p", one.words), table(one.columns, one.rows.map(row => cells(row))));
     });
     sides.replaceChildren(table(["turn", ...(data.columns ? data.writers : ["writer", "what"])], lines), then);
   };

@@ -100,7 +100,9 @@ def _orders(exploration: Any) -> tuple[list[dict[str, Any]], list[Any], int]:
         turns, rows = exploration.played(number)
         path = path_of(exploration, turns)
         texts = [_json(_tables(one)) for one in rows[:MAX_TURNS + 1]]
+        left_out = len(turns) - MAX_TURNS
         order = {
+            "more": f"; {units.count(left_out, 'more turn')} are not shown" if left_out > 0 else "",
             "label": units.fit(units.clean(label), 100), "number": str(number), "path": path,
             "broken": [at for at, place in enumerate(path) if exploration.states[place].breaks],
             "turns": [[turn.writer, turn.did, f"{turn.sign} {turn.in_short}".strip()]
@@ -119,9 +121,13 @@ def _json(value: Any) -> str:
 def _tables(rows: Any) -> list[dict[str, Any]]:
     """The rows of one or several tables, each with its columns."""
     tables = rows if isinstance(rows, dict) else {"": rows}
-    made = []
+    made: list[dict[str, Any]] = []
     for name, table in tables.items():
-        if table is not None:
-            columns, cells = views.first_cells(table, MAX_ROWS)
-            made.append({"name": name, "columns": columns, "total": table.num_rows, "rows": cells})
+        if table is None:
+            made.append({"words": f"{name} more rows than are shown here".strip(), "columns": (), "rows": ()})
+            continue
+        columns, cells = views.first_cells(table, MAX_ROWS)
+        more = f", of which {MAX_ROWS} are shown" if table.num_rows > MAX_ROWS else ""
+        words = f"{name} {units.count(table.num_rows, 'row')}{more}{views.columns_shown(table)}"
+        made.append({"words": words.strip(), "columns": columns, "rows": cells})
     return made

@@ -339,7 +339,8 @@ def _rows(name: str, rows: Any) -> Section:
         return Beside(name, muted("more than are shown here"))
     names, cells = first_cells(rows, options.max_rows)
     some = ", ".join(f"({', '.join(row)})" for row in cells)
-    summary = [units.count(rows.num_rows, "row"), muted(f": {units.fit(some, MAX_SUMMARY)}" if some else "")]
+    summary = [units.count(rows.num_rows, "row"), columns_shown(rows),
+               muted(f": {units.fit(some, MAX_SUMMARY)}" if some else "")]
     return Beside(name, summary, Table(names, cells, rows.num_rows), is_open=True)
 
 
@@ -349,6 +350,12 @@ def first_cells(rows: Any, limit: int) -> tuple[tuple[str, ...], tuple[tuple[str
     some = rows.slice(0, limit).select(names).to_pylist()
     return tuple(map(units.clean, names)), tuple(
         tuple(units.fit(units.clean(str(row[name])), MAX_VALUE) for name in names) for row in some)
+
+
+def columns_shown(rows: Any) -> str:
+    """How many of the columns are shown; nothing where all are."""
+    columns = units.count(rows.num_columns, "column")
+    return f", {units.number(MAX_FIELDS)} of {columns}" if rows.num_columns > MAX_FIELDS else ""
 
 
 def _does(turn: Any) -> Inline:
