@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,9 +30,6 @@ from deltanb.observe.explore.exploration import TABLES_OWN
 from deltanb.options import options
 from deltanb.text import formatting as units
 
-TONES: dict[str, Callable[[str], Inline]] = {"commits": ok, "fails": warn, "reads": str, "goes on": str,
-                                           "locks": str, "waits": str, "is refused": warn}
-"""How what came of a turn is written."""
 MAX_COLUMNS = 5
 """Writers that have a column each; of more, an outcome is a sentence."""
 MAX_NAMES = 8
@@ -216,10 +213,8 @@ def _own_rows(outcomes: Sequence[Any]) -> Iterator[list[Inline]]:
         common &= end
     for end in ends:
         own = list((end - common).elements())
-        some: list[Inline] = []
-        for row in own[:MAX_OWN]:
-            some += [", "] * bool(some) + [Span(row, "fixed")]
-        yield some + ([f" and {units.number(len(own) - MAX_OWN)} more"] if len(own) > MAX_OWN else [])
+        more = len(own) - MAX_OWN
+        yield _unbroken(own[:MAX_OWN]) + ([f" and {units.number(more)} more"] if more > 0 else [])
 
 
 def _cells(rows: Any) -> Iterator[str]:
@@ -359,12 +354,18 @@ def columns_shown(rows: Any) -> str:
 
 
 def _does(turn: Any) -> Inline:
-    return TONES[turn.did](f"{turn.sign} {turn.in_short}".strip())
+    return _signed(turn, turn.in_short)
 
 
 def _did(turn: Any) -> Inline:
     words = f"{turn.did}: {turn.rule}" if turn.rule else turn.did
-    return TONES[turn.did](f"{turn.sign} {words}".strip())
+    return _signed(turn, words)
+
+
+def _signed(turn: Any, words: str) -> Inline:
+    """What came of a turn, behind its sign."""
+    tone: Callable[[str], Inline] = {"✓": ok, "✕": warn}.get(turn.sign, str)
+    return tone(f"{turn.sign} {words}".strip())
 
 
 def comparison(comparison: Any) -> View:
@@ -382,7 +383,7 @@ def comparison(comparison: Any) -> View:
             by_level[level] = by_level.get(level, 0) + outcome.orders
     has_invariant = any(one.invariant for one in comparison.explorations.values())
     rows = tuple(
-        (_on_lines(words), *([_verdict(holds)] if has_invariant else []),
+        (_unbroken(words.split(", ")), *([_verdict(holds)] if has_invariant else []),
          *(_share(by_level.get(level, 0), comparison.explorations[level].num_orders) for level in levels))
         for (words, holds), by_level in itertools.islice(counts.items(), options.max_rows))
     lines: list[Inline] = [
@@ -398,12 +399,12 @@ def comparison(comparison: Any) -> View:
                 (Section("Grid", summary, table, is_open=True, text_rows=True),))
 
 
-def _on_lines(words: str) -> Inline:
-    """What a writer did is not broken into lines."""
-    parts: list[Inline] = []
-    for part in words.split(", "):
-        parts += [", "] * bool(parts) + [Span(part, "fixed")]
-    return parts
+def _unbroken(parts: Iterable[str]) -> list[Inline]:
+    """Parts with commas between them, where alone a line may end."""
+    line: list[Inline] = []
+    for part in parts:
+        line += [", "] * bool(line) + [Span(part, "fixed")]
+    return line
 
 
 def _share(orders: int, total: int) -> Inline:
