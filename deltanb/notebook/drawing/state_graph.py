@@ -32,9 +32,8 @@ MAX_NUMBERS = 3  # outcomes that are named beside an end; writers that do the sa
 LEGEND = 22.0
 
 Point = tuple[float, float]
-
-
 Edge = tuple[int, int]
+"""The places of a state and of one that a turn leads to from there."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def draw(states: Sequence[Any], path: Sequence[int], at: int, sentence: str) -> 
 def laid_out(states: Sequence[Any]) -> Layout:
     """The states in layers from left to right, each to the right of all that lead to it; within a layer near
     those that they are connected with."""
-    edges = sorted({(at, to) for at, state in enumerate(states) for _, to in state.after})
+    edges = _turns(states)
     depth = _depths(len(states), edges)
     layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
     for at, layer in enumerate(depth):
@@ -103,6 +102,10 @@ def laid_out(states: Sequence[Any]) -> Layout:
                 for (x, _), state in zip(places, states, strict=True))
     return Layout(places, max(right, EDGE * 2) + EDGE / 2, TOP + (max(rows) - least) * row + EDGE,
                   {edge: tuple(spots[bend] for bend in bends) for edge, bends in passed.items() if bends})
+
+
+def _turns(states: Sequence[Any]) -> list[Edge]:
+    return sorted({(at, to) for at, state in enumerate(states) for _, to in state.after})
 
 
 def _depths(many: int, edges: Sequence[Edge]) -> list[int]:
@@ -174,8 +177,7 @@ def _between(limits: tuple[float, float], size: float) -> float:
 
 def _edges(states: Sequence[Any], layout: Layout) -> Iterator[str]:
     """All turns, as one path: a page is bounded."""
-    lines = {(at, to) for at, state in enumerate(states) for _, to in state.after}
-    points = "".join(layout.course(edge) for edge in sorted(lines))
+    points = "".join(map(layout.course, _turns(states)))
     if points:
         yield element("path", d=points, fill="none", cls="k-lost", stroke=MUTED, stroke_width=.7,
                       stroke_opacity=.7)
