@@ -31,6 +31,7 @@ from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.memory_file import MemoryFile
 from deltanb.store.open import elsewhere, store_for
+from deltanb.store.read_only import check_writable
 from deltanb.testing.s3_server import S3Server
 from deltanb.testing.simulated_time import SimulatedTime
 from deltanb.text.completion import offered
@@ -120,6 +121,7 @@ class MemoryStore:
 
     def put(self, name: str, data: bytes) -> None:
         """Create or replace."""
+        check_writable(f"{self.root}/{name}")
         with self._lock:
             now = options.clock()
             self.files[name] = data, FileStatus(name, len(data), now, str(next(self._writes)))
@@ -132,6 +134,7 @@ class MemoryStore:
 
     def delete(self, name: str) -> None:
         """Remove; an absent file is fine."""
+        check_writable(f"{self.root}/{name}")
         with self._lock:
             self.files.pop(name, None)
 
@@ -145,6 +148,7 @@ class MemoryStore:
         """A writer of a new file, which is there once it is closed."""
         import pyarrow as pa
 
+        check_writable(f"{self.root}/{name}")
         with self._lock:
             if name in self.files or name in self._begun:
                 raise FileExistsError(f"{self.root}/{name}")

@@ -11,18 +11,20 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pytest
 
 import deltanb as dn
 from deltanb.errors import DeltaError, IllegalStateError, InvalidArgument
 from deltanb.observe.explore import programs
+from deltanb.store.open import store_for
 from deltanb.testing import MemoryStore
 from tests.patience import PATIENCE
 
@@ -156,32 +158,68 @@ def test_a_writer_is_refused_by_name(kind: str, case: str, monkeypatch: pytest.M
     assert time.sleep.__module__ == "time" and threading.Thread.start.__module__ == "threading"
 
 
-BESIDE: dict[str, Callable[[Path], Any]] = {
-    "append": lambda folder: dn.open(folder / "other").append({"id": [2]}),
-    "create": lambda folder: dn.create(folder / "new", {"id": [2]}),
-    "vacuum": lambda folder: dn.open(folder / "other").vacuum(),
-    "statement": lambda folder: dn.open(folder / "other").transaction().__enter__().append({"id": [2]}),
-    "files": lambda folder: dn.open(folder / "other").start_transaction().write_files({"id": [2]}),
-    "manifests": lambda folder: dn.open(folder / "other").generate("symlink_format_manifest"),
-    "SQL": lambda folder: dn.sql(f"DELETE FROM delta.`{folder}/other`"),
+class Elsewhere(NamedTuple):
+    """A place beside what is explored: another table, where there is none yet, and all that is stored."""
+
+    open: Callable[[], dn.DeltaTable]
+    new: Any
+    content: Callable[[], Any]
+    settings: Mapping[str, Any] = MappingProxyType({})
+    name: str = "other"
+
+
+def in_a_folder(path: Path, request: pytest.FixtureRequest) -> Elsewhere:
+    dn.create(path / "other", ROWS).delete("id = 1")
+    return Elsewhere(lambda: dn.open(path / "other"), path / "new", lambda: {
+        file: file.read_bytes() for file in path.rglob("*") if file.is_file()}, name=f"delta.`{path}/other`")
+
+
+def in_a_bucket(path: Path, request: pytest.FixtureRequest) -> Elsewhere:
+    uri, options = request.getfixturevalue("bucket"), request.getfixturevalue("s3_server").options
+    dn.create(f"{uri}/other", ROWS, storage_options=options).delete("id = 1")
+    return Elsewhere(
+        lambda: dn.open(f"{uri}/other", storage_options=options), f"{uri}/new",
+        lambda: list(store_for(uri, options).list_all("")), {"storage_options": options})
+
+
+def in_memory(path: Path, request: pytest.FixtureRequest) -> Elsewhere:
+    store, new = MemoryStore(), MemoryStore()
+    dn.create(store, ROWS).delete("id = 1")
+    return Elsewhere(
+        lambda: dn.DeltaTable(dn.DeltaLog(store)), new, lambda: (dict(store.files), dict(new.files)))
+
+
+def by_sql(place: Elsewhere) -> Any:
+    other = place.open()
+    return other, dn.sql(f"DELETE FROM {place.name}")
+
+
+PLACES = [in_a_folder, in_a_bucket, in_memory]
+BESIDE: dict[str, Callable[[Elsewhere], Any]] = {
+    "append": lambda place: place.open().append({"id": [2], "n": [2]}),
+    "create": lambda place: dn.create(place.new, ROWS, **place.settings),
+    "vacuum": lambda place: place.open().vacuum(),
+    "statement": lambda place: place.open().transaction().__enter__().append({"id": [2], "n": [2]}),
+    "files": lambda place: place.open().start_transaction().write_files({"id": [2], "n": [2]}),
+    "manifests": lambda place: place.open().generate("symlink_format_manifest"),
+    "SQL": by_sql,
 }
 """What writers and invariants may try to do to another table."""
 
 
-def files_of(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("what", BESIDE)
-def test_another_table_stays_as_it_is(what: str, tmp_path: Path) -> None:
-    dn.create(tmp_path / "other", {"id": [1, 2]}).delete("id = 1")
-    before = files_of(tmp_path)
+@pytest.mark.parametrize("where", PLACES)
+def test_another_table_stays_as_it_is(
+    what: str, where: Callable[..., Elsewhere], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = where(tmp_path, request)
+    before = place.content()
     for writer, invariant, words in (
-            (after(lambda: BESIDE[what](tmp_path)), None, f"writer 'ann' .*{ANOTHER}"),
-            (add, lambda t: BESIDE[what](tmp_path), "the invariant writes to .*; it may only read.")):
+            (after(lambda: BESIDE[what](place)), None, f"writer 'ann' .*{ANOTHER}"),
+            (add, lambda t: BESIDE[what](place), "the invariant writes to .*; it may only read.")):
         with pytest.raises(IllegalStateError, match=words):
             dn.explore(account(), {"ann": writer, "ben": withdraw}, invariant)
-    assert files_of(tmp_path) == before
+    assert place.content() == before
 
 
 def test_another_table_may_be_read(tmp_path: Path) -> None:
