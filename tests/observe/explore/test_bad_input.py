@@ -240,15 +240,20 @@ IN_A_CATALOG: dict[str, Callable[[dn.Catalog], Any]] = {
 """What writers and invariants may try to do to a catalog beside their transaction."""
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> dn.Catalog:
+@pytest.fixture(params=["in the process", "behind a server"])
+def catalog(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[dn.Catalog]:
     pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
     pytest.importorskip("pyiceberg")
     made = dn.Catalog(f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path / "lake")
     made.create_namespace("ns")
     made.create_table("ns.a", {"id": [1]})
     made.create_table("ns.ice", {"id": [1]}, format="iceberg")
-    return made
+    if request.param == "in the process":
+        yield made
+        return
+    pytest.importorskip("uvicorn")
+    with made.serve() as server, dn.connect(server.url) as remote:
+        yield remote
 
 
 @pytest.mark.parametrize("what", IN_A_CATALOG)

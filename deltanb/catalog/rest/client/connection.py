@@ -193,6 +193,7 @@ class Connection:
             CommitOutcomeUnknown: it does not say whether it has done it.
         """
         assert endpoint.body is not None and endpoint.answer is not None
+        check_writable(f"the catalog at {self.url}")
         body = to_json(endpoint.body, values)
         try:
             return self._sent(endpoint.method, endpoint.paths[0], body, {}, endpoint.answer)
