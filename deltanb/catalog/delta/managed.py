@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from deltanb.catalog.delta.commits import CatalogCommits, Tails, staged_name
-from deltanb.catalog.store.ratification import Asserted, DeltaCommit, Ratified
+from deltanb.catalog.store.ratification import Asserted, DeltaCommit, Ratified, Refused
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
@@ -100,9 +100,7 @@ class ManagedCommitter(FolderCommitter):
         before = self._open
         self._open = info["txnId"], [*(before[1] if before else ()), proposal]
         try:
-            verdict = self.catalog.ratify(
-                info["txnId"], writer_name(), [proposal],
-                summary=summary_of({str(self.name): info.get("operation")}))
+            verdict = self.ratified(info, proposal, actions)
         except CommitOutcomeUnknown as error:
             logger.warning("Ratifying version %d of %s: %s; asking what became of it", version, self.name,
                            error)
@@ -116,11 +114,33 @@ class ManagedCommitter(FolderCommitter):
             return True
         return self.refusal(verdict.latest[self.table_id], version) or False
 
+    def ratified(
+        self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action]
+    ) -> Ratified | Refused:
+        """Have a staged commit ratified.
+
+        Raises:
+            CommitOutcomeUnknown: the catalog did not answer.
+            DeltaError: nothing was ratified, and trying again does not help.
+        """
+        verdict: Ratified | Refused = self.catalog.ratify(
+            info["txnId"], writer_name(), [proposal],
+            summary=summary_of({str(self.name): info.get("operation")}))
+        return verdict
+
     def read(self, version: int) -> Winner | None:
         """The commit at a version, after any pending ratification of this transaction has ended."""
         if self._open is not None:
-            self._settled(self.catalog.outcome(self._open[0]) is not None)
+            self._settled(self.has_landed(*self._open))
         return super().read(version)
+
+    def has_landed(self, txn_id: str, proposals: Sequence[DeltaCommit]) -> bool:
+        """Whether one of the proposals of a transaction was ratified; if not, none will be.
+
+        Raises:
+            StorageError: nobody says it.
+        """
+        return self.catalog.outcome(txn_id) is not None
 
     def _settled(self, has_landed: bool) -> None:
         """Settle whether the staged commit was ratified."""

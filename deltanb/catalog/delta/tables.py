@@ -16,6 +16,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -78,14 +79,22 @@ class DeltaTables:
         if row.delta is None or row.table_id is None:
             raise InvalidArgument(
                 f"{row.name} is an Iceberg table; it has no Delta log")
-        key = row.table_id, row.name
+        table_id, location = row.table_id, row.delta.location
+
+        def opened() -> DeltaLog:
+            store = self.warehouse.store_at(location)
+            return DeltaLog(
+                store, CatalogCommits(store, self.catalog, table_id),
+                partial(ManagedCommitter, self.catalog, row.name, table_id), str(row.name))
+
+        return self.one_log((table_id, row.name), opened)
+
+    def one_log(self, key: tuple[str, TableName], opened: Callable[[], DeltaLog]) -> DeltaLog:
+        """The log of a table's id and name, which is opened once."""
         with self._lock:
             log = self._logs.get(key)
             if log is None:
-                store = self.warehouse.store_at(row.delta.location)
-                log = self._logs[key] = DeltaLog(
-                    store, CatalogCommits(store, self.catalog, row.table_id),
-                    partial(ManagedCommitter, self.catalog, row.name, row.table_id), str(row.name))
+                log = self._logs[key] = opened()
                 log.catalog = self.owner
             self._logs.move_to_end(key)
             while len(self._logs) > MAX_LOGS:

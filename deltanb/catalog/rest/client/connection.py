@@ -41,7 +41,7 @@ from deltanb.errors import (
 from deltanb.store.read_only import check_writable
 from deltanb.text.safe_text import shown
 
-__all__ = ["Connection", "Refusal", "new_key"]
+__all__ = ["Connection", "NoAnswer", "Refusal", "new_key"]
 
 TIMEOUT = 60.0  # seconds for an answer: a server gives up a commit after 30
 TRIES = 3  # of a request with an idempotency key: what fails three times fails for a reason
@@ -69,7 +69,7 @@ class Refusal(Exception):
         self.error, self.details = error, details
 
 
-class _NoAnswer(Exception):
+class NoAnswer(Exception):
     """Whether the server did anything is unknown; ``is_certain`` where it surely did not."""
 
     def __init__(self, reason: object, is_certain: bool = False) -> None:
@@ -152,12 +152,12 @@ class Connection:
         """
         for last in (False, True):
             try:
-                return self._sent(method, path, value, {}, answer, fresh or last)
+                return self.sent(method, path, value, {}, answer, fresh or last)
             except Refusal as refusal:
                 raise refusal.error from None
-            except _NoAnswer as error:
+            except NoAnswer as error:
                 if last or error.is_certain:
-                    raise self._unreachable(error) from error
+                    raise self.unreachable(error) from error
         raise AssertionError("unreachable")
 
     def change(
@@ -172,17 +172,17 @@ class Connection:
         """
         check_writable(f"the catalog at {self.url}")
         headers = {"Idempotency-Key": key or new_key()}
-        unknown: _NoAnswer | None = None
+        unknown: NoAnswer | None = None
         for number in range(TRIES):
             try:
-                return self._sent(method, path, value, headers, answer, fresh=number > 0)
+                return self.sent(method, path, value, headers, answer, fresh=number > 0)
             except Refusal as refusal:
                 raise refusal.error from None
-            except _NoAnswer as error:
+            except NoAnswer as error:
                 if error.is_certain and unknown is None:
-                    raise self._unreachable(error) from error
+                    raise self.unreachable(error) from error
                 unknown = error
-        self._unknown(unknown)
+        self.unknown(unknown)
 
     def once(self, endpoint: Endpoint, values: Mapping[str, Any]) -> Any:
         """The answer to a request that is sent once.
@@ -196,21 +196,35 @@ class Connection:
         check_writable(f"the catalog at {self.url}")
         body = to_json(endpoint.body, values)
         try:
-            return self._sent(endpoint.method, endpoint.paths[0], body, {}, endpoint.answer)
-        except _NoAnswer as error:
+            return self.sent(endpoint.method, endpoint.paths[0], body, {}, endpoint.answer)
+        except NoAnswer as error:
             if error.is_certain:
-                raise self._unreachable(error) from error
-            self._unknown(error)
+                raise self.unreachable(error) from error
+            self.unknown(error)
 
-    def _unknown(self, reason: object) -> NoReturn:
+    def headers(self) -> dict[str, str]:
+        """What each request says of its sender."""
+        return self._headers
+
+    def refusal(self, reply: Any) -> Exception:
+        """What an answer means that is no success: a :class:`Refusal`, or that nothing is known."""
+        return _refusal(reply)
+
+    def unknown(self, reason: object) -> NoReturn:
+        """Say that nobody knows whether a request was carried out.
+
+        Raises:
+            CommitOutcomeUnknown: always.
+        """
         raise CommitOutcomeUnknown(
             f"the catalog at {self.url} does not say whether it did what it was asked: {reason}. Check "
             "before you repeat the request")
 
-    def _unreachable(self, reason: object) -> StorageError:
+    def unreachable(self, reason: object) -> StorageError:
+        """The error for a question that nobody answers."""
         return StorageError(f"the catalog at {self.url} cannot be asked: {reason}", path=self.url)
 
-    def _sent(
+    def sent(
         self, method: str, path: str, value: Any, headers: dict[str, str], answer: Check,
         fresh: bool = False,
     ) -> Any:
@@ -218,25 +232,25 @@ class Connection:
 
         Raises:
             Refusal: a refusal.
-            _NoAnswer: none.
+            NoAnswer: there is none.
         """
         content: dict[str, Any] = {} if value is None else {
             "content": _as_json(value), "headers": {"Content-Type": "application/json"}}
-        content["headers"] = {**self._headers, **content.get("headers", {}), **headers}
+        content["headers"] = {**self.headers(), **content.get("headers", {}), **headers}
         httpx = self._httpx
         try:
             with self._connected(fresh) as client:
                 reply = client.request(method, f"{self.url}{path}", **content)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as e:
-            raise _NoAnswer(e, is_certain=True) from e
+            raise NoAnswer(e, is_certain=True) from e
         except httpx.HTTPError as error:
-            raise _NoAnswer(str(error) or type(error).__name__) from error
+            raise NoAnswer(str(error) or type(error).__name__) from error
         if not reply.is_success:
-            raise _refusal(reply)
+            raise self.refusal(reply)
         try:
-            return answer(None if reply.status_code == 204 else json.loads(reply.content), "the answer")
+            return answer(json.loads(reply.content) if reply.content else None, "the answer")
         except ValueError as error:  # InvalidArgument is one
-            raise _NoAnswer(f"its answer cannot be understood: {error}") from error
+            raise NoAnswer(f"its answer cannot be understood: {error}") from error
 
     @contextmanager
     def _connected(self, fresh: bool) -> Iterator[Any]:
@@ -286,9 +300,9 @@ def _refusal(reply: Any) -> Exception:
     except (ValueError, LookupError, TypeError, AttributeError):
         details, message, fields, kind = {}, f"it answers with the status {status}", {}, None
     if status >= 500 and (status != 503 or kind is None):
-        return _NoAnswer(message)
+        return NoAnswer(message)
     if not 400 <= status < 500 and status != 503:
-        return _NoAnswer(message, is_certain=True)
+        return NoAnswer(message, is_certain=True)
     kind = kind or _TYPES.get(details.get("type", ""), InvalidArgument)
     if issubclass(kind, errors.CommitFailed):
         fields["failed_requirements"] = details.get("failed-requirements", [])
