@@ -550,11 +550,14 @@ class LogReader:
         self, state: State, last: int | None = None,
         known: Mapping[int, Sequence[Action]] = MappingProxyType({}),
     ) -> State:
-        """The state after the new commits, up to ``last``; the first missing commit ends the search.
+        """The state after the new commits, up to ``last``; the first missing commit ends the search, where no
+        catalog says at once which is the newest.
 
         Versions have no gaps (PROTOCOL.md, "Delta Log Entries"), so there is nothing to list.
         """
         delta: Delta | None = None
+        if last is None and self.commits.is_managed:
+            last = self.commits.newest()
         version = state.version
         while last is None or version < last:
             if (actions := known.get(version + 1)) is not None:

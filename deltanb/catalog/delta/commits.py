@@ -79,6 +79,15 @@ class CatalogCommits:
         """Whether a version is known to be in the folder, without asking the catalog."""
         return self._known is not None and version <= self._known.published
 
+    def unpublished(self, version: int) -> tuple[Commit, ...] | None:
+        """The commits up to a version that are not known to be in the folder, without asking the catalog.
+
+        None where it has to be asked."""
+        known = self._known
+        if known is None or known.latest < version:
+            return None
+        return tuple(commit for commit in known.commits if commit.version <= version)
+
     def note_published(self, version: int) -> None:
         """Note that all versions up to a ratified one are in the folder, and that the catalog knows."""
         known = self._known

@@ -222,15 +222,17 @@ class ManagedCommitter(FolderCommitter):
         mine = self._staged if self._staged is not None and self._staged.version == version else None
         if mine is not None and commits.is_published(version):
             return
-        if mine is not None and commits.is_published(version - 1):  # as usual: what was just ratified, alone
+        before = None if mine is None else commits.unpublished(version - 1)
+        if before is None:
+            before, mine = self.catalog.tails([self.table_id])[self.table_id].commits, None
+        for commit in before:
+            if commit.version > version:
+                break
+            self._put_into_folder(commit.version, commits.read(commit.version))
+            last = commit.version
+        if mine is not None:
             self._put_into_folder(version, mine.body, mine.name)
             last = version
-        else:
-            for commit in self.catalog.tails([self.table_id])[self.table_id].commits:
-                if commit.version > version:
-                    break
-                self._put_into_folder(commit.version, commits.read(commit.version))
-                last = commit.version
         if last is not None:
             self.catalog.set_published(self.table_id, last)
             commits.note_published(last)
