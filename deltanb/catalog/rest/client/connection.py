@@ -31,13 +31,8 @@ from deltanb import errors
 from deltanb.catalog.iceberg.metadata.fields import Check, Json, to_json
 from deltanb.catalog.rest.endpoint import Endpoint
 from deltanb.catalog.rest.forms import SEPARATOR, namespace_of, nothing
-from deltanb.errors import (
-    CommitOutcomeUnknown,
-    DeltaError,
-    InvalidArgument,
-    MissingDependency,
-    StorageError,
-)
+from deltanb.catalog.rest.http import bearer, load_httpx
+from deltanb.errors import CommitOutcomeUnknown, DeltaError, InvalidArgument, StorageError
 from deltanb.store.read_only import check_writable
 from deltanb.text.safe_text import shown
 
@@ -46,7 +41,6 @@ __all__ = ["Connection", "NoAnswer", "Refusal", "new_key"]
 TIMEOUT = 60.0  # seconds for an answer: a server gives up a commit after 30
 TRIES = 3  # of a request with an idempotency key: what fails three times fails for a reason
 KIND_HEADER = "deltanb-error"
-_TOKEN = re.compile(r"[!-~]+")
 
 _KINDS = {kind.kind: kind for kind in vars(errors).values()
           if isinstance(kind, type) and issubclass(kind, DeltaError)}
@@ -86,7 +80,7 @@ class Connection:
     """
 
     def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
-        self._httpx = _httpx()
+        self._httpx = load_httpx()
         try:
             parsed = self._httpx.URL(url)
         except (self._httpx.InvalidURL, TypeError):
@@ -94,10 +88,8 @@ class Connection:
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
             raise InvalidArgument(
                 f"{shown(url)} is not the URL of a server; give one such as 'http://localhost:8181'")
-        if token is not None and (not isinstance(token, str) or not _TOKEN.fullmatch(token)):
-            raise InvalidArgument("a token has printable ASCII characters and no spaces")
+        self._headers = {} if token is None else {"Authorization": bearer(token)}
         self.url = str(url).rstrip("/")
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._timeout = timeout
         self._client: Any = None
         self._pid = os.getpid()
@@ -312,13 +304,3 @@ def _refusal(reply: Any) -> Exception:
 def new_key() -> str:
     """A key that is unique even where ``options.new_id`` is fixed."""
     return str(uuid.uuid4())
-
-
-def _httpx() -> Any:
-    try:
-        import httpx
-    except ImportError:
-        raise MissingDependency(
-            "a catalog behind a server needs httpx, which is not installed: "
-            "pip install 'deltanb[catalog]'", extra="catalog") from None
-    return httpx

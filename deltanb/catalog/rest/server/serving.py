@@ -6,7 +6,6 @@ What it does not know: requests.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
 import socket
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.limits import Limits
+from deltanb.catalog.rest.http import is_loopback
 from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.service import Service, Settings
 from deltanb.catalog.rest.server.slow_headers import bounded
@@ -118,7 +118,7 @@ def service_of(
     settings: Settings | None = None,
 ) -> Service:
     """What to serve, checked before anything is opened; see :func:`serve`."""
-    if tokens is None and not _is_loopback(host):
+    if tokens is None and not is_loopback(host):
         raise InvalidArgument(
             f"without tokens a server listens on loopback only, and {shown(host)} is not; give a token file")
     if tokens is not None and not isinstance(tokens, Tokens):
@@ -185,12 +185,3 @@ def _bound(host: str, port: int) -> socket.socket:
 def _url(sock: socket.socket) -> str:
     host, port = sock.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
