@@ -157,7 +157,8 @@ def test_secrets_are_not_sent_in_the_clear_to_other_machines(url: str, token_url
 
 
 @pytest.mark.parametrize("url", ["lake", "ftp://lake/t", "https://u:hush@lake/t", "https://", "https://lake:hush/t",
-                                 "https://lake\\t", "https://lake/ t", "https://xn--/t"])
+                                 "https://lake\\t", "https://lake/ t", "https://xn--/t", "https://lake/t?code=hush",
+                                 "https://lake/t#hush"])
 def test_token_urls_that_are_none(url: str) -> None:
     with refused(errors.InvalidArgument, "URL|host"):
         auth_of(URL, **CLIENT, token_url=url)
@@ -168,7 +169,7 @@ def test_token_urls_that_are_none(url: str) -> None:
 
 def test_a_token_is_asked_for_as_oauth_has_it(token_url: TokenUrl) -> None:
     assert auth_of(URL, **CLIENT).header() == "Bearer hush-1"
-    other = "https://login.example.com/t?v=2"
+    other = "https://login.example.com/oauth2/v2.0/token"
     auth_of("http://localhost:8080", **CLIENT, token_url=other, scope="a b").header()
     first, second = token_url.requests
     assert (first.method, str(first.url)) == ("POST", TOKEN_URL)

@@ -66,6 +66,8 @@ class ClientCredentials(Unpicklable):
         if not is_safe(token_url):
             raise InvalidArgument(f"the token URL {shown(token_url)} takes a secret, which is sent by HTTPS "
                                   "or to this machine; pass an https:// URL")
+        if "?" in token_url or "#" in token_url:  # httpx logs URLs, and a secret may be in a query
+            raise InvalidArgument(f"the token URL {shown(token_url)} has a query or a fragment; leave it out")
         try:
             self._httpx.URL(token_url)
         except self._httpx.InvalidURL as error:
