@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from deltanb.catalog.rest.http import bearer, is_loopback, load_httpx
-from deltanb.catalog.unity.client.address import is_safe
+from deltanb.catalog.unity.client.address import is_safe, origin_of
 from deltanb.errors import IllegalStateError, InvalidArgument, StorageError, Unauthorized
 from deltanb.options import options
 from deltanb.text.safe_text import shown
@@ -67,7 +67,8 @@ class ClientCredentials(Unpicklable):
             raise InvalidArgument(f"the token URL {shown(token_url)} takes a secret, which is sent by HTTPS "
                                   "or to this machine; pass an https:// URL")
         if "?" in token_url or "#" in token_url:  # httpx logs URLs, and a secret may be in a query
-            raise InvalidArgument(f"the token URL {shown(token_url)} has a query or a fragment; leave it out")
+            raise InvalidArgument(f"the token URL at {origin_of(token_url)} has no query and no fragment; "
+                                  "leave out what begins with ? or #")
         try:
             self._httpx.URL(token_url)
         except self._httpx.InvalidURL as error:
