@@ -158,7 +158,7 @@ def test_secrets_are_not_sent_in_the_clear_to_other_machines(url: str, token_url
 
 @pytest.mark.parametrize("url", ["lake", "ftp://lake/t", "https://u:hush@lake/t", "https://", "https://lake:hush/t",
                                  "https://lake\\t", "https://lake/ t", "https://xn--/t", "https://lake/t?code=hush",
-                                 "https://lake/t#hush"])
+                                 "https://lake/t#hush", "http://lake/t#hush"])
 def test_token_urls_that_are_none(url: str) -> None:
     with refused(errors.InvalidArgument, "URL|host"):
         auth_of(URL, **CLIENT, token_url=url)

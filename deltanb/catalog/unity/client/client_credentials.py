@@ -63,12 +63,12 @@ class ClientCredentials(Unpicklable):
 
     def __init__(self, token_url: str, client_id: str, client_secret: str, scope: str = ALL_APIS) -> None:
         self._httpx = load_httpx()
-        if not is_safe(token_url):
-            raise InvalidArgument(f"the token URL {shown(token_url)} takes a secret, which is sent by HTTPS "
-                                  "or to this machine; pass an https:// URL")
         if "?" in token_url or "#" in token_url:  # httpx logs URLs, and a secret may be in a query
             raise InvalidArgument(f"the token URL at {origin_of(token_url)} has no query and no fragment; "
                                   "leave out what begins with ? or #")
+        if not is_safe(token_url):
+            raise InvalidArgument(f"the token URL {shown(token_url)} takes a secret, which is sent by HTTPS "
+                                  "or to this machine; pass an https:// URL")
         try:
             self._httpx.URL(token_url)
         except self._httpx.InvalidURL as error:
