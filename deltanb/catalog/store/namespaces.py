@@ -133,6 +133,27 @@ class Namespaces:
 
         return self._database.write(work)
 
+    def replace(
+        self, namespace: Any, properties: Mapping[str, str], retained: Iterable[str] = ()
+    ) -> None:
+        """Set properties and remove all others but those of ``retained``.
+
+        Raises:
+            NamespaceNotFound: it is not there.
+            InvalidArgument: a property that none may have.
+        """
+        name, properties = joined(parts_of(namespace)), _checked(properties)
+        left = {EXISTS, *retained} - properties.keys()
+
+        def work(connection: sa.Connection) -> None:
+            hold_namespace(connection, self._catalog, name, for_change=True)
+            connection.execute(namespace_properties.delete().where(
+                *_rows(self._catalog, name), namespace_properties.c.property_key.not_in(sorted(left))))
+            if properties:
+                _put(connection, self._catalog, name, properties)
+
+        self._database.write(work)
+
     def drop(self, namespace: Any) -> None:
         """Drop a namespace.
 

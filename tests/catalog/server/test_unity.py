@@ -325,10 +325,11 @@ def test_a_staging_table_becomes_a_table(client: Client, catalog: dn.Catalog) ->
     assert created["metadata"]["table-uuid"] == staged["table-id"] and created["latest-table-version"] == 0
     assert not catalog.store.garbage.due(10**15)
     assert catalog.table("ns.new").append({"id": [1]}) == 1
-    for again in (body, {**body, "name": "other"}):
-        assert error(client.post(TABLES, json=again)) == (409, "AlreadyExistsException")
-    catalog.rename_table("ns.new", "ns.old")
     assert error(client.post(TABLES, json=body)) == (409, "AlreadyExistsException")
+    other = (400, "InvalidParameterValueException")  # the staging table is a table, and not this one
+    assert error(client.post(TABLES, json={**body, "name": "other"})) == other
+    catalog.rename_table("ns.new", "ns.old")
+    assert error(client.post(TABLES, json=body)) == other
     assert catalog.list_tables("ns") == ["ns.old", "ns.orders"]
     catalog.rename_table("ns.old", "ns.new")
     assert error(client.post(TABLES.replace("tables", "staging-tables"), json={"name": "new"})) == (
@@ -359,13 +360,15 @@ def test_a_table_that_is_not_as_it_has_to_be_is_none(client: Client, catalog: dn
     staged = staging(client)
     body = written(staged)
     for changes in (
-        {"table-type": "EXTERNAL"}, {"location": staged["location"] + "x"}, {"location": "file:///etc"},
+        {"table-type": "EXTERNAL"}, {"location": "file:///etc"},
         {"properties": {}}, {"properties": {**body["properties"], "io.unitycatalog.tableId": "x"}},
         {"properties": {**body["properties"], "a": "b"}}, {"partition-columns": ["id"]},
         {"columns": {"type": "struct", "fields": []}}, {"uniform": {"iceberg": {}}},
         {"protocol": {"min-reader-version": 1, "min-writer-version": 2}},
     ):
         assert error(client.post(TABLES, json={**body, **changes}))[0] == 400
+    elsewhere = {**body, "location": staged["location"] + "x"}
+    assert error(client.post(TABLES, json=elsewhere)) == (404, "NoSuchTableException")
     assert error(client.post(TABLES, json={**body, "name": "orders"})) == (409, "AlreadyExistsException")
     nowhere = TABLES.replace("/ns/", "/attic/")
     assert error(client.post(nowhere, json=body)) == (404, "NoSuchSchemaException")

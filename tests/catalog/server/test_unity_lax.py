@@ -98,10 +98,10 @@ def test_what_is_believed_is_what_the_catalog_has(lax: Client, orders: Table) ->
     after = json_of(_commit(columns, {"action": "remove-properties", "removals": ["none"]})(lax, orders))
     assert after["metadata"]["columns"] == COLUMNS and after["latest-table-version"] == 1
     assert after["metadata"]["last-commit-version"] == 1
+    required = staging(lax)["required-protocol"]
     after = json_of(post({"action": "set-protocol", "protocol": {
-        "min-reader-version": 3, "min-writer-version": 7, "writer-features": ["appendOnly"]}})(lax, orders))
+        **required, "writer-features": [*required["writer-features"], "appendOnly"]}})(lax, orders))
     assert after["metadata"]["properties"]["delta.feature.appendOnly"] == "supported"
-    assert "delta.feature.catalogManaged" not in after["metadata"]["properties"]
     assert json_of(lax.post(ORDERS, json=orders.ask(published(1))))["commits"] == []
     made = json_of(_create_without_a_file(lax, orders))["metadata"]
     assert made["columns"] == COLUMNS and made["properties"]["delta.checkpointPolicy"] == "v2"

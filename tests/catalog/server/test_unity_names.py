@@ -93,6 +93,54 @@ def test_a_schema_is_made_with_its_comment_and_properties(client: Client, catalo
     assert refused(client.get(f"{ROOT}/schemas/default.attic")) == (404, "NOT_FOUND")
 
 
+def test_a_schema_is_changed(client: Client, catalog: dn.Catalog) -> None:
+    path, namespaces = f"{ROOT}/schemas/default.ns", catalog.store.namespaces
+
+    def changed(**body: Any) -> dict[str, str]:
+        answer = json_of(client.request("PATCH", path, json=body))
+        assert answer == json_of(client.get(path))
+        after = namespaces.properties("ns")
+        comment = {"comment": answer["comment"]} if answer["comment"] else {}
+        assert after == {**answer["properties"], **comment}
+        return after
+
+    assert changed(comment="sales", properties={"owner": "ada", "team": "x"}) == {
+        "comment": "sales", "owner": "ada", "team": "x"}
+    assert changed(properties={"owner": "bob"}) == {"comment": "sales", "owner": "bob"}  # all are replaced
+    assert changed(properties={}) == changed() == {"comment": "sales", "owner": "bob"}
+    assert changed(comment="all") == {"comment": "all", "owner": "bob"}
+    for body in ({"new_name": "shop"}, {"comment": "x", "properties": {"exists": "no"}}, {"owner": "ada"}):
+        assert refused(client.request("PATCH", path, json=body)) == (400, "INVALID_ARGUMENT")
+    renaming = client.request("PATCH", path, json={"new_name": "shop"}).json()["message"]
+    assert renaming.startswith("new_name: ")
+    assert namespaces.properties("ns") == {"comment": "all", "owner": "bob"}
+    nowhere = client.request("PATCH", f"{ROOT}/schemas/default.attic", json={"properties": {"a": "1"}})
+    assert refused(nowhere) == (404, "NOT_FOUND")
+
+
+def test_only_an_empty_schema_is_dropped(client: Client, catalog: dn.Catalog) -> None:
+    json_of(client.post(f"{ROOT}/schemas", json={"name": "shop", "catalog_name": "default"}))
+    for force in ("", "?force=false", "?force=true"):
+        answer = client.delete(f"{ROOT}/schemas/default.ns{force}")
+        assert refused(answer) == (400, "FAILED_PRECONDITION")
+        assert ("force drops no tables here" in answer.json()["message"]) == (force == "?force=true")
+    assert refused(client.delete(f"{ROOT}/schemas/default.shop?force=maybe"))[0] == 400
+    json_of(client.delete(f"{ROOT}/schemas/default.shop?force=true"))
+    assert refused(client.delete(f"{ROOT}/schemas/default.shop")) == (404, "NOT_FOUND")
+    assert catalog.list_namespaces() == ["ns"]
+
+
+def test_a_table_is_dropped_by_its_full_name(client: Client, catalog: dn.Catalog) -> None:
+    path = f"{ROOT}/tables/default.ns"
+    folder = Path(catalog.table("ns.orders").path)
+    json_of(client.delete(f"{path}.orders"))
+    assert catalog.list_tables("ns") == ["ns.events", "ns.visits"] and folder.exists()
+    assert [place for place, _ in catalog.store.garbage.due(10**15)] == [str(folder)]
+    assert refused(client.delete(f"{path}.orders")) == (404, "NOT_FOUND")
+    assert refused(client.delete(f"{path}.events")) == (400, "INVALID_ARGUMENT")  # one of Iceberg
+    assert refused(client.delete(path)) == (400, "INVALID_ARGUMENT")
+
+
 def test_the_delta_tables_of_a_schema_are_listed(client: Client, catalog: dn.Catalog) -> None:
     space = {"catalog_name": catalog.name, "schema_name": "ns"}
     assert names(client, "tables", **space) == ["orders", "visits"]
@@ -212,6 +260,9 @@ def asked(catalog: dn.Catalog) -> dict[str, list[tuple[str, Json, Json, bool]]]:
     return {
         "create_schema": [({}, {}, {"name": "ns", "catalog_name": "default"}, True)],
         "get_schema": [({"full_name": "default.ns"}, {}, {}, False)],
+        "update_schema": [({"full_name": "default.ns"}, {}, {"comment": "x"}, True)],
+        "delete_schema": [({"full_name": "default.ns"}, {}, {}, True)],
+        "remove_table": [({"full_name": "default.ns.orders"}, {}, {}, True)],
         "list_tables": [({}, {"catalog_name": "default", "schema_name": "ns"}, {}, False)],
         "get_table": [({"full_name": "default.ns.orders"}, {}, {}, False)],
         "temporary_table_credentials": [

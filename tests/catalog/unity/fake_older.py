@@ -19,6 +19,9 @@ from tests.catalog.unity.fake_updates import Json, Refusal, Table, fields_of, in
 PAGE = 100
 """Rows of a page at most."""
 
+DROPPED = Answer(200, "200 OK")
+"""A status alone, which the real server writes out as plain text."""
+
 
 class OlderApi(State):
     """The endpoints beside ``/delta/v1``."""
@@ -91,7 +94,7 @@ class OlderApi(State):
         for table in tables:
             self._drop(table)
         del self._schemas(catalog)[schema]
-        return Answer(200)
+        return DROPPED
 
     def _list_tables(self, asked: Asked) -> Any:
         tables = self._of_schema(*(asked.query.get(name, "") for name in ("catalog_name", "schema_name")))
@@ -117,7 +120,7 @@ class OlderApi(State):
 
     def _remove_table(self, asked: Asked) -> Any:
         self._drop(self._table(*_parts(asked, 3)))
-        return Answer(200)
+        return DROPPED
 
     def _temporary_table_credentials(self, asked: Asked) -> Any:
         body = fields_of(asked.body, {"table_id": str, "operation": str})

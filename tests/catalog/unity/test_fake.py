@@ -123,9 +123,15 @@ def test_examples(module: Any) -> None:
 # -- what answers look like --------------------------------------------------------------------------------
 
 
-def test_a_staging_answer(shop: Shop, tmp_path: Path) -> None:
+def test_where_the_fake_stages(shop: Shop, tmp_path: Path) -> None:
     staged = shop.stage("new")
-    location = f"{(tmp_path / 'lake').as_uri()}/__unitystorage/tables/{staged['table-id']}"
+    assert staged["location"] == f"{(tmp_path / 'lake').as_uri()}/__unitystorage/tables/{staged['table-id']}"
+    assert not (tmp_path / "lake").exists()  # no folder is made
+
+
+def test_a_staging_answer(server: tuple[str, Any]) -> None:
+    staged = Shop(server[1]).stage("new")
+    location = staged["location"]
     assert staged == {
         "table-id": staged["table-id"], "table-type": "MANAGED", "location": location,
         "storage-credentials": [{"prefix": location, "operation": "READ_WRITE", "config": {},
@@ -147,7 +153,6 @@ def test_a_staging_answer(shop: Shop, tmp_path: Path) -> None:
             "delta.parquet.compression.codec": "zstd",
             "delta.rowTracking.materializedRowIdColumnName": None,
             "delta.rowTracking.materializedRowCommitVersionColumnName": None}}
-    assert not (tmp_path / "lake").exists()  # no folder is made
 
 
 def test_a_loaded_table(shop: Shop) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from deltanb.catalog.delta.tables import GRACE, managed_table, register
 from deltanb.catalog.iceberg.metadata.fields import (
@@ -43,6 +43,14 @@ from deltanb.catalog.store.store import Tail
 from deltanb.catalog.store.tables import delta_tables, garbage, sa
 from deltanb.catalog.unity.server.claims import believed
 from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement
+from deltanb.catalog.unity.server.contract import (
+    PROPERTIES,
+    PROTOCOL,
+    SUGGESTED,
+    require_domains,
+    require_features,
+    require_properties,
+)
 from deltanb.catalog.unity.server.forms import (
     COUNT,
     columns_of,
@@ -67,25 +75,17 @@ from deltanb.text.safe_text import get_logger, shown
 from deltanb.transaction.ids import new_table_id
 
 if TYPE_CHECKING:
-    from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-__all__ = ["ENDPOINTS", "delta_row", "location_of", "require_catalog", "required", "staged_by",
+__all__ = ["ENDPOINTS", "delta_row", "drop", "location_of", "require_catalog", "required", "staged_by",
            "uri_of"]
 
 _log = get_logger("deltanb.catalog.rest.server")
 
 VERSION = "1.0"
+_NO_SUGGESTIONS: Json = {
+    "suggested-protocol": {"reader-features": [], "writer-features": []}, "suggested-properties": {}}
 READ_AGAIN = 5  # times that a table is read which others commit to meanwhile
-_FEATURES = ("catalogManaged", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors")
-PROTOCOL: Mapping[str, Any] = {
-    "min-reader-version": 3, "min-writer-version": 7, "reader-features": [*_FEATURES],
-    "writer-features": [*_FEATURES, "inCommitTimestamp"]}
-PROPERTIES = {
-    "delta.enableInCommitTimestamps": "true", "delta.enableDeletionVectors": "true",
-    "delta.checkpointPolicy": "v2", "delta.checkpoint.writeStatsAsJson": "true",
-    "delta.checkpoint.writeStatsAsStruct": "true"}
-"""What the first commit of a table has to ask for: what Unity Catalog's own server requires."""
 
 
 def get_config(request: Request) -> Reply:
@@ -110,17 +110,20 @@ def staging_table(request: Request) -> Reply:
     tables = request.service.tables
     if not tables.store.namespaces.exists(space):
         raise NamespaceNotFound(f"there is no schema {'.'.join(space)}", namespace=".".join(space))
-    if tables.store.tables.find_many([name]):
-        raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
+    _require_free(request, name)
     table_id = new_table_id()
     location = tables.warehouse.new_location(name, table_id)
     tables.store.tables.note_folder(location, staged_by(request, table_id), options.clock() + GRACE)
     return Reply(value={
         "table-id": table_id, "table-type": "MANAGED", "location": location,
         "storage-credentials": [_credential(location, "READ_WRITE")], "required-protocol": PROTOCOL,
-        "suggested-protocol": {"reader-features": [], "writer-features": []},
         "required-properties": {**PROPERTIES, CATALOG_TABLE_ID: table_id},
-        "suggested-properties": {}})
+        **(SUGGESTED if request.service.settings.lax else _NO_SUGGESTIONS)})
+
+
+def _require_free(request: Request, name: TableName) -> None:
+    if request.service.tables.store.tables.find_many([name]):
+        raise TableAlreadyExists(f"there is a table {name} already", path=str(name))
 
 
 def staged_by(request: Request, table_id: str | None) -> FolderNote:
@@ -149,14 +152,20 @@ def create_table(request: Request) -> Reply:
     name = TableName.of((_schema(request), body["name"]))
     if body["table-type"] != "MANAGED" or "uniform" in body:
         raise InvalidArgument("table-type: tables here are MANAGED, and not converted to Iceberg")
-    store, place = request.service.tables.store, _staging_place(request, body)
+    store = request.service.tables.store
+    _require_free(request, name)
+    place = _staging_place(request, body)
     table_id, files = body["properties"][CATALOG_TABLE_ID], _files(request, place)
     if files is None:
+        require_features(body["protocol"])
+        require_properties(body["properties"])
+        require_domains(body["protocol"], body.get("domain-metadata", ()))
         _register_by_word(store.tables, name, place, body, request.principal.name)
         return _done(request, name)
     snapshot = managed_table(files, 0, table_id)
     protocol, metadata = snapshot.protocol.to_value(), snapshot.metadata.to_value()
-    _require_as_asked(snapshot)
+    require_features(protocol)
+    require_properties(snapshot.metadata.configuration)
     domains = {name: configuration_of(each.configuration)
                for name, each in snapshot.domain_metadata.items()}
     disagreement(_as_updates(body), Content({}, protocol, metadata, domains, {}))
@@ -178,30 +187,12 @@ def _register_by_word(
                           protocol=state.protocol, metadata=state.metadata)
 
 
-def _require_as_asked(snapshot: Snapshot) -> None:
-    """Refuse a first version without what the staging table's answer required of it.
-
-    Raises:
-        InvalidArgument: naming the first feature or property that is missing.
-    """
-    protocol = snapshot.protocol
-    for kind, features in (("reader", protocol.reader_features), ("writer", protocol.writer_features)):
-        for feature in PROTOCOL[f"{kind}-features"]:
-            if feature not in (features or ()):
-                raise InvalidArgument(
-                    f"protocol: it lacks the {kind} feature {feature}, which the staging table requires")
-    for name, value in PROPERTIES.items():
-        if snapshot.metadata.configuration.get(name) != value:
-            raise InvalidArgument(
-                f"properties: it lacks {name}={value}, which the staging table requires")
-
-
 def _staging_place(request: Request, body: Json) -> str:
     """The folder of the sender's staging table that a request means, as a store of it is rooted.
 
     Raises:
-        TableAlreadyExists: it is a table by now.
-        InvalidArgument: there is none.
+        TableNotFound: there is none.
+        InvalidArgument: it is a table by now, of another name, or has another id.
     """
     warehouse = request.service.tables.warehouse
     location = warehouse.table_location(body["location"], "location")
@@ -211,9 +202,15 @@ def _staging_place(request: Request, body: Json) -> str:
     place = warehouse.store_at(location).root
     if key_of(location) not in _staging_places(request, table_id):
         if _is_made(request, table_id, place):
-            raise TableAlreadyExists(
-                f"the staging table {shown(table_id)} is a table already", path=location)
-        raise InvalidArgument(f"location: there is no staging table {shown(table_id)} of yours at it")
+            raise InvalidArgument(
+                f"location: the staging table {shown(table_id)} is a table already; look for it by its id")
+        owner = request.service.tables.store.tables.owner_of(location)
+        if isinstance(owner, FolderNote) and owner == staged_by(request, owner.table_id):
+            raise InvalidArgument(
+                f"properties: {CATALOG_TABLE_ID} is {shown(table_id)}, and the staging table at the location "
+                f"is {owner.table_id}")
+        raise TableNotFound(
+            f"location: there is no staging table {shown(table_id)} of yours at it", path=location)
     return place
 
 
@@ -247,12 +244,16 @@ def update_table(request: Request) -> Reply:
 
 def delete_table(request: Request) -> Reply:
     """Take a table out of the catalog; a day later its files are swept."""
-    name = _table(request)
+    drop(request, _table(request))
+    return Reply(204)
+
+
+def drop(request: Request, name: TableName) -> None:
+    """Take a Delta table out of the catalog, its files a day later."""
     delta_row(request, name)
     request.service.tables.store.tables.drop(
         name, request.principal.name, purged_from=options.clock() + GRACE,
         purged_by=request.principal.name)
-    return Reply(204)
 
 
 def table_exists(request: Request) -> Reply:

@@ -16,6 +16,8 @@ from deltanb.catalog.iceberg.metadata.fields import (
     Json,
     array,
     choice,
+    described,
+    flag,
     named,
     plain,
     record,
@@ -31,6 +33,7 @@ from deltanb.catalog.store.names import Page, TableName, parts_of
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.unity.server.endpoints import (
     delta_row,
+    drop,
     location_of,
     require_catalog,
     required,
@@ -39,7 +42,7 @@ from deltanb.catalog.unity.server.endpoints import (
 )
 from deltanb.catalog.unity.server.infos import COMMENT, schema_value, table_value
 from deltanb.catalog.unity.server.refusals import in_older_form, older_refusal
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, NamespaceNotEmpty
 
 __all__ = ["ENDPOINTS"]
 
@@ -89,6 +92,33 @@ def get_schema(request: Request) -> Reply:
     return Reply(value=schema_value(_catalog(request), name, namespaces.properties(space)))
 
 
+def update_schema(request: Request) -> Reply:
+    """Change a schema's comment, or replace its properties where there are any in the request."""
+    (name,) = space = _parts(request, 1)
+    body, namespaces = request.body, request.service.tables.store.namespaces
+    if "new_name" in body:
+        raise InvalidArgument("new_name: no schema is renamed here; make another one and rename its tables")
+    comment = {COMMENT: body["comment"]} if "comment" in body else {}
+    properties = body.get("properties") or {}
+    if properties:
+        namespaces.replace(space, {**properties, **comment}, retained=() if comment else (COMMENT,))
+    else:
+        namespaces.update(space, comment)
+    return Reply(value=schema_value(_catalog(request), name, namespaces.properties(space)))
+
+
+def delete_schema(request: Request) -> Reply:
+    """Drop a namespace that is empty."""
+    force = request.flag("force")
+    try:
+        request.service.tables.store.namespaces.drop(_parts(request, 1))
+    except NamespaceNotEmpty as error:
+        if not force:
+            raise
+        raise NamespaceNotEmpty(f"{error}: force drops no tables here", namespace=error.namespace) from None
+    return Reply(value={})
+
+
 # -- tables --------------------------------------------------------------------------------------------
 
 
@@ -106,6 +136,12 @@ def get_table(request: Request) -> Reply:
     """A Delta table by its full name."""
     row = delta_row(request, _table(request))
     return Reply(value=table_value(_catalog(request), row, location_of(row)))
+
+
+def remove_table(request: Request) -> Reply:
+    """Take a table out of the catalog; a day later its files are swept."""
+    drop(request, _table(request))
+    return Reply(value={})
 
 
 def temporary_table_credentials(request: Request) -> Reply:
@@ -134,12 +170,20 @@ def _schema_readers(request: Request) -> None:
     request.allow("read", _parts(request, 1))
 
 
+def _schema_writers(request: Request) -> None:
+    request.allow("write", _parts(request, 1))
+
+
 def _space_readers(request: Request) -> None:
     request.allow("read", _space(request))
 
 
 def _table_readers(request: Request) -> None:
     request.allow("read", _table(request).namespace)
+
+
+def _table_writers(request: Request) -> None:
+    request.allow("write", _table(request).namespace)
 
 
 def _table_users(request: Request) -> None:
@@ -242,9 +286,14 @@ ENDPOINTS = (
     _endpoint("POST", "/schemas", create_schema, _schema_makers, named("NewSchema", record(
         {"name": name_field, "catalog_name": text}, {"comment": text, "properties": texts}))),
     _endpoint("GET", "/schemas/{full_name}", get_schema, _schema_readers),
+    _endpoint("PATCH", "/schemas/{full_name}", update_schema, _schema_writers, named("SchemaChange", record(
+        {}, {"comment": text, "properties": texts, "new_name": text}))),
+    _endpoint("DELETE", "/schemas/{full_name}", delete_schema, _schema_writers,
+              query=(query("force", described(flag, {}), "drops no tables: the schema has to be empty"),)),
     _endpoint("GET", "/tables", list_tables, _space_readers,
               query=(required("catalog_name", text), required("schema_name", text), *_PAGES)),
     _endpoint("GET", "/tables/{full_name}", get_table, _table_readers),
+    _endpoint("DELETE", "/tables/{full_name}", remove_table, _table_writers),
     _endpoint("POST", "/temporary-table-credentials", temporary_table_credentials, _table_users,
               named("TableAccess", record({"table_id": short, "operation": choice("READ", "READ_WRITE")}))),
     _endpoint("POST", "/temporary-path-credentials", temporary_path_credentials, _path_users,

@@ -71,6 +71,11 @@ _CODES = {
     419: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 """The older API's names of refusals, by status."""
 
+_OLDER = (
+    (errors.NamespaceAlreadyExists, "AlreadyExistsException", "SCHEMA_ALREADY_EXISTS"),
+    (errors.NamespaceNotEmpty, "InvalidParameterValueException", "FAILED_PRECONDITION"))
+"""Refusals of the older API alone, all with the status 400."""
+
 
 def older_refusal(error: Exception) -> Reply:
     """The answer to a request to the older API that an error ended.
@@ -78,9 +83,9 @@ def older_refusal(error: Exception) -> Reply:
     >>> older_refusal(errors.NamespaceNotFound("there is no schema attic")).value["error_code"]
     'NOT_FOUND'
     """
-    if isinstance(error, errors.NamespaceAlreadyExists):
-        reply = with_kind(refused(400, "AlreadyExistsException", str(error)), error)
-        return in_older_form(reply, "SCHEMA_ALREADY_EXISTS")
+    for kind, name, code in _OLDER:
+        if isinstance(error, kind):
+            return in_older_form(with_kind(refused(400, name, str(error)), error), code)
     return in_older_form(unity_refusal(error))
 
 

@@ -36,6 +36,7 @@ from deltanb.catalog.store.store import CatalogStore, Commit, Tail
 from deltanb.catalog.store.tables import delta_tables
 from deltanb.catalog.unity.server.claims import believed
 from deltanb.catalog.unity.server.commits import disagreement, staged
+from deltanb.catalog.unity.server.contract import require_domains, require_features
 from deltanb.catalog.unity.server.forms import (
     COUNT,
     columns_of,
@@ -171,6 +172,8 @@ def updated(
     _require(row, update)
     if "update-metadata-snapshot-version" in update.actions:
         raise InvalidArgument("update-metadata-snapshot-version is for tables that no catalog manages")
+    if files is None:
+        _require_contract(row.delta, update.actions)
     published = update.actions.get(PUBLISHED)
     if published is not None:
         tail = _published(
@@ -194,6 +197,16 @@ def _require(row: TableRow, update: Update) -> None:
         raise RequirementConflict(
             f"assert-etag: {row.name} has the etag {now}, not {update.etag}; load it again",
             failed_requirements=[])
+
+
+def _require_contract(state: DeltaState | None, actions: Mapping[str, Json]) -> None:
+    """Refuse a protocol without what a managed table has to have, or a domain without its feature: of what is
+    believed, this is looked at all the same."""
+    assert state is not None
+    if "set-protocol" in actions:
+        require_features(actions["set-protocol"]["protocol"])
+    protocol = actions.get("set-protocol", {}).get("protocol") or json.loads(state.protocol or "{}")
+    require_domains(protocol, _field_of(actions, "set-domain-metadata", "updates"))
 
 
 def _is_replayed(files: LogStore | None, tail: Tail, commit: Commit) -> bool:
