@@ -67,6 +67,16 @@ class Answer(NamedTuple):
         return 400 <= status < 500 and status not in (408, 409, 412, 429) and not _TRIES.search(self.text)
 
     @property
+    def is_expired(self) -> bool:
+        """Whether it says that the credentials have expired."""
+        return self.status in (400, 401, 403) and _EXPIRED.search(self.text) is not None
+
+    @property
+    def is_denial(self) -> bool:
+        """Whether other credentials could have another answer. Without a body, expired ones are a 400."""
+        return self.is_expired or self.status in (401, 403) or (self.status == 400 and not self.code)
+
+    @property
     def is_cut(self) -> bool:
         """Whether an answer came and broke off: asking again may bring the whole of it."""
         return self.status is None and any(words in self.text for words in _BODY)
@@ -105,16 +115,32 @@ def is_no_bucket(error: BaseException) -> bool:
 
 
 def storage_error(
-    error: BaseException, doing: str, place: Location, key: str, *, lacks_secrets: bool = False
+    error: BaseException, doing: str, place: Location, key: str, *, lacks_secrets: bool = False,
+    is_vended: bool = False,
 ) -> StorageError:
-    """The error for what a bucket did not do, ``doing`` in words: it names store, key, status and way out."""
+    """The error for what a bucket did not do, ``doing`` in words: it names store, key, status and way out.
+
+    ``is_vended`` says that a catalog has vended the credentials.
+    """
     answer = answer_of(error)
     path = place.at(key).root
-    why = _why(answer, error, place, lacks_secrets)
+    why = (is_vended and _why_vended(answer, place)) or _why(answer, error, place, lacks_secrets)
     return StorageError(
         f"{path} cannot be {doing}: {why}", path=path, store=place.service, bucket=place.bucket,
         key=key, status=answer.status, code=answer.code,
         errno=_ERRNO.get(answer.status or 0, errno.EIO))
+
+
+def _why_vended(answer: Answer, place: Location) -> str:
+    """What is said otherwise of credentials that a catalog has vended; "" of all else."""
+    reason = " ".join(filter(None, [str(answer.status or ""), answer.code]))
+    if answer.is_expired:
+        return (f"the credentials for {place.service} that a catalog vended have expired ({reason}), and it "
+                "has no others. Run the operation again, and ask who runs the catalog if that does not help")
+    if answer.status in (401, 403) and answer.code != "RequestTimeTooSkewed":
+        return (f"{place.service} denies access ({reason}) to the credentials that a catalog vended. Ask who "
+                f"runs the catalog what they may do in {place.bucket!r}")
+    return ""
 
 
 def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: bool) -> str:
@@ -124,7 +150,7 @@ def _why(answer: Answer, error: BaseException, place: Location, lacks_secrets: b
         return (f"no credentials for {place.service} were found. Give storage_options={{...}}, or set "
                 f"{_VARIABLES[place.kind]}; a public bucket is read with "
                 f"storage_options={{'skip_signature': 'true'}}{_elsewhere(lacks_secrets)}")
-    if status in (400, 401, 403) and _EXPIRED.search(text):
+    if answer.is_expired:
         return (f"the token for {place.service} has expired ({reason}). Get a new one, and give it in "
                 f"storage_options or the environment{_elsewhere(lacks_secrets)}")
     if _ELSEWHERE.search(text) or (status in (301, 400) and _REGION.search(text)):

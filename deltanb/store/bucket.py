@@ -1,7 +1,8 @@
 """Requests to a bucket: asked by obstore, again where an answer breaks off, and with errors of this library.
 
 What lives here: :class:`Bucket`, one method for each kind of request, by key; and the refusal of a service
-that does not know conditional puts.
+that does not know conditional puts. Where a catalog vends the credentials, a request has those for what it
+does, and is made once more where a service refuses them and the catalog has others.
 What it does not know: tables, names below a table's root, Arrow.
 """
 
@@ -19,7 +20,9 @@ from deltanb.errors import DeltaError, StorageError
 from deltanb.store.answers import answer_of, is_no_bucket, storage_error
 from deltanb.store.clients import check_options, client_of
 from deltanb.store.storage_options import Access
+from deltanb.store.upload import Upload
 from deltanb.store.uris import Location
+from deltanb.store.vending import READ, READ_WRITE, Credential, Vending, vending_of
 from deltanb.text.safe_text import safe
 
 __all__ = ["Bucket", "ListedObject"]
@@ -57,11 +60,43 @@ class Bucket:
     def __init__(self, place: Location, access: Access) -> None:
         self.place, self.access = place, access
         check_options(place, access)
+        self._vending = vending_of(access.vending)  # as long as there is this bucket
 
-    @property
-    def client(self) -> Any:
-        """obstore's; another one where the environment has changed."""
-        return client_of(self.place, self.access)
+    def prepare_writing(self) -> None:
+        """Have what a write needs before it is begun.
+
+        Raises:
+            DeltaError: the catalog that vends the credentials refuses those for writes.
+        """
+        if (vending := self._vended()) is not None:
+            vending.credential(READ_WRITE)
+
+    def _vended(self) -> Vending | None:
+        if self._vending is None:
+            self._vending = self.access.vended()
+        return self._vending
+
+    def _ask(self, work: Callable[[Any], _R], operation: str = READ, *, once: bool = False) -> _R:
+        """What obstore's client answers to a request, or to a second one with other credentials, where the
+        service refuses those that a catalog had vended.
+
+        With ``once`` there is no second one where the first may have been done.
+        """
+        vending = self._vended()
+        if vending is None:
+            return work(client_of(self.place, self.access))
+        used = vending.credential(operation)
+        try:
+            return work(client_of(self.place, self.access, used))
+        except DeltaError:
+            raise
+        except Exception as error:
+            refused = error
+        answer = answer_of(refused)
+        if not answer.is_denial or (once and not answer.is_refusal) \
+                or not vending.renew(used, operation, is_expired=answer.is_expired):
+            raise refused
+        return work(client_of(self.place, self.access, vending.credential(operation)))
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -69,14 +104,14 @@ class Bucket:
         """What is known of an object; FileNotFoundError where there is none."""
         import obstore
 
-        return ListedObject.of(self._again("read", key, lambda: obstore.head(self.client, key)))
+        return ListedObject.of(self._again("read", key, lambda client: obstore.head(client, key)))
 
     def get(self, key: str) -> tuple[bytes, ListedObject]:
         """The content of an object, and what is known of it."""
         import obstore
 
-        def asked() -> tuple[bytes, ListedObject]:
-            response = obstore.get(self.client, key)
+        def asked(client: Any) -> tuple[bytes, ListedObject]:
+            response = obstore.get(client, key)
             return bytes(response.bytes()), ListedObject.of(response.meta)
 
         return self._again("read", key, asked)
@@ -85,8 +120,8 @@ class Bucket:
         """Some of the bytes of an object."""
         import obstore
 
-        return self._again("read", key, lambda: memoryview(
-            obstore.get_range(self.client, key, start=start, end=stop)))
+        return self._again("read", key, lambda client: memoryview(
+            obstore.get_range(client, key, start=start, end=stop)))
 
     def get_end(self, key: str, ahead: int) -> tuple[int, memoryview]:
         """(size, the last bytes) of an object: ``ahead`` of them, or all."""
@@ -96,15 +131,15 @@ class Bucket:
             size = self.head(key).size
             return size, self.get_range(key, max(0, size - ahead), size) if size else memoryview(b"")
 
-        def asked() -> tuple[int, memoryview]:
+        def asked(client: Any) -> tuple[int, memoryview]:
             try:
-                response = obstore.get(self.client, key, options={"range": {"suffix": ahead}})
+                response = obstore.get(client, key, options={"range": {"suffix": ahead}})
                 return response.meta["size"], memoryview(response.bytes())
             except Exception as error:
                 answer = answer_of(error)
                 if answer.status != 416 and "non-partial" not in answer.text:
                     raise
-            whole = memoryview(obstore.get(self.client, key).bytes())  # an empty one has no range
+            whole = memoryview(obstore.get(client, key).bytes())  # an empty one has no range
             return len(whole), whole
 
         return self._again("read", key, asked)
@@ -117,18 +152,27 @@ class Bucket:
         """
         import obstore
 
-        pages = failed = None
-        while True:
-            if pages is None:
-                pages = iter(obstore.list(self.client, prefix or None, offset=behind, chunk_size=_PAGE))
+        pages: Any = None
+        failed = None
+
+        def next_page(client: Any) -> Any:
+            nonlocal pages
             try:
-                page = next(pages, None)
+                if pages is None:
+                    pages = iter(obstore.list(client, prefix or None, offset=behind, chunk_size=_PAGE))
+                return next(pages, None)
+            except Exception:
+                pages = None
+                raise
+
+        while True:
+            try:
+                page = self._ask(next_page)
             except Exception as error:
                 failed = (failed or 0) + 1
                 if failed == MAX_READS or not answer_of(error).is_cut:
                     raise self._storage_error(error, "listed", prefix) from None
                 time.sleep(PAUSE * failed)
-                pages = None
                 continue
             if page is None:
                 return
@@ -142,8 +186,8 @@ class Bucket:
         """The objects below a prefix, without those in folders."""
         import obstore
 
-        return list(map(ListedObject.of, self._again("listed", prefix, lambda: obstore.list_with_delimiter(
-            self.client, prefix or None)["objects"])))
+        return list(map(ListedObject.of, self._again(
+            "listed", prefix, lambda client: obstore.list_with_delimiter(client, prefix or None)["objects"])))
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -152,13 +196,20 @@ class Bucket:
         import obstore
 
         with self.answering("written", key):
-            obstore.put(self.client, key, data, use_multipart=False)
+            self._ask(lambda client: obstore.put(client, key, data, use_multipart=False), READ_WRITE)
 
     def writer(self, key: str, part_size: int) -> Any:
         """A multipart upload: ``write(bytes)``, and it is an object from ``close()`` on."""
         import obstore
 
-        return obstore.open_writer(self.client, key, buffer_size=part_size, max_concurrency=_PARTS)
+        def begin(credential: Credential | None = None) -> Any:
+            client = client_of(self.place, self.access, credential)
+            return obstore.open_writer(client, key, buffer_size=part_size, max_concurrency=_PARTS)
+
+        vending = self._vended()
+        if vending is None or not vending.credential(READ_WRITE).values:
+            return begin()
+        return Upload(vending, begin, part_size)
 
     def create(self, key: str, data: bytes) -> str | None:
         """Create an object and return its tag; None where there is one, perhaps from this very request.
@@ -170,7 +221,8 @@ class Bucket:
         import obstore
 
         try:
-            return _tag(obstore.put(self.client, key, data, mode="create", use_multipart=False))
+            return _tag(self._ask(lambda client: obstore.put(
+                client, key, data, mode="create", use_multipart=False), READ_WRITE, once=True))
         except DeltaError:
             raise
         except Exception as error:
@@ -188,11 +240,11 @@ class Bucket:
         for at in range(0, len(keys), _DELETED_AT_ONCE):
             some = list(keys[at:at + _DELETED_AT_ONCE])
 
-            def asked(keys: list[str] = some) -> None:
-                obstore.delete(self.client, keys if len(keys) > 1 else keys[0])
+            def asked(client: Any, keys: list[str] = some) -> None:
+                obstore.delete(client, keys if len(keys) > 1 else keys[0])
 
             try:
-                self._again("removed", some[0], asked)
+                self._again("removed", some[0], asked, READ_WRITE)
             except FileNotFoundError:
                 if len(some) > 1:  # Azure stops at the first that is not there
                     for _ in parallel.each(lambda key: self.delete([key]), some, MAX_WAITING, "bucket"):
@@ -221,7 +273,7 @@ class Bucket:
                 raise self._unconditional("refuses", endpoint, error.status) from None
             raise
         finally:
-            with suppress(OSError):  # logs ignore it, and VACUUM removes it
+            with suppress(OSError, DeltaError):  # logs ignore it, and VACUUM removes it
                 self.delete([key])
         _proven.add(bucket)
 
@@ -234,17 +286,21 @@ class Bucket:
 
     # -- errors ---------------------------------------------------------------------------------
 
-    def _again(self, doing: str, key: str, work: Callable[[], _R]) -> _R:
+    def _again(self, doing: str, key: str, work: Callable[[Any], _R], operation: str = READ) -> _R:
         """What can be done twice without harm, done again where its answer breaks off."""
         for attempt in range(1, MAX_READS):
             try:
-                return work()
+                return self._ask(work, operation)
+            except DeltaError:
+                raise
             except Exception as error:
                 if not answer_of(error).is_cut:
                     raise self._storage_error(error, doing, key) from None
             time.sleep(PAUSE * attempt)
         try:
-            return work()
+            return self._ask(work, operation)
+        except DeltaError:
+            raise
         except Exception as error:
             raise self._storage_error(error, doing, key) from None
 
@@ -266,7 +322,8 @@ class Bucket:
             raise self._error(error, doing, key) from None
 
     def _error(self, error: BaseException, doing: str, key: str) -> StorageError:
-        return storage_error(error, doing, self.place, key, lacks_secrets=self.access.lacks_secrets)
+        return storage_error(error, doing, self.place, key, lacks_secrets=self.access.lacks_secrets,
+                             is_vended=self._vending is not None and self._vending.has_values)
 
 
 def _tag(meta: Any) -> str:

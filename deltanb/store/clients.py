@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency
 from deltanb.store.storage_options import CLIENT_OPTIONS, RETRY_OPTIONS, Access, seconds
 from deltanb.store.uris import SERVICES, Location
+from deltanb.store.vending import Credential
 from deltanb.text.safe_text import redacted
 
 __all__ = ["check_options", "client_of"]
@@ -29,11 +31,12 @@ _STORES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 _VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
 
 
-def client_of(place: Location, access: Access) -> Any:
+def client_of(place: Location, access: Access, credential: Credential | None = None) -> Any:
     """The client of a bucket; the same one for the same options, so that connections are used again.
 
     Where the environment says something else than before it is another one: whoever sets a variable need not
-    open tables anew.
+    open tables anew. With a credential that a catalog has vended it is that table's, and has those that
+    replace it, too.
 
     Raises:
         MissingDependency: obstore is not installed.
@@ -46,8 +49,14 @@ def client_of(place: Location, access: Access) -> Any:
             "threads this process does not have. Start processes by multiprocessing.get_context('spawn') or "
             "'forkserver', or fork before the first bucket is used")
     _process.is_used = True
-    from_environment = tuple(item for item in os.environ.items() if item[0].startswith(_VARIABLES))
-    return _client(place.kind, place.bucket, access, not access.lacks_secrets, hash(from_environment))
+    from_environment = hash(tuple(item for item in os.environ.items() if item[0].startswith(_VARIABLES)))
+    vending = access.vended()
+    if vending is None or credential is None or not credential.values:
+        own = replace(access, vending="", prefix="")
+        return _client(place.kind, place.bucket, own, not access.lacks_secrets, from_environment)
+    provider = _Provider(access, credential.operation)
+    return vending.client(credential, from_environment,
+                          lambda: _made(place.kind, place.bucket, access, provider))
 
 
 def check_options(place: Location, access: Access) -> None:
@@ -56,7 +65,8 @@ def check_options(place: Location, access: Access) -> None:
     Raises:
         MissingDependency, InvalidArgument: as :func:`client_of`.
     """
-    _client(place.kind, place.bucket, access, not access.lacks_secrets, 0)
+    own = replace(access, vending="", prefix="")
+    _client(place.kind, place.bucket, own, not access.lacks_secrets, 0, bool(access.vending))
 
 
 class _process:
@@ -74,8 +84,31 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_process.fork)
 
 
+class _Provider:
+    """What obstore asks for a vended credential: at every request, since it takes the last for expired.
+
+    It does not hold what has the credentials: the client is held by that, where no collector of garbage sees.
+    """
+
+    _PAST = dt.datetime.fromtimestamp(0, dt.timezone.utc)
+
+    def __init__(self, access: Access, operation: str) -> None:
+        self._access, self._operation = access, operation
+
+    def __call__(self) -> dict[str, Any]:
+        vending = self._access.vended()
+        assert vending is not None
+        return {**vending.in_force(self._operation), "expires_at": self._PAST}
+
+
 @lru_cache(maxsize=32)
-def _client(kind: str, bucket: str, access: Access, has_secrets: bool, environment: int) -> Any:
+def _client(
+    kind: str, bucket: str, access: Access, has_secrets: bool, environment: int, is_vended: bool = False
+) -> Any:
+    return _made(kind, bucket, access, dict if is_vended else None)
+
+
+def _made(kind: str, bucket: str, access: Access, provider: Any = None) -> Any:
     try:
         import obstore.store
     except ImportError:
@@ -89,7 +122,10 @@ def _client(kind: str, bucket: str, access: Access, has_secrets: bool, environme
     if config.get("use_emulator") == "true" or config.get("endpoint", "").startswith("http://127.0.0.1"):
         client.setdefault("allow_http", "true")
     retry = {name: config.pop(name) for name in RETRY_OPTIONS if name in config}
-    provider = _profile(config) if kind == "s3" else None
+    if provider is not None:
+        config["skip_signature"] = "false"  # whatever the environment says: there are credentials
+    elif kind == "s3":
+        provider = _profile(config)
     try:
         return getattr(obstore.store, _STORES[kind])(
             bucket, config=config, client_options=client or None, retry_config=_retry(retry),

@@ -73,13 +73,14 @@ class ObjectStore:
         self._tags: OrderedDict[str, tuple[str, int | None]] = OrderedDict()
 
     @classmethod
-    def _at(cls, place: Location, access: Access) -> ObjectStore:
+    def at(cls, place: Location, access: Access) -> ObjectStore:
+        """That of a place, with an access that there is already."""
         made = cls.__new__(cls)
         made._begin(place, access)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._at, (self.place, self.access)
+        return type(self).at, (self.place, self.access)
 
     def __repr__(self) -> str:
         return f"ObjectStore({self.root!r})"
@@ -214,6 +215,7 @@ class ObjectStore:
         import pyarrow as pa
 
         check_writable(f"{self.root}/{name}")
+        self.bucket.prepare_writing()
         return pa.PythonFile(Writer(self.bucket, self._key(name)), mode="w")
 
     # -- places ---------------------------------------------------------------------------------
@@ -225,12 +227,16 @@ class ObjectStore:
         return elsewhere(self, path)
 
     def sibling(self, address: str) -> ObjectStore | None:
-        """A place in the same bucket, by a URI that somebody else wrote; None for another bucket."""
+        """A place in the same bucket, by a URI that somebody else wrote; None for another bucket.
+
+        Credentials that a catalog vends are for their own prefix alone: beside it, the user's own count.
+        """
         place = parse(address)
         same = (place.kind, place.bucket) == (self.place.kind, self.place.bucket)
         if not same or place.account not in ("", self.access.get("account_name")):
             return None
-        return self._at(self.place.at(place.key), self.access)
+        place = self.place.at(place.key)
+        return self.at(place, self.access.at(place))
 
     def local_path(self, name: str) -> None:
         """Nowhere on this machine."""

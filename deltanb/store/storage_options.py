@@ -5,7 +5,8 @@ What it does not know: tables, keys, and what is done with an option (``clients`
 
 Secrets stay in this module, in a table that no object refers to but by a random token. So whatever holds an
 :class:`Access` can be shown, compared, logged and pickled. In another process the token finds nothing, and
-the credentials come from the environment there, or from the instance.
+the credentials come from the environment there, or from the instance. Those that a catalog vends have a token
+of their own (``vending``); where that finds nothing, there are none.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from deltanb.errors import InvalidArgument
+from deltanb.errors import InvalidArgument, StorageError
 from deltanb.store.uris import SERVICES, Location
+from deltanb.store.vending import READ, Vending, take_lent, vending_of
 from deltanb.text.safe_text import redacted
 
 __all__ = [
@@ -65,6 +67,16 @@ _SECRET = {
     "az": ("account_key", "access_key", "master_key", "sas_key", "sas_token", "client_secret", "bearer_token",
            "token", "encryption_key"),
 }
+_CREDENTIALS = {
+    "s3": ("access_key_id", "secret_access_key", "session_token", "token", "skip_signature", "role_arn",
+           "web_identity_token_file", "container_credentials_relative_uri"),
+    "gs": ("service_account_key", "bearer_token", "service_account", "service_account_path",
+           "application_credentials", "skip_signature"),
+    "az": ("account_key", "access_key", "master_key", "sas_key", "sas_token", "client_secret", "bearer_token",
+           "token", "client_id", "tenant_id", "use_emulator", "use_azure_cli", "skip_signature",
+           "msi_endpoint", "object_id", "msi_resource_id", "federated_token_file", "credential_type"),
+}
+"""What is a credential, or says where to get one."""
 _SPELLINGS = {"endpoint_url": "endpoint", "endpoint_url_s3": "endpoint"}
 _ENVIRONMENT: dict[str, dict[str, tuple[str, ...]]] = {
     "s3": {"endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")},
@@ -85,13 +97,16 @@ _secrets_lock = threading.Lock()
 class Access:
     """The options of a store: those that are no secret, and a token for those that are.
 
-    ``secret_names`` are the options that were given as secrets, by name.
+    ``secret_names`` are the options that were given as secrets, by name. ``vending`` is the token of what a
+    catalog vends for ``prefix``, a URI, and what is below it.
     """
 
     kind: str
     public: tuple[tuple[str, str], ...] = ()
     secret_names: tuple[str, ...] = ()
     token: str = ""
+    vending: str = ""
+    prefix: str = ""
 
     def get(self, name: str) -> str:
         """A public option, from the environment where it was not given; "" without any."""
@@ -110,6 +125,39 @@ class Access:
     def secrets(self) -> dict[str, str]:
         """Those that this process has, by name."""
         return dict(_secrets.get(self.token, {}))
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether there is something that stays in this process, given or vended."""
+        return bool(self.token or self.vending)
+
+    @property
+    def has_own_credentials(self) -> bool:
+        """Whether the options have credentials, or say where to get some."""
+        options = {**dict(self.public), **dict.fromkeys(self.secret_names, "")}
+        return any(options.get(name, "false") != "false" for name in _CREDENTIALS[self.kind])
+
+    def vended(self) -> Vending | None:
+        """What has the credentials that a catalog vends; None where none does.
+
+        Raises:
+            StorageError: it is in another process.
+        """
+        if not self.vending:
+            return None
+        vending = vending_of(self.vending)
+        if vending is None:
+            raise StorageError(
+                f"there are no credentials for {self.prefix} in this process: a catalog vended them to the "
+                "process that opened the table, and a pickle has none. Open the table here, through its "
+                "catalog", path=self.prefix)
+        return vending
+
+    def at(self, place: Location) -> Access:
+        """As it is for another place in the bucket: vended credentials are for their prefix alone."""
+        if not self.vending or f"{place.root}/".startswith(f"{self.prefix}/"):
+            return self
+        return replace(self, vending="", prefix="")
 
     def is_for(self, place: Location) -> Access:
         """With what the URI itself says of the account.
@@ -131,21 +179,28 @@ class Access:
             raise InvalidArgument(
                 f"{place.root} names no account; give storage_options={{'azure_storage_account_name': ...}} "
                 "or write abfss://container@account.dfs.core.windows.net/path", path=place.root)
-        return Access(self.kind, tuple(sorted(named.items())), self.secret_names, self.token)
+        return replace(self, public=tuple(sorted(named.items())))
 
 
 _lent: dict[str, str] = {}
 _VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
 
 
-def lend(access: Access) -> str:
+def lend(access: Access, operation: str = READ) -> str:
     """A file by which processes of this user on this machine get what this one has; it goes when this ends.
 
-    It holds the secrets of an access, and what the environment says of buckets.
+    It holds the secrets of an access, the credential that a catalog has vended for an operation, with at
+    least half of its life before it, and what the environment says of buckets.
+
+    Raises:
+        DeltaError: the catalog refuses to vend one.
     """
     from_environment = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-    content = json.dumps({"token": access.token, "secrets": access.secrets, "environment": from_environment})
-    return _lent_file(content)
+    content = {"token": access.token, "secrets": access.secrets, "environment": from_environment}
+    if (vending := access.vended()) is not None:
+        content["vended"] = {"token": vending.token, "root": vending.root, "kind": vending.kind,
+                             "credential": asdict(vending.credential(operation, before_long_work=True))}
+    return _lent_file(json.dumps(content))
 
 
 def _lent_file(content: str) -> str:
@@ -166,13 +221,18 @@ _KEYS = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_
          "session_token": "aws_session_token", "token": "aws_session_token"}
 
 
-def write_temp_credentials(access: Access) -> str | None:
+def write_temp_credentials(access: Access, operation: str = READ) -> str | None:
     """As :func:`lend`, the keys to a place on S3 alone: a credentials file of Amazon's, profile ``deltanb``.
 
-    They are those of the options, or of the environment where these have none. None where neither has any,
-    or where such a file could not say them.
+    They are those of the options or of a catalog, or of the environment where these have none. None where
+    neither has any, or where such a file could not say them.
+
+    Raises:
+        DeltaError: the catalog refuses to vend any.
     """
-    keys = {name: value for name, value in access.secrets.items() if name in _KEYS}
+    vending = access.vended()
+    known = access.secrets if vending is None else vending.credential(operation, before_long_work=True).values
+    keys = {name: value for name, value in known.items() if name in _KEYS}
     if not keys:
         keys = {name: os.environ[key.upper()] for name, key in _KEYS.items() if os.environ.get(key.upper())}
     lines = {_KEYS[name]: value for name, value in keys.items()}
@@ -190,6 +250,8 @@ def borrow(path: str) -> None:
     if variables["token"]:
         with _secrets_lock:
             _secrets.setdefault(variables["token"], variables["secrets"])
+    if "vended" in variables:
+        take_lent(**variables["vended"])
 
 
 def access_of(kind: str, storage_options: Mapping[str, Any] | None) -> Access:

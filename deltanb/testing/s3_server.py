@@ -66,9 +66,9 @@ class S3Server:
 
     ``requests`` has all that it was asked, and ``latency`` seconds pass before each answer. ``fault`` is
     asked about every request and says what goes wrong: None (nothing), "503", "429", "403", "500" (an error
-    in place of the work), "lost" (the work is done, and the connection is closed without an answer),
-    "late 500" (the work is done, and the answer is 500), "cut" (half of the body is sent), "deaf" (a
-    condition is not heard).
+    in place of the work), "expired" (one, too: the token is too old), "lost" (the work is done, and the
+    connection is closed without an answer), "late 500" (the work is done, and the answer is 500), "cut"
+    (half of the body is sent), "deaf" (a condition is not heard).
 
     Raises:
         MissingDependency: moto is not installed, or not what its server needs.
@@ -196,8 +196,8 @@ class S3Server:
         fault = self.fault(request)
         if fault == "deaf":
             environ.pop("HTTP_IF_NONE_MATCH", None)
-        if fault and fault.isdigit():
-            return _refusal(request, int(fault), start)
+        if fault and (fault.isdigit() or fault == "expired"):
+            return _refusal(request, int(fault) if fault.isdigit() else 400, start, fault)
         answer: list[Any] = []
         with self._lock:
             parts = self._application(environ, lambda *response: answer.extend(response[:2]))
@@ -212,10 +212,10 @@ class S3Server:
         return [body[:len(body) // 2]] if fault == "cut" else [body]
 
 
-def _refusal(request: Request, status: int, start: Any) -> list[bytes]:
+def _refusal(request: Request, status: int, start: Any, fault: str = "") -> list[bytes]:
     request.status = status
     codes = {403: "AccessDenied", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown"}
-    code = codes.get(status, "Failed")
+    code = "ExpiredToken" if fault == "expired" else codes.get(status, "Failed")
     body = f"<Error><Code>{code}</Code><Message>{code} on request</Message></Error>".encode()
     start(f"{status} {code}", [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
     return [body]

@@ -40,7 +40,8 @@ def file_io_properties(store: LogStore) -> dict[str, str]:
     Other options are left to PyIceberg, which uses the environment as we do.
 
     Raises:
-        InvalidArgument: an option of the store, or its place, has no equivalent in PyIceberg.
+        InvalidArgument: an option of the store, or its place, has no equivalent in PyIceberg; or a catalog
+            vends the credentials.
     """
     access: Any = getattr(store, "access", None)
     place: Any = getattr(store, "place", None)
@@ -50,6 +51,10 @@ def file_io_properties(store: LogStore) -> dict[str, str]:
         raise InvalidArgument(
             f"Iceberg tables cannot be in {store.root}: PyIceberg does not support az://. Give the warehouse "
             f"as abfss://{place.bucket}@ACCOUNT.dfs.core.windows.net/...", path=store.root)
+    if access.vending:
+        raise InvalidArgument(
+            f"Iceberg tables cannot be in {store.root}: a catalog vends its credentials, which PyIceberg is "
+            "not given. Open them by PyIceberg, through the catalog", path=store.root)
     options = {**dict(access.public), **access.secrets}
     if place.kind == "s3" and "endpoint" not in options and access.get("endpoint"):
         options["endpoint"] = access.get("endpoint")

@@ -26,6 +26,7 @@ from deltanb.engines.spark.jobs import followed
 from deltanb.engines.spark.session_request import is_on_this_machine
 from deltanb.errors import DeltaError
 from deltanb.store.storage_options import borrow, lend
+from deltanb.store.vending import READ
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,14 +52,17 @@ class Lent(Place):
         return self.store
 
 
-def place_for(store: LogStore, session: SparkSession) -> Place | None:
-    """A bucket for a session's executors; None if they cannot access it, or if it is not a bucket."""
+def place_for(store: LogStore, session: SparkSession, operation: str = READ) -> Place | None:
+    """A bucket for a session's executors; None if they cannot access it, or if it is not a bucket.
+
+    ``operation`` says what a catalog that vends credentials is to allow them.
+    """
     access: Any = getattr(store, "access", None)
     if access is None:
         return None
     if is_on_this_machine(session):
-        return Lent(store, path=lend(access))
-    return None if access.token else Place(store)
+        return Lent(store, path=lend(access, operation))
+    return None if access.has_secrets else Place(store)
 
 
 def rows_of(

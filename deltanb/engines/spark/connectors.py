@@ -37,6 +37,7 @@ from deltanb.store.storage_options import (
     Access,
     write_temp_credentials,
 )
+from deltanb.store.vending import READ
 from deltanb.text.safe_text import safe
 
 if TYPE_CHECKING:
@@ -108,8 +109,10 @@ def _bucket(store: Any) -> tuple[str, str]:
     return store.place.kind, store.place.bucket
 
 
-def connector_for(store: LogStore, session: SparkSession) -> Connector | None:
+def connector_for(store: LogStore, session: SparkSession, operation: str = READ) -> Connector | None:
     """How a session's own file system reaches a table; None if it has none, or cannot be configured.
+
+    ``operation`` says what a catalog that vends credentials is to allow it.
 
     That of a Connect server cannot be configured, since the server may be another machine.
     """
@@ -119,8 +122,8 @@ def connector_for(store: LogStore, session: SparkSession) -> Connector | None:
     if not any(has_class(session, name) for name in _CLASSES[place.kind]):
         return None
     if place.kind == "s3":
-        return _s3(store, place, access, session)
-    if access.token or _service_options(access) - {"account_name"}:
+        return _s3(store, place, access, session, operation)
+    if access.has_secrets or _service_options(access) - {"account_name"}:
         return None  # it is told such things by settings of the session
     authority = place.bucket
     if place.kind == "az":
@@ -137,22 +140,24 @@ def _service_options(access: Access) -> set[str]:
 
 # --- S3 -------------------------------------------------------------------------------------------
 
-def _s3(store: LogStore, place: Location, access: Access, session: SparkSession) -> Connector | None:
+def _s3(
+    store: LogStore, place: Location, access: Access, session: SparkSession, operation: str
+) -> Connector | None:
     options = _s3_options(access)
     if options is None:
         return None
     if access.get("skip_signature") == "true":
         options["fs.s3a.aws.credentials.provider"] = ANONYMOUS
     elif is_on_this_machine(session):
-        keys = write_temp_credentials(access)
-        if keys is None and (access.token or os.environ.get("AWS_PROFILE")):
+        keys = write_temp_credentials(access, operation)
+        if keys is None and (access.has_secrets or os.environ.get("AWS_PROFILE")):
             return None
         if keys is not None:
             if not has_class(session, KEYS_BY_FILE):
                 return None
             options.update({"fs.s3a.aws.credentials.provider": KEYS_BY_FILE,
                             "fs.s3a.auth.profile.file": keys, "fs.s3a.auth.profile.name": PROFILE})
-    elif access.token:
+    elif access.has_secrets:
         if not _has_own_keys(session, place.bucket):
             return None
         options = {}  # the session was told all of it when it began

@@ -32,7 +32,7 @@ def _is_in_memory(log: DeltaLog) -> bool:
 
 def _has_credentials(log: DeltaLog) -> bool:
     access: Any = getattr(log.store, "access", None)
-    return access is not None and bool(access.token)
+    return access is not None and bool(access.has_secrets)
 
 
 HIDDEN: Mapping[str, tuple[str, Callable[[DeltaLog], bool]]] = {

@@ -51,6 +51,7 @@ from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.store.base import LogStore
+from deltanb.store.vending import READ_WRITE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -116,7 +117,7 @@ def write_files(
             "table.write_stream(frame, checkpoint=…), a commit for each of its batches")
     folder = _folder_for(store, frame.sparkSession)
     if folder is None:
-        place = buckets.place_for(store, frame.sparkSession)
+        place = buckets.place_for(store, frame.sparkSession, READ_WRITE)
         lacks = plan(frame.columns, metadata, protocol)
         # Identity values go on from one file to the next.
         if place is not None and passes_through_arrow(frame.schema) and not (hidden or lacks.identities):
@@ -155,7 +156,7 @@ def _folder_for(store: LogStore, session: SparkSession) -> Folder | None:
     """The folder for a write by Spark; None if Spark cannot reach the table."""
     if store.local_path("") is not None:
         return LocalFolder(store)
-    connector = connector_for(store, session)
+    connector = connector_for(store, session, READ_WRITE)
     if connector is None or not is_everywhere(session, COMMITTER):
         return None
     return BucketFolder(store, connector)

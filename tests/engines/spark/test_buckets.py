@@ -21,6 +21,7 @@ from deltanb.errors import ConstraintViolation, DeltaError
 from deltanb.store import storage_options as accesses
 from deltanb.store.object import ObjectStore
 from deltanb.store.storage_options import borrow, lend
+from deltanb.store.vended import Vended, vended_store
 from deltanb.testing.s3_server import ACCESS, S3Server
 from tests.helpers import files_of, ids, refusing_data_files, rows
 
@@ -126,6 +127,36 @@ def test_no_secret_is_in_a_plan_or_what_tasks_are_given(table: dn.DeltaTable, sp
     plan = frame._sc._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "extended")
     assert SECRET not in plan
     assert len(rows(table)) == frame.count()
+
+
+@pytest.mark.spark
+@BY_EXECUTORS
+def test_executors_have_what_a_catalog_vends_for_what_they_do(
+    s3_server: S3Server, table: dn.DeltaTable, spark: Any, nothing_here: None
+) -> None:
+    asked = []
+
+    def vend(operation: str) -> Vended:
+        asked.append(operation)
+        return Vended({"s3.access-key-id": f"for-{operation}", "s3.secret-access-key": SECRET}, None)
+
+    plain = {name: value for name, value in s3_server.options.items() if "key" not in name}
+    vended = dn.DeltaTable(dn.DeltaLog.for_table(vended_store(table.path, plain, vend)))
+    with s3_server.counted() as seen:
+        assert vended.to_df().count() == 4
+        assert asked == ["READ"]
+        vended.append(spark.range(10, 20, 1, 2).selectExpr("id", "'a' p"))
+        frame = vended.to_df()
+        assert frame.count() == 14
+    assert asked == ["READ", "READ_WRITE"]
+    plan = frame._sc._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "extended")
+    assert SECRET not in plan
+    data = [request for request in seen if request.key.endswith(".parquet")]
+    assert {request.method for request in data} >= {"GET", "PUT"}
+    for request in seen:
+        is_write = request.method in ("PUT", "POST", "DELETE")
+        operations = ("READ_WRITE",) if is_write else ("READ", "READ_WRITE")
+        assert any(f"Credential=for-{one}/" in request.headers["authorization"] for one in operations)
 
 
 def test_what_is_lent_can_be_read_by_its_owner_alone_and_is_taken_back_whole(

@@ -15,8 +15,11 @@ from deltanb.engines.spark import connectors
 from deltanb.engines.spark.compiled import has_class, is_everywhere
 from deltanb.engines.spark.connectors import ANONYMOUS, KEYS_BY_FILE, S3A, connector_for, refusals
 from deltanb.errors import StorageError
+from deltanb.options import StepClock, set_options
 from deltanb.store.local import LocalStore
 from deltanb.store.object import ObjectStore
+from deltanb.store.vended import Vended, vended_store
+from deltanb.store.vending import READ, READ_WRITE
 
 KEYS = {"aws_access_key_id": "me", "aws_secret_access_key": "hush", "aws_session_token": "short-lived"}
 ABFS = "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem"
@@ -63,6 +66,34 @@ def test_keys_are_lent_in_a_file_and_each_access_has_a_scheme() -> None:
     assert other is not None and other.scheme != connector.scheme, "Hadoop keeps a file system for a scheme"
     again = connector_for(ObjectStore("s3a://lake/b", options), session())
     assert again is not None and again.scheme == connector.scheme
+
+
+def test_keys_that_a_catalog_vends_are_those_for_the_operation_and_have_a_scheme_of_their_own() -> None:
+    asked = []
+
+    def vend(operation: str) -> Vended:
+        asked.append(operation)
+        config = {"s3.access-key-id": f"{operation}-{len(asked)}", "s3.secret-access-key": "hush"}
+        return Vended(config, clock.now + 1000)
+
+    clock = StepClock(step=0)
+    with set_options(clock=clock):
+        store = vended_store("s3://lake/a/t", {"aws_region": "eu-west-1"}, vend)
+        assert connector_for(store, session(CLUSTER)) is None and asked == []
+        made = [connector_for(store, session(), operation) for operation in (READ, READ, READ_WRITE)]
+        clock.advance(500)
+        made.append(connector_for(store, session(), READ_WRITE))
+    schemes, files = [], []
+    for connector in made:
+        assert connector is not None and "hush" not in repr(connector)
+        assert connector.path_of(store, "1.parquet") == f"{connector.scheme}://lake/a/t/1.parquet"
+        schemes.append(connector.scheme)
+        files.append(Path(connector.options["fs.s3a.auth.profile.file"]).read_text().splitlines()[1])
+    assert asked == [READ, READ_WRITE, READ_WRITE]
+    assert files == [f"aws_access_key_id = {key}"
+                     for key in ("READ-1", "READ-1", "READ_WRITE-2", "READ_WRITE-3")]
+    assert len(set(schemes)) == 3
+    assert connector_for(vended_store("gs://lake/t", None, lambda _: Vended({}, None)), session()) is None
 
 
 def test_keys_of_the_environment_are_those_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
