@@ -79,7 +79,7 @@ def test_a_catalog_has_the_namespaces_at_the_top_as_schemas(client: Client, cata
     assert names(client, "schemas", "full_name", catalog_name=catalog.name) == ["default.attic", "default.ns"]
     for path in ("catalogs/main", "schemas?catalog_name=main", "schemas", "schemas/main.ns", "schemas/ns",
                  "tables?catalog_name=main&schema_name=ns", "tables/main.ns.orders"):
-        assert refused(client.get(f"{ROOT}/{path}")) == (404, "NOT_FOUND"), path
+        assert refused(client.get(f"{ROOT}/{path}")) == (404, "CATALOG_NOT_FOUND"), path
 
 
 def test_a_schema_is_made_with_its_comment_and_properties(client: Client, catalog: dn.Catalog) -> None:
@@ -89,8 +89,9 @@ def test_a_schema_is_made_with_its_comment_and_properties(client: Client, catalo
     assert catalog.store.namespaces.properties("shop") == {"comment": "sales", "owner": "ada"}
     assert refused(client.post(f"{ROOT}/schemas", json=new)) == (400, "SCHEMA_ALREADY_EXISTS")
     assert refused(client.post(f"{ROOT}/schemas", json={**new, "name": "a.b"})) == (400, "INVALID_ARGUMENT")
-    assert refused(client.post(f"{ROOT}/schemas", json={**new, "catalog_name": "x"})) == (404, "NOT_FOUND")
-    assert refused(client.get(f"{ROOT}/schemas/default.attic")) == (404, "NOT_FOUND")
+    assert refused(client.post(f"{ROOT}/schemas", json={**new, "catalog_name": "x"})) == (
+        404, "CATALOG_NOT_FOUND")
+    assert refused(client.get(f"{ROOT}/schemas/default.attic")) == (404, "SCHEMA_NOT_FOUND")
 
 
 def test_a_schema_is_changed(client: Client, catalog: dn.Catalog) -> None:
@@ -115,7 +116,7 @@ def test_a_schema_is_changed(client: Client, catalog: dn.Catalog) -> None:
     assert renaming.startswith("new_name: ")
     assert namespaces.properties("ns") == {"comment": "all", "owner": "bob"}
     nowhere = client.request("PATCH", f"{ROOT}/schemas/default.attic", json={"properties": {"a": "1"}})
-    assert refused(nowhere) == (404, "NOT_FOUND")
+    assert refused(nowhere) == (404, "SCHEMA_NOT_FOUND")
 
 
 def test_only_an_empty_schema_is_dropped(client: Client, catalog: dn.Catalog) -> None:
@@ -126,7 +127,7 @@ def test_only_an_empty_schema_is_dropped(client: Client, catalog: dn.Catalog) ->
         assert ("force drops no tables here" in answer.json()["message"]) == (force == "?force=true")
     assert refused(client.delete(f"{ROOT}/schemas/default.shop?force=maybe"))[0] == 400
     json_of(client.delete(f"{ROOT}/schemas/default.shop?force=true"))
-    assert refused(client.delete(f"{ROOT}/schemas/default.shop")) == (404, "NOT_FOUND")
+    assert refused(client.delete(f"{ROOT}/schemas/default.shop")) == (404, "SCHEMA_NOT_FOUND")
     assert catalog.list_namespaces() == ["ns"]
 
 
@@ -136,7 +137,7 @@ def test_a_table_is_dropped_by_its_full_name(client: Client, catalog: dn.Catalog
     json_of(client.delete(f"{path}.orders"))
     assert catalog.list_tables("ns") == ["ns.events", "ns.visits"] and folder.exists()
     assert [place for place, _ in catalog.store.garbage.due(10**15)] == [str(folder)]
-    assert refused(client.delete(f"{path}.orders")) == (404, "NOT_FOUND")
+    assert refused(client.delete(f"{path}.orders")) == (404, "TABLE_NOT_FOUND")
     assert refused(client.delete(f"{path}.events")) == (400, "INVALID_ARGUMENT")  # one of Iceberg
     assert refused(client.delete(path)) == (400, "INVALID_ARGUMENT")
 
@@ -202,7 +203,7 @@ def test_a_table_is_had_by_its_full_name(client: Client, catalog: dn.Catalog) ->
     assert (price["type_precision"], price["type_scale"]) == (10, 2)
     fields = catalog.table("ns.orders").snapshot.schema.fields
     assert [json.loads(each["type_json"]) for each in table["columns"]] == [each.to_dict() for each in fields]
-    assert refused(client.get(f"{ROOT}/tables/default.ns.none")) == (404, "NOT_FOUND")
+    assert refused(client.get(f"{ROOT}/tables/default.ns.none")) == (404, "TABLE_NOT_FOUND")
     assert refused(client.get(f"{ROOT}/tables/default.ns.events")) == (400, "INVALID_ARGUMENT")
     assert refused(client.get(f"{ROOT}/tables/default.ns")) == (400, "INVALID_ARGUMENT")
 
@@ -222,7 +223,8 @@ def test_files_are_had_by_the_tables_id_or_a_place_in_its_folder(client: Client,
             "url": url, "operation": "PATH_READ"}))
         assert at == {"url": url, "expiration_time": None}
     unknown = {"table_id": "x", "operation": "READ"}
-    assert refused(client.post(f"{ROOT}/temporary-table-credentials", json=unknown)) == (404, "NOT_FOUND")
+    assert refused(client.post(f"{ROOT}/temporary-table-credentials", json=unknown)) == (
+        404, "TABLE_NOT_FOUND")
     for url in ("file:///etc", f"{catalog.warehouse.uri}/ns", f"{catalog.warehouse.uri}/ns/new"):
         answer = client.post(f"{ROOT}/temporary-path-credentials", json={
             "url": url, "operation": "PATH_CREATE_TABLE"})

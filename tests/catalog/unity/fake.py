@@ -140,8 +140,8 @@ class Unity(DeltaApi, OlderApi):
         others = False
         for row_method, template, operation, serve in ENDPOINTS:
             match = re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", template), path)
-            if match is None or not url.path.startswith(ROOT) or (
-                    self.version < "0.5" and template.startswith(DELTA)):
+            since = fake_delta.SINCE.get(operation, "0.5") if template.startswith(DELTA) else ""
+            if match is None or not url.path.startswith(ROOT) or self.version < since:
                 continue
             if row_method == method:
                 names = {name: unquote(value) for name, value in match.groupdict().items()}
@@ -164,7 +164,8 @@ class Unity(DeltaApi, OlderApi):
             except Refusal as error:
                 if asked.operation.startswith("older."):
                     status = 400 if error.code.endswith("_ALREADY_EXISTS") else error.status
-                    return older_refusal(status, error.code, str(error))
+                    code = "NOT_FOUND" if status == 404 and self.version < "0.5" else error.code
+                    return older_refusal(status, code, str(error))
                 return refusal(error.status, error.kind, str(error))
                     # copied, because it is written out when others may change what it was made of
             return answer if isinstance(answer, Answer) else Answer(200, json.loads(json.dumps(answer)))

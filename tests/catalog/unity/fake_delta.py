@@ -41,6 +41,9 @@ ADVERTISED = (
     f"GET {DELTA}/staging-tables/{{table_id}}/credentials", f"GET {DELTA}/temporary-path-credentials")
 """What ``config`` names; the real server serves neither the list of tables nor the credentials of a path."""
 
+SINCE = {"tableExists": "0.6", "deleteTable": "0.6", "renameTable": "0.6", "reportMetrics": "0.6"}
+"""From which release on an operation is served that ``config`` has named all along; others since 0.5."""
+
 
 class DeltaApi(State):
     """The endpoints of ``/delta/v1``."""

@@ -215,6 +215,8 @@ def updated(table: Table, body: Any, version: str, now: Callable[[], int],
     if uuid != table["id"]:
         raise Refusal("UpdateRequirementConflictException",
                       f"assert-table-uuid failed: expected {uuid} but table has {table['id']}")
+    if version < "0.6":  # later ones look at the tag after the commit, because a resend has an old one
+        _require_etag(table, requirements)
     after = copy.deepcopy(table)
     for action, update in actions.items():
         if action in _APPLIED:
@@ -222,13 +224,17 @@ def updated(table: Table, body: Any, version: str, now: Callable[[], int],
     _require_after(after, actions)
     if _committed(after, actions, version, read):
         return table
+    _require_etag(table, requirements)
+    if _changes_metadata(actions) or "update-metadata-snapshot-version" in actions:
+        after["updated"] = now()
+    return after
+
+
+def _require_etag(table: Table, requirements: Mapping[str, Json]) -> None:
     etag = requirements.get("assert-etag", {}).get("etag", etag_of(table))
     if etag != etag_of(table):
         raise Refusal("UpdateRequirementConflictException",
                       f"assert-etag failed: expected {etag} but table has {etag_of(table)}")
-    if _changes_metadata(actions) or "update-metadata-snapshot-version" in actions:
-        after["updated"] = now()
-    return after
 
 
 def _changes_metadata(actions: Mapping[str, Json]) -> bool:

@@ -276,6 +276,8 @@ def test_releases(version: str, tmp_path: Path) -> None:
     client = httpx.Client(transport=fake.transport, base_url="http://unity")
     config = client.get(f"{ROOT}{DELTA}/config?catalog=default&protocol-versions=1.0")
     assert client.get(f"{ROOT}/catalogs").json()["catalogs"][0]["name"] == "default"
+    missing = client.get(f"{ROOT}/catalogs/none").json()["error_code"]
+    assert missing == ("NOT_FOUND" if version == "0.4" else "CATALOG_NOT_FOUND")
     if version == "0.4":
         assert config.status_code == 404 and config.headers["content-type"].startswith("text/plain")
         return

@@ -76,17 +76,22 @@ _OLDER = (
     (errors.NamespaceNotEmpty, "InvalidParameterValueException", "FAILED_PRECONDITION"))
 """Refusals of the older API alone, all with the status 400."""
 
+_NOT_FOUND = {"NoSuchCatalogException": "CATALOG_NOT_FOUND", "NoSuchSchemaException": "SCHEMA_NOT_FOUND",
+              "NoSuchTableException": "TABLE_NOT_FOUND"}
+"""The older API's names of what is missing, by the Delta API's."""
+
 
 def older_refusal(error: Exception) -> Reply:
     """The answer to a request to the older API that an error ended.
 
     >>> older_refusal(errors.NamespaceNotFound("there is no schema attic")).value["error_code"]
-    'NOT_FOUND'
+    'SCHEMA_NOT_FOUND'
     """
     for kind, name, code in _OLDER:
         if isinstance(error, kind):
             return in_older_form(with_kind(refused(400, name, str(error)), error), code)
-    return in_older_form(unity_refusal(error))
+    reply = unity_refusal(error)
+    return in_older_form(reply, _NOT_FOUND.get(reply.value["error"]["type"]))
 
 
 def in_older_form(reply: Reply, code: str | None = None) -> Reply:
