@@ -29,15 +29,22 @@ from deltanb.actions.data_files import (
     decode_path,
     encode_path,
 )
-from deltanb.actions.markers import CheckpointMetadata, DomainMetadata, SetTransaction, Sidecar
+from deltanb.actions.markers import (
+    CheckpointMetadata,
+    DomainMetadata,
+    Participant,
+    SetTransaction,
+    Sidecar,
+    TransactionGroup,
+)
 from deltanb.actions.metadata import Metadata, Protocol
 from deltanb.actions.parse import UnknownAction, from_dict, from_json
 from deltanb.text.completion import offered
 
 __all__ = [
     "Action", "AddCDCFile", "AddFile", "CheckpointMetadata", "CommitInfo", "DeletionVector",
-    "DomainMetadata", "FileAction", "Metadata", "Protocol", "RemoveFile", "SetTransaction",
-    "Sidecar", "UnknownAction", "decode_path", "encode_path", "from_dict", "from_json",
+    "DomainMetadata", "FileAction", "Metadata", "Participant", "Protocol", "RemoveFile", "SetTransaction",
+    "Sidecar", "TransactionGroup", "UnknownAction", "decode_path", "encode_path", "from_dict", "from_json",
 ]
 
 __dir__ = offered(globals())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,12 @@ import msgspec
 
 from deltanb.actions.base import BY_KEY, Action, as_json, extra_fields, wire_hash
 from deltanb.actions.data_files import DeletionVector
+from deltanb.actions.markers import Participant, TransactionGroup
 from deltanb.errors import InvalidAction
 from deltanb.text.damage import what_is_wrong
+
+_PARTS = frozenset({DeletionVector, Participant})
+"""Values within actions, which no line of a commit holds by themselves."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +68,11 @@ def from_dict(wrapped: Mapping[str, Any]) -> Action:
         )
     key, value = present[0]
     cls = BY_KEY.get(key)
-    if cls is None or not key or cls is DeletionVector:
+    if cls is None or not key or cls in _PARTS:
+        return UnknownAction(key, value)
+    if cls is TransactionGroup:  # readers may ignore it, also where it is not as it is proposed today
+        with suppress(InvalidAction):
+            return cls.from_value(value)
         return UnknownAction(key, value)
     return cls.from_value(value)
 

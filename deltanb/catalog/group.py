@@ -15,11 +15,13 @@ from deltanb.catalog.limits import Limits
 from deltanb.catalog.store.ratification import Asserted
 from deltanb.errors import CommitOutcomeUnknown, DeltaError
 from deltanb.options import writer_name
+from deltanb.schema.features import GROUPS
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction import drive, hooks
 from deltanb.transaction.group import (
     AskOutcome,
     GroupCommitted,
+    Grouped,
     GroupFailed,
     GroupSteps,
     MemberStep,
@@ -93,6 +95,9 @@ class GroupDrive(drive.Drive):
         if isinstance(self.step, GroupFailed) and not self.step.may_have_landed:
             for name in list(self._staged):
                 self._discard(name)
+        if isinstance(self.step, Grouped) and self.step.group is None:
+            logger.info("No commit of the transaction names its other tables: %s lacks the table feature %s",
+                        ", ".join(self.step.without), GROUPS)
         self.progress = progress.after(self.progress, self.step, before, seen)
 
     def _answer(self, step: Step, catalog: Ratifier) -> Any:

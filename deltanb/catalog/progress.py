@@ -21,12 +21,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deltanb.actions import TransactionGroup
 from deltanb.errors import DeltaError, TransactionAbandoned
 from deltanb.text.display import Displayable
 from deltanb.transaction.drive import GivenUp
 from deltanb.transaction.group import (
     AskOutcome,
     GroupCommitted,
+    Grouped,
     GroupFailed,
     MemberStep,
     Publish,
@@ -108,6 +110,8 @@ class GroupCommit(Displayable):
     culprit: str | None = None
     """The table that failed, where one did."""
     error: BaseException | None = None
+    transaction_group: TransactionGroup | None = None
+    """What the commits say of each other, where they do."""
 
     def row(self, name: str) -> GroupRow:
         """The row of a table.
@@ -161,6 +165,8 @@ def after(grid: GroupCommit, step: Step | None, before: Step | None = None, repl
     match step:
         case MemberStep():
             return _member(grid, step.name, step.step)
+        case Grouped():
+            return replace(grid, transaction_group=step.group)
         case Stage():
             grid = _begin(grid, step.name)
             return _set(grid, step.name, STAGED, _at(grid, step.name, RUNNING, step.version))

@@ -132,7 +132,8 @@ class _DeltaPart:
         """Its steps, for the algorithm."""
         txn, table_id = self.transaction, self.participant.table_id
         if not self.is_read_only:
-            return Member(name, table_id, txn.commit_steps(self.actions, self.operation))
+            txn.joins_group = True
+            return Member(name, table_id, txn.commit_steps(self.actions, self.operation), joins=True)
         return Member(name, table_id, stand_steps(
             as_read_only_commit(txn), max_attempts=options.max_commit_attempts, clock=stopwatch))
 
@@ -162,6 +163,14 @@ class CatalogTransaction(Displayable):
     it; nobody else sees them before the end of the block, which commits all of them in one step. An exception
     that leaves the block discards them. Reads count, also of tables that are not written: another commit that
     changes what was read is a conflict.
+
+    Where two or more Delta tables are written and all of them have the table feature
+    ``multiTableTransaction-dev`` (``add_feature``; off by default), the commit of each names all of them and
+    their versions in an action ``transactionGroup``, as proposed in delta-io/delta#7438: whoever finds one of
+    the commits knows the others. Since that names every table of the transaction, and every one has to have
+    the feature, no commit has the action where a written Delta table lacks it, and a line of the log says so.
+    Iceberg tables and tables that are only read are in no group. All are committed together in any case. The
+    feature is an experiment: Delta Spark, Delta Kernel and delta-rs refuse to write a table with it.
 
     >>> import deltanb as dn
     >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")
@@ -369,7 +378,8 @@ class CatalogTransaction(Displayable):
         summary = {name: READ_ONLY if part.is_read_only else part.does for name, part in self._parts.items()}
         pointed = [name for name, part in self._parts.items() if isinstance(part, _IcebergPart)]
         self.drive = GroupDrive(
-            group_steps(members, self.txn_id), {name: part.participant for name, part in self._parts.items()},
+            group_steps(members, self.txn_id, self.catalog.name),
+            {name: part.participant for name, part in self._parts.items()},
             self.catalog.store, summary_of(summary), begun(self.txn_id, summary, pointed),
             self.catalog.limits)
         return self.drive

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deltanb.actions import TransactionGroup
 from deltanb.catalog.progress import GroupCommit
 from deltanb.errors import TransactionAbandoned
 from deltanb.text import formatting as units
@@ -28,6 +29,7 @@ from deltanb.transaction.drive import GivenUp
 from deltanb.transaction.group import (
     AskOutcome,
     GroupCommitted,
+    Grouped,
     GroupFailed,
     MemberStep,
     Publish,
@@ -294,6 +296,12 @@ def _group_words(frame: StepFrame, step: Step, reply: Any) -> Words:
     match step:
         case MemberStep():
             return _member_words(frame, step.name, step.step, reply)
+        case Grouped(None):
+            return f"group: none, {', '.join(step.without)} without the table feature", "", frame.place
+        case Grouped(TransactionGroup(participants=participants)):
+            tables = units.count(len(participants), "table")
+            return (f"group: each commit names all of {tables} and their versions",
+                    f"{tables} name each other", "stage")
         case Stage():
             what = f"v{step.version}" if grid.row(step.name).has_versions else "metadata"
             return f"stage {step.name}: {what}, not visible yet", f"{step.name} is being staged", "stage"
@@ -333,7 +341,10 @@ def _member_words(frame: StepFrame, name: str, step: Step, reply: Any) -> Words:
                     f"refused, {name} has moved", "refused")
         case Rebased():
             last = step.next_version - 1
-            return (f"again {name}: it is based on v{last} now, only this table is restaged",
+            is_read = frame.grid.row(name).operation == "READ"
+            whole = frame.grid.transaction_group is not None and not is_read
+            restaged = "all that name its version are restaged" if whole else "only this table is restaged"
+            return (f"again {name}: it is based on v{last} now, {restaged}",
                     f"on to v{step.next_version} of {name}", "again")
         case Backoff():
             return f"wait {name}: before attempt {step.attempt + 1}", "", "again"

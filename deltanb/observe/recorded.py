@@ -28,6 +28,7 @@ from deltanb.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
+    TransactionGroup,
 )
 from deltanb.errors import DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.log.lines import parse_commit
@@ -182,8 +183,8 @@ class Recorder:
         """
         with_files = self._needs_files(version, read_version)
         commit, snapshot = self.commit(version), self.snapshot(read_version, with_files)
-        actions = tuple(a for a in commit.actions
-                        if not isinstance(a, CommitInfo) and not _is_rebased(a, commit, snapshot))
+        actions = tuple(a for a in commit.actions if not isinstance(a, CommitInfo | TransactionGroup)
+                        and not _is_rebased(a, commit, snapshot))
         info = commit.commit_info
         reads, words, is_assumed = _reads(commit, actions, snapshot, attempt, with_files)
         metadata = _last(Metadata, actions) or snapshot.metadata

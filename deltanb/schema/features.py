@@ -129,6 +129,8 @@ def _both(name: str, **more: Any) -> Feature:
     return Feature(name, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, reader=True, **more)
 
 
+GROUPS = "multiTableTransaction-dev"
+"""Proposed in delta-io/delta#7438: the commits of a transaction of several tables name all of its tables."""
 _AS_BINARY = "geometries are read, as well-known binary, and not written"
 _MANIFESTS = "its log is a tree of manifests"
 _COMPAT = "its files must satisfy Iceberg's rules, which this library does not check when writing"
@@ -241,6 +243,12 @@ FEATURES: Mapping[str, Feature] = {
         _both(
             "catalogManaged",
             requires=("inCommitTimestamp", "vacuumProtocolCheck"),
+        ),
+        _writer(
+            GROUPS,
+            requires=("catalogManaged",),
+            note="its commits may name the transaction of several tables that they are part of; Delta Spark, "
+            "Delta Kernel and delta-rs do not write a table with it",
         ),
         _writer(
             "coordinatedCommits-preview",

@@ -17,15 +17,17 @@ from functools import lru_cache
 from deltanb.actions import Metadata, Protocol
 from deltanb.actions.metadata import FEATURE_ALIASES, TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, implied
 from deltanb.errors import InvalidArgument, UnsupportedProtocol
-from deltanb.schema.features import FEATURES, Feature
+from deltanb.schema.features import FEATURES, GROUPS, Feature
 from deltanb.text.safe_text import get_logger
 
 __all__ = [
     "CATALOG_MANAGED",
     "CATALOG_TABLE_ID",
     "FEATURES",
+    "GROUPS",
     "Feature",
     "check_by_path",
+    "check_groups",
     "check_managed",
     "check_readable",
     "check_writable",
@@ -209,6 +211,20 @@ def check_by_path(protocol: Protocol | None, path: str, before: Protocol | None 
             "folder does not. Open it through the catalog, not by path: "
             "deltanb.Catalog(url).table('namespace.table')",
             features=(CATALOG_MANAGED,), path=path)
+
+
+def check_groups(protocol: Protocol, table: str, is_managed: bool) -> None:
+    """Refuse to write a table with the feature of transaction groups that no catalog manages.
+
+    Raises:
+        UnsupportedProtocol: the table is committed to by path, or its protocol lacks ``catalogManaged``.
+    """
+    if supports(protocol, GROUPS) and not (is_managed and supports(protocol, CATALOG_MANAGED)):
+        raise UnsupportedProtocol(
+            f"{_table(table)} cannot be written with the table feature {GROUPS}: only a table that a catalog "
+            "manages may have it. Create or register the table in a catalog, and add the feature there: "
+            f"deltanb.Catalog(url).table('namespace.table').add_feature({GROUPS!r})",
+            features=(GROUPS,), path=table)
 
 
 def check_managed(metadata: Metadata, before: Metadata | None, table: str) -> None:

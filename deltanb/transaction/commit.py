@@ -26,6 +26,7 @@ from deltanb.errors import (
     StorageError,
     add_note,
 )
+from deltanb.schema.protocol import GROUPS, supports
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction.backoff import pause
 from deltanb.transaction.conflict_rules import check
@@ -36,6 +37,7 @@ from deltanb.transaction.steps import (
     Checked,
     Committed,
     Failed,
+    Join,
     LookCloser,
     Lost,
     Prepared,
@@ -43,6 +45,7 @@ from deltanb.transaction.steps import (
     ReadWinner,
     Rebased,
     Recognised,
+    Rejoin,
     Step,
     Winner,
 )
@@ -63,6 +66,7 @@ def commit_steps(
     check_conflicts: bool = True,
     backoff: Callable[[int], float] | None = None,
     is_final: bool = False,
+    joins: bool = False,
     listen: Callable[[Run, Step], object] = lambda run, step: None,
 ) -> CommitSteps:
     """Yield the steps of one commit and take their replies; return the last one, ``Committed``.
@@ -75,6 +79,8 @@ def commit_steps(
         backoff: seconds to wait before attempt n; none by default.
         is_final: the store's word: "exists" is never our own commit, and a put that was interrupted does
             not land later.
+        joins: whether it is one of several commits that are ratified together. Where the table has the
+            feature for it, the commit then asks for its transaction group before it is put.
         listen: called with the :class:`Run` and each step, before the step is yielded.
 
     Raises:
@@ -87,6 +93,7 @@ def commit_steps(
     be; its notes say that the commit landed, or that this is unknown.
     """
     run = Run(current, is_final, clock(), listen)
+    run.must_join = run.joins = joins and supports(current.protocol, GROUPS)
     try:
         yield run.at(Prepared(current.read_version, current.isolation, current.is_blind_append,
                               len(current.actions), current.operation.name))
@@ -114,6 +121,8 @@ class Run:
         """Whether ``version`` may be this commit although no answer says so."""
         self.has_failed = False
         """Whether an error answered a put of ``version``, so that it may land even later."""
+        self.joins = self.must_join = False
+        """Whether it is asked for its transaction group at all, and before the next put."""
         self.silent = 0
         """Puts that the store neither answered nor shows."""
 
@@ -154,6 +163,9 @@ def _attempts(
 ) -> CommitSteps:
     """Put, and rebase on the winner where there is one, until a version is ours."""
     while True:
+        if run.must_join:
+            run.current = run.current.in_group((yield run.at(Join(run.version))))
+            run.must_join = False
         current = run.current
         put = PutIfAbsent(run.version, current.body(), run.attempt, len(current.actions), current.isolation,
                           current.lines)
@@ -165,6 +177,9 @@ def _attempts(
             raise
         if reply is True:
             return run.land()
+        if isinstance(reply, Rejoin):
+            run.may_have_landed, run.must_join = was_open, run.joins
+            continue
         is_refused = (reply is False and run.is_final) or isinstance(reply, DeltaError)
         run.may_have_landed = was_open or not is_refused
         run.has_failed |= reply is None or (isinstance(reply, OSError) and not _ends(reply))
@@ -195,6 +210,7 @@ def _attempts(
             committed = run.land()
             yield run.at(Recognised(run.version, run.attempt))
             return committed
+        run.must_join = run.joins
         yield from pause(run, backoff)
 
 

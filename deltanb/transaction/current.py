@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile
+from deltanb.actions import Action, AddFile, CommitInfo, Metadata, Protocol, RemoveFile, TransactionGroup
 from deltanb.actions.data_files import vectors_of
+from deltanb.actions.markers import GROUP_TAG
 from deltanb.errors import InvalidTransaction
 from deltanb.schema.types import StructType
 from deltanb.transaction.operations import Operation
@@ -47,6 +48,8 @@ class CurrentTransaction:
     commit_info: CommitInfo
     row_id_high_water_mark: int = -1
     records_commit_info: bool = True
+    group: TransactionGroup | None = None
+    """The transaction of several tables that its commit names."""
     appended: tuple[AddFile, ...] = ()
     """Files of blind appends that it has passed as if they came later (WriteSerializable)."""
     _lines: bytes | None = field(default=None, repr=False, compare=False)
@@ -99,6 +102,14 @@ class CurrentTransaction:
             return self
         return self.replace(actions=new)
 
+    def in_group(self, group: TransactionGroup | None) -> CurrentTransaction:
+        """A copy whose commit names a group of tables that are committed together; itself for None."""
+        if group is None:
+            return self
+        tags = self.commit_info.tags if isinstance(self.commit_info.tags, dict) else {}
+        info = self.commit_info.replace(tags={**tags, GROUP_TAG: group.transaction_id})
+        return self.replace(group=group, commit_info=info)
+
     @property
     def has_commit_info(self) -> bool:
         """Whether the commit says where it came from.
@@ -112,7 +123,8 @@ class CurrentTransaction:
     @property
     def lines(self) -> tuple[Action, ...]:
         """The actions as they are written, commitInfo first (PROTOCOL.md, "Delta Log Entries")."""
-        return (self.commit_info, *self.actions) if self.has_commit_info else self.actions
+        lines = self.actions if self.group is None else (self.group, *self.actions)
+        return (self.commit_info, *lines) if self.has_commit_info else lines
 
     def body(self) -> bytes:
         """The commit file: one JSON line an action.
@@ -126,6 +138,8 @@ class CurrentTransaction:
                 object.__setattr__(self, "_lines", lines)
             assert self._lines is not None
             head = self.commit_info.to_json().encode() + b"\n" if self.has_commit_info else b""
+            if self.group is not None:
+                head += self.group.to_json().encode() + b"\n"
             return head + self._lines
         except UnicodeEncodeError as error:
             near = error.object[max(error.start - 40, 0):error.end + 10]

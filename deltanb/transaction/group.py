@@ -10,6 +10,15 @@ read their winners, are checked and rebased, and stage again; the others go on w
 table that was only read is a member, too (:func:`stand_steps`): it ends in an assertion of its version, so
 that no transaction commits on what another has changed meanwhile (write skew). A conflict of one ends all.
 
+Where two or more Delta tables are written, and all of them have the table feature
+``multiTableTransaction-dev``, they form a transaction group (delta-io/delta#7438): the commit of each names
+all of them and their versions. So all versions have to be known before the first body is made, and after a
+lost race all bodies of the group are made and staged again, not just that of the table that lost. Iceberg
+tables and tables that were only read are in no group, and take part as ever. By the proposal every
+participant has the feature, and a group lists every participant; so where a written Delta table lacks the
+feature, no commit names a group, and the tables are committed together as ever. :class:`Grouped` reports
+either.
+
 Three outcomes, as for one table: committed, conflicted, unknown-then-resolved. After a ratification without
 an answer the outcome is asked, and while it is open no member gets the reply that nothing was written.
 
@@ -33,6 +42,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
+from deltanb.actions import Participant, TransactionGroup
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
@@ -43,10 +53,20 @@ from deltanb.errors import (
 )
 from deltanb.transaction.commit import MAX_UNKNOWN_PUTS, Run, rebase_steps, too_many
 from deltanb.transaction.current import CurrentTransaction
-from deltanb.transaction.steps import Committed, Lost, Prepared, PutIfAbsent, ReadWinner, Step, Winner
+from deltanb.transaction.steps import (
+    Committed,
+    Join,
+    Lost,
+    Prepared,
+    PutIfAbsent,
+    ReadWinner,
+    Rejoin,
+    Step,
+    Winner,
+)
 
-__all__ = ["AskOutcome", "GroupCommitted", "GroupFailed", "Member", "MemberStep", "Publish", "Ratified",
-           "Ratify", "Refused", "Stage", "Stand", "Stood", "group_steps", "stand_steps"]
+__all__ = ["AskOutcome", "GroupCommitted", "GroupFailed", "Grouped", "Member", "MemberStep", "Publish",
+           "Ratified", "Ratify", "Refused", "Stage", "Stand", "Stood", "group_steps", "stand_steps"]
 
 
 # -- steps and replies -----------------------------------------------------------------------------
@@ -77,6 +97,14 @@ class MemberStep(Step):
     def asks(self) -> bool:  # type: ignore[override]
         """As the table's step."""
         return self.step.asks
+
+
+@dataclass(frozen=True)
+class Grouped(Step):
+    """The commits that are staged next name ``group``; or none, where tables are ``without`` the feature."""
+
+    group: TransactionGroup | None
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,11 +188,15 @@ class Refused:
 
 @dataclass(frozen=True)
 class Member:
-    """A table of the transaction; ``table_id`` gives the order in which tables are locked."""
+    """A table of the transaction; ``table_id`` gives the order in which tables are locked.
+
+    ``joins`` is true of a Delta table that is written: a transaction group lists all of these.
+    """
 
     name: str
     table_id: str
     steps: Generator[Step, Any, Step]
+    joins: bool = False
 
 
 GroupSteps = Generator[Step, Any, GroupCommitted]
@@ -212,12 +244,26 @@ class _Group:
     """How far the members are: the step each waits at, and what was staged of it."""
 
     members: Mapping[str, Member]
-    waits: dict[str, PutIfAbsent | Stand] = field(default_factory=dict)
+    txn_id: str
+    catalog: str
+    at: str | None = None
+    """The member that is being driven."""
+    joined: tuple[str, ...] | None = None
+    """The members whose commits name each other; None before that is known."""
+    waits: dict[str, Join | PutIfAbsent | Stand] = field(default_factory=dict)
     staged: dict[str, Any] = field(default_factory=dict)
     ended: dict[str, Step] = field(default_factory=dict)
     """What members returned that have ended."""
     may_have_landed: bool = False
     """Whether a ratification was begun whose outcome is unknown."""
+
+    def action(self) -> TransactionGroup | None:
+        """What the commits of all that joined say of them, by the versions that they wait with."""
+        if not self.joined:
+            return None
+        return TransactionGroup(self.txn_id, tuple(
+            Participant(self.members[name].table_id, self.waits[name].version) for name in self.joined),
+            self.catalog)
 
     def versions(self) -> dict[str, int]:
         """The versions that are written, by table."""
@@ -226,13 +272,14 @@ class _Group:
                 if isinstance(steps.get(name), PutIfAbsent | Committed)}
 
 
-def group_steps(members: Sequence[Member], txn_id: str) -> GroupSteps:
+def group_steps(members: Sequence[Member], txn_id: str, catalog: str = "") -> GroupSteps:
     """Yield the steps of one commit of several tables and take their replies; return the last one but the
     publications.
 
     Args:
         members: the tables, written or only read; one of each.
         txn_id: the id that all of their commits carry.
+        catalog: the name of the catalog that ratifies them, for their transaction group.
 
     Raises:
         DeltaError: a table's commit failed, as :func:`~deltanb.transaction.commit.commit_steps` says; nothing
@@ -244,37 +291,39 @@ def group_steps(members: Sequence[Member], txn_id: str) -> GroupSteps:
     if not by_name or len({member.table_id for member in members}) < len(members):
         raise InvalidArgument("a transaction has at least one table, and each once; found "
                               + (", ".join(member.name for member in members) or "none"))
-    group, at = _Group(by_name), None
+    group = _Group(by_name, txn_id, catalog)
     verdict: Ratified | Refused
     interrupt: BaseException | None = None
     try:
-        for at in by_name:
-            yield from _drive(group, at, None)
+        for name in by_name:
+            yield from _drive(group, name, None)
         while True:
-            at = None
             if group.ended:  # a member met its own commit: an earlier ratification landed after all
                 group.may_have_landed = True
                 verdict = (yield from _outcome(group, txn_id)) or _unknown(txn_id)
             else:
+                yield from _join(group)
                 verdict, interrupt = yield from _ratify(group, txn_id)
             if isinstance(verdict, Ratified):
                 break
-            for at in [name for name in by_name if name in verdict.latest]:
-                yield from _drive(group, at, False)
+            for name in [name for name in by_name if name in verdict.latest]:
+                yield from _drive(group, name, False)
     except GeneratorExit:
         raise
     except BaseException as error:
         if group.may_have_landed and not isinstance(error, CommitOutcomeUnknown):
             add_note(error, f"it is unknown whether transaction {txn_id} was committed. Ask for its outcome "
                             "before running it again; its files were kept")
-        yield from _abandon(group, at, error)
-        yield GroupFailed(at, error, group.may_have_landed)
+        culprit = group.at
+        yield from _abandon(group, culprit, error)
+        yield GroupFailed(culprit, error, group.may_have_landed)
         raise
     return (yield from _committed(group, txn_id, verdict.seq, interrupt))
 
 
 def _drive(group: _Group, name: str, reply: Any) -> Generator[Step, Any, None]:
     """One member on from what it waits at, up to the next such place; its new body is staged."""
+    group.at = name
     group.waits.pop(name, None)
     steps = group.members[name].steps
     tell: Callable[[Any], Step] = steps.send
@@ -282,9 +331,9 @@ def _drive(group: _Group, name: str, reply: Any) -> Generator[Step, Any, None]:
         try:
             step = tell(reply)
         except StopIteration as stop:
-            group.ended[name] = stop.value
+            group.ended[name], group.at = stop.value, None
             return
-        if isinstance(step, PutIfAbsent | Stand):
+        if isinstance(step, Join | PutIfAbsent | Stand):
             group.waits[name] = step
             break
         try:
@@ -302,6 +351,28 @@ def _drive(group: _Group, name: str, reply: Any) -> Generator[Step, Any, None]:
                 f"table {name}: version {step.version} could not be staged ({proposal}); nothing was "
                 "committed", version=step.version, errno=getattr(proposal, "errno", None)) from proposal
         group.staged[name] = proposal
+    group.at = None
+
+
+def _join(group: _Group) -> Generator[Step, Any, None]:
+    """Answer the members that ask for their transaction group; where its versions are new, all of it."""
+    asking = [name for name, wait in group.waits.items() if isinstance(wait, Join)]
+    if not asking:
+        return
+    if group.joined is None:
+        written = tuple(name for name, member in group.members.items() if member.joins)
+        without = tuple(name for name in written if name not in asking)
+        group.joined = written if len(written) > 1 and not without else ()
+        if without:
+            yield Grouped(None, without)
+    for name in group.joined:
+        if name not in asking:
+            yield from _drive(group, name, Rejoin())
+    action = group.action()
+    if action is not None:
+        yield Grouped(action)
+    for name in group.joined or asking:
+        yield from _drive(group, name, action)
 
 
 def _ratify(

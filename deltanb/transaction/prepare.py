@@ -20,6 +20,7 @@ from deltanb.actions import (
     Protocol,
     RemoveFile,
     SetTransaction,
+    TransactionGroup,
 )
 from deltanb.errors import (
     AppendOnlyTable,
@@ -119,7 +120,7 @@ def prepare(
     listed = dedup_transactions(_only_actions(actions), table)
     metadata = _one(Metadata, new_metadata, listed, TWO_METADATA)
     protocol = _one(Protocol, new_protocol, listed, TWO_PROTOCOLS)
-    others = [a for a in listed if not isinstance(a, Metadata | Protocol | CommitInfo)]
+    others = [a for a in listed if not isinstance(a, Metadata | Protocol | CommitInfo | TransactionGroup)]
     if metadata is None and read_metadata is None:
         raise MetadataAbsent(
             f"table {table}: couldn't find Metadata while committing the first version of the Delta "
@@ -143,6 +144,8 @@ def prepare(
             verify_feed_columns(metadata, read_metadata, table)
         effective = metadata
     _no_downgrade(read_protocol, protocol, operation, table)
+    if features.GROUPS in (final_protocol.writer_features or ()):
+        features.check_groups(final_protocol, table, is_managed)
     if not is_managed:
         features.check_by_path(final_protocol, table, read_protocol)
     elif metadata is not None and features.supports(final_protocol, features.CATALOG_MANAGED):

@@ -1,13 +1,16 @@
 """The steps of a commit: what the algorithm yields, and what it expects back.
 
-What lives here: one frozen value for each step. Four of them ask for a reply; the others only report.
+What lives here: one frozen value for each step. Five of them ask for a reply; the others only report.
 What it does not know: the order of the steps (``commit.py``), who answers them.
 
 ==============  =======================================================================
 step            reply
 ==============  =======================================================================
+Join            the :class:`~deltanb.actions.TransactionGroup` that the commit names, or ``None``; only a
+                commit of several tables is asked
 PutIfAbsent     ``True`` written, ``False`` the version exists, a ``DeltaError``: nothing was
-                written, any other exception or ``None``: unknown
+                written, any other exception or ``None``: unknown; a commit of several tables may
+                reply :class:`Rejoin`
 LookCloser      a :class:`~deltanb.transaction.row_levels.CloserLook`; an exception: nothing was seen
 ReadWinner      a :class:`Winner`, its actions, or the file's bytes; ``None`` if there is none;
                 an exception: it cannot be read
@@ -198,6 +201,20 @@ class Prepared(Step):
     is_blind_append: bool
     num_actions: int
     operation: str
+
+
+@dataclass(frozen=True)
+class Join(Step):
+    """The transaction group that the commit of ``version`` names, before its body is made."""
+
+    asks: ClassVar[bool] = True
+    version: int
+
+
+@dataclass(frozen=True)
+class Rejoin:
+    """Nothing was written, and nobody has the version; but another table of the group has moved on, so the
+    body has to be made again."""
 
 
 @dataclass(frozen=True)

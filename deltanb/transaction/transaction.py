@@ -101,6 +101,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         """The races lost on the way, in order."""
         self.step: Step | None = None
         """The current step of the commit."""
+        self.joins_group = False
+        """Whether its driver commits several tables together, and answers the step ``Join``."""
         self._reads = ReadRegistry()
         self._new_metadata: Metadata | None = None
         self._new_protocol: Protocol | None = None
@@ -562,7 +564,8 @@ class OptimisticTransaction(TransactionalWrite, Displayable):
         try:
             done = yield from algorithm.commit_steps(
                 current, max_attempts=options.max_commit_attempts, clock=stopwatch, check_conflicts=check,
-                backoff=options.backoff, is_final=self.committer.is_final, listen=self._note)
+                backoff=options.backoff, is_final=self.committer.is_final, joins=self.joins_group,
+                listen=self._note)
             is_done = True
             return done
         except BaseException as error:

@@ -30,6 +30,8 @@ LINES = [
     {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}},
     {"commitInfo": {"timestamp": 1, "operation": "WRITE", "operationParameters": {"a": [1, {}]},
                     "operationMetrics": {"num_added": 3}, "clientVersion": "x"}},
+    {"transactionGroup": {"transactionId": "t", "coordinatingCatalog": "main", "participants": [
+        {"tableId": "a", "proposedVersion": 4}, {"tableId": "b", "proposedVersion": 2, "role": "x"}]}},
     {"checkpointMetadata": {"version": 3}},
     {"sidecar": {"path": "s.parquet", "sizeInBytes": 1, "modificationTime": 2}},
     {"fromTheFuture": {"anything": [1, 2]}},

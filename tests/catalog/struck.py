@@ -13,7 +13,7 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,6 +32,7 @@ from deltanb.locks import LockManager
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
+from tests.catalog.groups import SUPPORTED, disagreements
 from tests.catalog.postgresql import end_connections
 from tests.faults import disk as disks
 from tests.faults.disk import Disk, Done, Fault, Moment, Strike
@@ -58,13 +59,15 @@ class Command:
 
     name: str
     work: Work
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What the two tables have."""
 
 
-def shop(catalog: dn.Catalog) -> None:
+def shop(catalog: dn.Catalog, properties: Mapping[str, str]) -> None:
     """Two tables that belong together, and one in the warehouse that no catalog has."""
     catalog.create_namespace("shop")
-    orders = catalog.create_table("shop.orders", {"id": [1, 2], "price": [10, 20]})
-    catalog.create_table("shop.totals", {"orders": [2], "sum": [30]})
+    orders = catalog.create_table("shop.orders", {"id": [1, 2], "price": [10, 20]}, properties=properties)
+    catalog.create_table("shop.totals", {"orders": [2], "sum": [30]}, properties=properties)
     orders.append({"id": [5], "price": [50]})
     dn.create(f"{catalog.warehouse.store.root}/old", {"id": [1]})
 
@@ -165,6 +168,7 @@ def on(name: str, work: Callable[[Any], Any]) -> Work:
 COMMANDS = [
     Command("two tables", two_tables),
     Command("two tables of which one lost", two_tables_of_which_one_lost),
+    Command("a transaction group of which one lost", two_tables_of_which_one_lost, SUPPORTED),
     Command("one read, one written", one_read_one_written),
     Command("statements under locks", under_locks(locked_statements)),
     Command("rows under locks", under_locks(locked_rows)),
@@ -341,12 +345,12 @@ class CatalogTrials:
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _watcher: Any = None
 
-    def set_up(self, url: str) -> None:
-        """Make what all commands find, and remember it."""
+    def set_up(self, url: str, properties: Mapping[str, str] | None = None) -> None:
+        """Make what commands find, and remember it."""
         (self.folder / "url").write_text(url, "utf-8")
         with drawing(FIRST + SECOND):
             self._watcher = opened(self.folder)
-            shop(self._watcher)
+            shop(self._watcher, properties or {})
         self._rows = self.rows()
         shutil.copytree(self.folder / "lake", self.folder / "made")
 
@@ -532,6 +536,7 @@ def broken(catalog: dn.Catalog) -> Iterator[str]:
         yield from _broken_log(catalog.table(name), row, pointers)
     yield from _doomed(catalog)
     yield from (str(finding) for finding in check(catalog.store) if finding.is_fault)
+    yield from disagreements(catalog, "shop")
 
 
 def _broken_log(table: Any, row: Any, pointers: dict[str, str | None]) -> Iterator[str]:

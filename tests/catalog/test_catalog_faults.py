@@ -19,7 +19,7 @@ import pytest
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
-from tests.catalog.struck import COMMANDS, OF_THE_DATABASE, CatalogTrials
+from tests.catalog.struck import BY_NAME, COMMANDS, OF_THE_DATABASE, CatalogTrials
 from tests.faults.disk import Strike
 from tests.faults.killed import Killer
 
@@ -41,10 +41,13 @@ def killer() -> Iterator[Killer]:
 
 
 @pytest.fixture
-def trials(new_url: Callable[[], str], killer: Killer, tmp_path: Path) -> Iterator[CatalogTrials]:
+def trials(
+    new_url: Callable[[], str], killer: Killer, tmp_path: Path, request: pytest.FixtureRequest,
+) -> Iterator[CatalogTrials]:
+    command = BY_NAME.get(request.node.callspec.params.get("name"))
     with set_options(durability="none"):  # but for the command that is struck
         trials = CatalogTrials(tmp_path, killer)
-        trials.set_up(new_url())
+        trials.set_up(new_url(), command.properties if command else None)
         yield trials
 
 

@@ -25,6 +25,7 @@ from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.upkeep import check
 from deltanb.errors import DeltaConcurrentModificationException, TableAlreadyExists, TableNotFound
 from deltanb.options import set_options
+from tests.catalog.groups import SUPPORTED, disagreements
 from tests.examples import few
 
 NAMES = ["s.a", "s.b", "s.c"]
@@ -93,6 +94,8 @@ def machine(new_url: Callable[[], str], folder: Path) -> type[RuleBasedStateMach
             self.url = new_url()
             self.lake = folder / str(len(list(folder.iterdir())))
             self.lake.mkdir()
+            is_grouped = int(self.lake.name) % 2 == 1
+            self.properties = {**PROPERTIES, **SUPPORTED} if is_grouped else PROPERTIES
             self.now, self.last = EPOCH, 0
             self._options = set_options(durability="none", clock=lambda: self.now)
             self._options.__enter__()
@@ -129,7 +132,7 @@ def machine(new_url: Callable[[], str], folder: Path) -> type[RuleBasedStateMach
             try:
                 table = self.catalog.create_table(
                     name, {"k": rows} if rows else "k bigint",
-                    properties=PROPERTIES)
+                    properties=self.properties)
             except TableAlreadyExists:
                 assert name in self.tables
                 return
@@ -312,6 +315,7 @@ def machine(new_url: Callable[[], str], folder: Path) -> type[RuleBasedStateMach
 
         def is_in_order(self) -> None:
             assert [str(finding) for finding in check(self.catalog.store) if finding.is_fault] == []
+            assert list(disagreements(self.catalog, "s")) == []
             for name, model in self.tables.items():
                 table = self.catalog.table(name)
                 assert rows_of(table) == sorted(model.rows)

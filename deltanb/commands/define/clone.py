@@ -25,6 +25,7 @@ from deltanb.options import options
 from deltanb.schema.protocol import (
     CATALOG_MANAGED,
     CATALOG_TABLE_ID,
+    GROUPS,
     check_writable,
     downgraded,
     merged,
@@ -104,8 +105,9 @@ def clone(
     if exists:
         check_writable(txn.protocol, txn.metadata, txn.table, writes_data=False)
     protocol = snapshot.protocol
-    if supports(protocol, CATALOG_MANAGED):  # the clone lies in a folder, and no catalog knows of it
-        protocol = downgraded(protocol, CATALOG_MANAGED)
+    for feature in (GROUPS, CATALOG_MANAGED):  # the clone lies in a folder, and no catalog knows of it
+        if supports(protocol, feature):
+            protocol = downgraded(protocol, feature)
     txn.update_protocol(merged(txn.protocol, protocol) if exists else protocol)
     source = snapshot.metadata
     configuration = {key: text for key, text in source.configuration.items()

@@ -39,7 +39,7 @@ from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.ddl import field_for_log
 from deltanb.schema.paths import field_at, replaced, walk
-from deltanb.schema.protocol import FEATURE_PREFIX, downgraded, supports, upgraded
+from deltanb.schema.protocol import FEATURE_PREFIX, GROUPS, downgraded, supports, upgraded
 from deltanb.schema.widening import TYPE_CHANGES, has_changes
 from deltanb.store.paths import place_of
 from deltanb.transaction import active
@@ -419,9 +419,11 @@ _REMOVABLE: dict[str, _Removable] = {
     "typeWidening-preview": _WIDENED,
     "materializePartitionColumns": _Removable(
         properties=("delta.enableMaterializePartitionColumnsFeature",)),
+    GROUPS: _Removable(),
     PROTECTION: _Removable(properties=(PROTECTED_BEFORE,)),
 }
-"""The features that Delta can drop -> how; every other one stays."""
+"""The features that Delta can drop, and the proposed one that only this library has -> how; every other one
+stays."""
 
 
 def droppable() -> Sequence[str]:

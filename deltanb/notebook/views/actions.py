@@ -16,6 +16,9 @@ from deltanb.text import formatting as units
 
 MAX_STATISTICS = 200  # columns of one file's statistics; more than Delta collects by default (32)
 
+MAX_PARTICIPANTS = 4  # tables of a transaction group on its line; the JSON has all of them
+MAX_TABLE_ID = 13  # characters of a table's id there
+
 SIGNS = {"AddFile": ("+", "append"), "RemoveFile": ("−", "delete"), "AddCDCFile": ("Δ", "optimize")}
 
 
@@ -151,6 +154,16 @@ def _domain(action: Any) -> Inline:
     return ["domain ", code(action.domain), "  ", code(action.configuration)]
 
 
+def _group(action: Any) -> Inline:
+    """A transaction of several tables: the version that it gave each of them, by their ids in the catalog."""
+    words: list[str | Span] = ["group  ", units.count(len(action.participants), "table"), " in ",
+                               code(action.coordinating_catalog)]
+    for one in action.participants[:MAX_PARTICIPANTS]:
+        words += ["  ", code(units.shortened(one.table_id, MAX_TABLE_ID)), f" v{one.proposed_version}"]
+    left = len(action.participants) - MAX_PARTICIPANTS
+    return [*words, f"  and {units.number(left)} more"] if left > 0 else words
+
+
 def _commit_info(action: Any) -> Inline:
     parts = [str(action.operation or "not recorded")]
     if action.user_name:
@@ -180,5 +193,6 @@ _OTHERS: dict[str, Callable[[Any], Inline]] = {
     "DomainMetadata": _domain,
     "CommitInfo": _commit_info,
     "DeletionVector": _vector,
+    "TransactionGroup": _group,
     "Sidecar": _sidecar,
 }

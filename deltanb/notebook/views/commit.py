@@ -24,7 +24,8 @@ MASKED_COLUMNS = ("file", "partition", "rows", "deleted in it", "statistics")
 MAX_STATISTICS = 150  # lines of statistics that all files of a picture have together: some 20 kB
 MAX_RAW = 17_000  # characters of the log's lines that unfold, all together
 HEADINGS = {"metaData": "Metadata", "protocol": "Protocol", "txn": "Transactions",
-            "domainMetadata": "Domains", "checkpointMetadata": "Checkpoint", "sidecar": "Sidecars"}
+            "domainMetadata": "Domains", "checkpointMetadata": "Checkpoint", "sidecar": "Sidecars",
+            "transactionGroup": "Group"}
 MAX_WORDS = 3  # actions of one kind told on the line; the log's lines have all of them
 
 

@@ -160,6 +160,10 @@ def _grid(grid: GroupCommit, culprit: int | None) -> Section:
     if culprit is not None and culprit >= options.max_rows:  # the row that matters is among those shown
         order.insert(0, order.pop(culprit))
     summary = units.count(len(rows), "table")
+    if grid.transaction_group is not None:
+        joined = len(grid.transaction_group.participants)
+        summary += ", whose commits name each other" if joined == len(rows) else \
+            f", {units.number(joined)} of which name each other in their commits"
     if grid.ratifications > 1:
         summary += f", {units.count(grid.ratifications, 'ratification')} tried"
     table = Table(COLUMNS, tuple(rows[at] for at in order), len(rows), "table",
