@@ -39,6 +39,7 @@ MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not 
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
 REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
 JOURNAL_VARIABLE = "DELTANB_JOURNAL"  # the place of the journal, where the option does not say
+CATALOG_VARIABLE = "DELTANB_CATALOG"  # where names are looked up, where the option does not say
 USER_VARIABLE = "DELTANB_USER"  # who writes, where the option does not say
 BESIDE = "beside"
 """The place of a journal that is beside its table."""
@@ -125,6 +126,10 @@ class Options:
     each table, or in a folder of this machine. ``None`` asks the environment variable ``DELTANB_JOURNAL``;
     False keeps them in this process alone. Each is a small file without secrets; of a table at most a
     thousand are kept, for 30 days."""
+    catalog: Any = None
+    """The catalog in which :func:`deltanb.open` looks for ``catalog.schema.table``: one that is connected, or
+    the address of one, as :func:`deltanb.connect` takes it. ``None`` asks the environment variable
+    ``DELTANB_CATALOG``."""
     default_table_properties: Mapping[str, Any] = field(default_factory=dict)
     """Properties of new tables that do not set them, e.g. ``{"delta.enableDeletionVectors": True}``."""
     partition_column_check: bool = True
@@ -179,6 +184,11 @@ class Options:
         for name in ("metrics", "commit_info", "partition_column_check", "schema_type_check"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"option {name}={getattr(self, name)!r} must be True or False")
+        if self.catalog is not None and not hasattr(self.catalog, "table") and (
+                not isinstance(self.catalog, str) or "://" not in self.catalog):
+            raise InvalidArgument(
+                f"option catalog={safe(repr(self.catalog)):.80} must be a catalog, its address, or None, "
+                f"which asks the environment variable {CATALOG_VARIABLE}")
         _check_folder("report", self.report, REPORT_VARIABLE)
         _check_folder("journal", self.journal, JOURNAL_VARIABLE)
         for name, event in LISTENERS.items():
@@ -351,6 +361,16 @@ def writer_name() -> str | None:
     if name is None:
         name = os.environ.get(USER_VARIABLE)
     return name_process() if name is None else name or None
+
+
+def catalog_place() -> Any:
+    """The catalog, or the address of the one, in which tables are opened by name; None without any.
+
+    >>> with set_options(catalog="uc://localhost:8080/main"):
+    ...     catalog_place()
+    'uc://localhost:8080/main'
+    """
+    return options.catalog if options.catalog is not None else os.environ.get(CATALOG_VARIABLE) or None
 
 
 def journal_place() -> str | None:

@@ -98,6 +98,18 @@ def managed(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
 
 
 @contextmanager
+def in_unity(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
+    """In a Unity Catalog, whose server is a fake of the newest release."""
+    pytest.importorskip("httpx")
+    pytest.importorskip("sqlalchemy")
+    from tests.catalog.unity.clients import of_release
+
+    with of_release("0.7", path) as server:
+        table = server.catalog.create_table(NAME, rows, **settings)
+        yield Home(table, table)
+
+
+@contextmanager
 def in_catalog_transaction(path: Path, rows: Any, **settings: Any) -> Iterator[Home]:
     with catalog(path, rows, **settings) as made:
         txn = made.transaction()
@@ -149,4 +161,4 @@ MAKERS: dict[type[Askable], Maker] = {
     CatalogTable: in_catalog_transaction, IcebergTable: iceberg, StagedIcebergTable: iceberg_in_transaction,
     PinnedIcebergTable: iceberg_past, ExploredTable: in_an_exploration,
 }
-HANDLES: tuple[Maker, ...] = (*MAKERS.values(), past, managed)
+HANDLES: tuple[Maker, ...] = (*MAKERS.values(), past, managed, in_unity)

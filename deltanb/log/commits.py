@@ -81,6 +81,9 @@ class Commits(Protocol):
         Over a network, several are read at a time.
         """
 
+    def maintenance_refused(self, operation: str) -> str | None:
+        """Why an operation of :mod:`~deltanb.log.maintenance` is not ours to do; None where it is."""
+
 
 class FolderCommits:
     """Commits that are the files of ``_delta_log``."""
@@ -89,6 +92,10 @@ class FolderCommits:
 
     def __init__(self, store: LogStore) -> None:
         self.store = store
+
+    def maintenance_refused(self, operation: str) -> str | None:
+        """None: a folder is whose who may write to it."""
+        return None
 
     def newest(self) -> int:
         """The newest version in a listing."""

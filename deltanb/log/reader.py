@@ -511,9 +511,11 @@ class LogReader:
         ...     sorted(table.log.clean_up())
         ['_delta_log/00000000000000000000.crc', '_delta_log/00000000000000000000.json']
         """
-        yield_to_commits()
         from deltanb.log import cleanup
+        from deltanb.log.maintenance import CLEAN_LOG, check_maintenance
 
+        yield_to_commits()
+        check_maintenance(self, CLEAN_LOG, "Cleaning up the log")
         return cleanup.clean_up(self)
 
     # -- loading --------------------------------------------------------------------------------

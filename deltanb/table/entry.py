@@ -12,9 +12,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltanb.errors import InvalidArgument
+from deltanb.options import catalog_place
 from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
 from deltanb.table.table import DeltaTable
+from deltanb.text import upper
+from deltanb.text.safe_text import shown
 from deltanb.text.spellings import answer_wrong_arguments
 
 if TYPE_CHECKING:
@@ -27,16 +31,69 @@ if TYPE_CHECKING:
 def open(
     path: str | os.PathLike[str] | LogStore,
     version: int | None = None, timestamp: int | str | dt.datetime | None = None,
-    *, storage_options: Mapping[str, Any] | None = None,
+    *, storage_options: Mapping[str, Any] | None = None, token: str | None = None,
+    client_id: str | None = None, client_secret: str | None = None, token_url: str | None = None,
+    scope: str | None = None, profile: str | None = None, allow_local_files: bool = False,
+    allow_maintenance: bool = False,
 ) -> DeltaTable:
-    """Open a table; the same as :meth:`DeltaTable.for_path`.
+    """Open a table: by its path, as :meth:`DeltaTable.for_path` does, or by its name in a catalog.
+
+    A name is the address of a table of Unity Catalog, ``uc://host/catalog.schema.table``; or
+    ``catalog.schema.table`` where the option ``catalog`` or the environment variable ``DELTANB_CATALOG`` says
+    in which catalog, and no folder is called so.
+
+    Args:
+        version, timestamp: as in :meth:`DeltaTable.as_of <deltanb.table.table.DeltaTable.as_of>`.
+        storage_options: access to a bucket, as in :meth:`DeltaTable.for_path
+            <deltanb.table.table.DeltaTable.for_path>`.
+        token, client_id, client_secret, token_url, scope, profile, allow_local_files, allow_maintenance: as
+            in :func:`deltanb.connect`, where a catalog is connected to.
+
+    Raises:
+        TableNotFound: there is no table.
+        VersionNotFound: there is no such version, or it is gone.
+        InvalidArgument: arguments of a connection, and a path.
+        StorageError: the place, or the catalog, cannot be reached or read.
 
     >>> import deltanb as dn
     >>> _ = dn.create("opened", {"id": [1]})
     >>> dn.open("opened").count()
     1
+    >>> catalog = dn.Catalog("sqlite:///named.db", warehouse="named")
+    >>> catalog.create_namespace("shop")
+    >>> _ = catalog.create_table("shop.ducks", {"id": [1, 2]})
+    >>> with dn.set_options(catalog=catalog):
+    ...     dn.open("default.shop.ducks").count()
+    2
     """
+    connection: dict[str, Any] = {
+        "token": token, "client_id": client_id, "client_secret": client_secret, "token_url": token_url,
+        "scope": scope, "profile": profile, "allow_local_files": allow_local_files,
+        "allow_maintenance": allow_maintenance}
+    if isinstance(path, str) and is_in_a_catalog(path):
+        if version is not None and timestamp is not None:
+            raise InvalidArgument("give version or timestamp, not both")
+        table = upper.open_named(path, storage_options=storage_options, **connection)
+        moment = timestamp if version is None else version
+        return table if moment is None else table.as_of(moment)
+    if any(connection.values()):
+        raise InvalidArgument(
+            f"{', '.join(filter(connection.get, connection))} goes with the name of a table in a catalog, "
+            f"such as uc://host/catalog.schema.table; {shown(path)} is a path")
     return DeltaTable.for_path(path, version, timestamp, storage_options=storage_options)
+
+
+def is_in_a_catalog(path: str) -> bool:
+    """Whether a text that is to be opened is a name in a catalog and no path.
+
+    >>> is_in_a_catalog("uc://localhost/main.shop.ducks"), is_in_a_catalog("lake/main.shop.ducks")
+    (True, False)
+    """
+    if path[:5].lower() == "uc://":
+        return True
+    parts = path.split(".")
+    return len(parts) >= 3 and all(parts) and not {"/", "\\", ":"} & set(path) and (
+        catalog_place() is not None and not os.path.exists(path))
 
 
 @answer_wrong_arguments()

@@ -2,6 +2,7 @@
 # upper.py loads what is asked of it from the module named here. A line is all that a new name takes.
 
 from deltanb.catalog.iceberg.table import IcebergTable as IcebergTable
+from deltanb.catalog.named import open_named as open_named
 from deltanb.catalog.transaction import CatalogTransaction as CatalogTransaction
 from deltanb.locks.tables.table import LockedTables as LockedTables
 from deltanb.observe.blame.blame import Blame as Blame

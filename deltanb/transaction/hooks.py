@@ -15,6 +15,7 @@ from deltanb.actions import AddFile, RemoveFile
 from deltanb.concurrency import background
 from deltanb.errors import InvalidArgument, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log import checksum
+from deltanb.log.maintenance import CLEAN_LOG
 from deltanb.options import options
 from deltanb.schema import properties
 from deltanb.store.paths import Inside, place_of
@@ -114,6 +115,7 @@ class CheckpointHook(_Builtin):
         """Write it when the version asks for it."""
         if snapshot.needs_checkpoint(committed.version) and _is_published(committed, snapshot):
             clean = properties.get(snapshot.metadata.configuration, "delta.enableExpiredLogCleanup")
+            clean = clean and _may_clean(snapshot)
             _write_checkpoint(self, committed, snapshot, clean)
 
 
@@ -148,6 +150,14 @@ def _write_checkpoint(hook: PostCommitHook, committed: Committed, snapshot: Snap
             _failed(hook, error, committed, snapshot.log)
 
     background.soon(log, f"The checkpoint of version {version} of {log.path}", work, rank=version)
+
+
+def _may_clean(snapshot: Snapshot) -> bool:
+    """Whether the log is ours to clean up; a catalog may do that by itself."""
+    reason = snapshot.log.commits.maintenance_refused(CLEAN_LOG)
+    if reason is not None:
+        logger.debug("The log of %s is not cleaned up: %s", snapshot.log.path, reason)
+    return reason is None
 
 
 def _is_published(committed: Committed, snapshot: Snapshot) -> bool:

@@ -78,6 +78,10 @@ class StagedCommits:
         self.bodies.append(_Body(body))
         return True
 
+    def maintenance_refused(self, operation: str) -> str | None:
+        """As the other log has it."""
+        return self.below.maintenance_refused(operation)
+
     def newest(self) -> int:
         """The last one staged."""
         return self.base + len(self.bodies)

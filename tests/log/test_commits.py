@@ -35,6 +35,9 @@ class TailCommits:
         self.folder, self.last = FolderCommits(store), last
         self.tail: dict[int, tuple[bytes, FileStatus]] = {}
 
+    def maintenance_refused(self, operation: str) -> None:
+        return None
+
     def append(self, version: int, body: bytes, modification_time: int) -> None:
         name = f"_delta_log/_staged_commits/{version:020}.0.json"
         self.tail[version] = body, FileStatus(name, len(body), modification_time, f"staged {version}")

@@ -101,6 +101,10 @@ class CatalogCommits:
         known = self._known
         return known if known is not None and version <= known.latest else self.look()
 
+    def maintenance_refused(self, operation: str) -> str | None:
+        """None: this library's catalogs leave all of it to their clients."""
+        return None
+
     def newest(self) -> int:
         """The latest version that is ratified."""
         return self.look().latest

@@ -35,6 +35,7 @@ from deltanb.errors import FeatureDropConflict, IllegalStateError, InvalidArgume
 from deltanb.log import cleanup
 from deltanb.log.checkpoint.names import complete_checkpoints
 from deltanb.log.commits import LOG_FOLDER
+from deltanb.log.maintenance import CLEAN_LOG, check_maintenance
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.ddl import field_for_log
@@ -111,6 +112,8 @@ def drop_feature(log: DeltaLog, name: str, truncate_history: bool = False) -> Co
         log.must_be_published(txn.read_version, "checkpointed")
     downgraded(txn.protocol, feature)  # refused now where another feature needs it
     removable.refuse(txn.snapshot, txn.table)
+    if truncate_history:
+        check_maintenance(log, CLEAN_LOG, "Truncating the history")
     cleaned = not removable.is_clean(txn.snapshot)
     if cleaned:
         removable.clean(log)

@@ -29,6 +29,7 @@ from deltanb.concurrency import parallel
 from deltanb.engines.arrow import zorder
 from deltanb.engines.arrow.row_ids import preserved
 from deltanb.errors import InvalidArgument
+from deltanb.log.maintenance import REORGANIZE, check_maintenance
 from deltanb.options import options
 from deltanb.schema import column_mapping, properties
 from deltanb.schema.types import PrimitiveType, StructType
@@ -94,6 +95,7 @@ def optimize(
     check_engine(engine)
     columns = [zorder_by] if isinstance(zorder_by, str) else list(zorder_by or ())
     txn = begin(log, "layout")
+    check_maintenance(log, REORGANIZE, "OPTIMIZE")
     clustered = clustering.columns_to_order_by(txn.snapshot)
     _refuse_contradictions(txn, where, columns, full, clustered)
     files = _files_of(txn, where)
@@ -125,6 +127,7 @@ def purge(
     """
     check_engine(engine)
     txn = begin(log, "layout")
+    check_maintenance(log, REORGANIZE, "REORG")
     files = _files_of(txn, where)
     files = files.filter(pc.is_valid(files["deletion_vector"]))
     tasks = [_Task(files.slice(place, 1)) for place in range(files.num_rows)]

@@ -45,6 +45,7 @@ from deltanb.errors import (
     InvalidArgument,
 )
 from deltanb.log.commits import LOG_FOLDER
+from deltanb.log.maintenance import CLEAN_DATA, check_maintenance
 from deltanb.options import options
 from deltanb.schema import properties
 from deltanb.store.base import FileStatus, LogStore, delete_many, read_concurrency
@@ -160,6 +161,8 @@ def vacuum(
     from deltanb.text.progress import progress
 
     txn = begin(log, "files")
+    if not dry_run:
+        check_maintenance(log, CLEAN_DATA, "VACUUM")
     snapshot = txn.snapshot
     table_retention = int(properties.get(snapshot.properties, RETENTION))
     retention = _retention(retention_hours, table_retention, check, txn.table)

@@ -264,6 +264,9 @@ def asked(catalog: dn.Catalog) -> dict[str, list[tuple[str, Json, Json, bool]]]:
         "get_schema": [({"full_name": "default.ns"}, {}, {}, False)],
         "update_schema": [({"full_name": "default.ns"}, {}, {"comment": "x"}, True)],
         "delete_schema": [({"full_name": "default.ns"}, {}, {}, True)],
+        "create_external_table": [({}, {}, {
+            "name": "n", "catalog_name": "default", "schema_name": "ns", "table_type": "EXTERNAL",
+            "data_source_format": "DELTA", "storage_location": "s3://b/t", "columns": []}, True)],
         "remove_table": [({"full_name": "default.ns.orders"}, {}, {}, True)],
         "list_tables": [({}, {"catalog_name": "default", "schema_name": "ns"}, {}, False)],
         "get_table": [({"full_name": "default.ns.orders"}, {}, {}, False)],

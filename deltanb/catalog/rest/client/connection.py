@@ -22,6 +22,7 @@ import os
 import re
 import threading
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -244,16 +245,22 @@ class Connection:
         except ValueError as error:  # InvalidArgument is one
             raise NoAnswer(f"its answer cannot be understood: {error}") from error
 
+    def client(self) -> Any:
+        """New connections."""
+        return self._httpx.Client(timeout=self._timeout)
+
     @contextmanager
     def _connected(self, fresh: bool) -> Iterator[Any]:
         """The connections that all threads share, or one that nothing came over yet."""
         if fresh:
-            with self._httpx.Client(timeout=self._timeout) as client:
+            with self.client() as client:
                 yield client
             return
         with self._lock:
             if self._client is None or self._pid != os.getpid():  # no two processes on one connection
-                self._client, self._pid = self._httpx.Client(timeout=self._timeout), os.getpid()
+                self._client, self._pid = self.client(), os.getpid()
+                # Whoever opened a table by its address has no catalog to close.
+                weakref.finalize(self, self._client.close).atexit = False
             client = self._client
         yield client
 

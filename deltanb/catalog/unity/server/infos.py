@@ -16,7 +16,7 @@ from deltanb.catalog.unity.server.forms import last_change, properties_of
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.sql.column_text import type_text
 
-__all__ = ["schema_value", "table_value"]
+__all__ = ["columns_info", "schema_value", "table_value"]
 
 COMMENT = "comment"
 """The property of a namespace that is a schema's comment here, as in Iceberg's catalogs."""
@@ -49,12 +49,13 @@ def table_value(catalog: str, row: TableRow, location: str) -> Json:
     return {
         "name": row.name.name, "catalog_name": catalog, "schema_name": ".".join(row.name.namespace),
         "table_type": "MANAGED", "data_source_format": "DELTA", "storage_location": location,
-        "columns": _columns(metadata), "comment": metadata.get("description"), "properties": properties,
+        "columns": columns_info(metadata), "comment": metadata.get("description"), "properties": properties,
         "created_at": metadata.get("createdTime") or 0,
         "updated_at": last_change(row.delta.etag, metadata)[1], "table_id": row.table_id}
 
 
-def _columns(metadata: Mapping[str, Any]) -> list[Json]:
+def columns_info(metadata: Mapping[str, Any]) -> list[Json]:
+    """A table's columns, of the metadata of its log."""
     partitions = metadata.get("partitionColumns") or []
     schema = StructType.from_json(metadata["schemaString"])
     return [_column(field, at, partitions) for at, field in enumerate(schema.fields)]

@@ -138,6 +138,13 @@ def get_table(request: Request) -> Reply:
     return Reply(value=table_value(_catalog(request), row, location_of(row)))
 
 
+def create_external_table(request: Request) -> Reply:
+    """Refuse to register a table at a location of its own."""
+    raise InvalidArgument(
+        "table_type: tables here are managed ones, made by way of a staging table; none is registered at a "
+        "location of its own")
+
+
 def remove_table(request: Request) -> Reply:
     """Take a table out of the catalog; a day later its files are swept."""
     drop(request, _table(request))
@@ -164,6 +171,11 @@ def _credentials(location: str) -> Reply:
 
 def _schema_makers(request: Request) -> None:
     request.allow("write", (request.body["name"],))
+
+
+def _external_makers(request: Request) -> None:
+    require_catalog(request, request.body["catalog_name"])
+    request.allow("write", parts_of(request.body["schema_name"]))
 
 
 def _schema_readers(request: Request) -> None:
@@ -292,6 +304,10 @@ ENDPOINTS = (
               query=(query("force", described(flag, {}), "drops no tables: the schema has to be empty"),)),
     _endpoint("GET", "/tables", list_tables, _space_readers,
               query=(required("catalog_name", text), required("schema_name", text), *_PAGES)),
+    _endpoint("POST", "/tables", create_external_table, _external_makers, named("ExternalTable", record(
+        {"name": name_field, "catalog_name": text, "schema_name": text, "table_type": choice("EXTERNAL"),
+         "data_source_format": choice("DELTA"), "storage_location": text, "columns": array(plain)},
+        {"comment": text, "properties": texts}))),
     _endpoint("GET", "/tables/{full_name}", get_table, _table_readers),
     _endpoint("DELETE", "/tables/{full_name}", remove_table, _table_writers),
     _endpoint("POST", "/temporary-table-credentials", temporary_table_credentials, _table_users,
