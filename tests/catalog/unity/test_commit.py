@@ -341,6 +341,14 @@ def test_a_table_with_uniform_is_read_and_not_written(tmp_path: Path) -> None:
     assert tree(Path(table.path)) == before
 
 
+def test_a_table_that_is_committed_alone_has_no_feature_of_groups(unity: Unity, shop: dn.Catalog) -> None:
+    table = shop.table("shop.orders")
+    before = tree(Path(table.path))
+    with pytest.raises(errors.UnsupportedProtocol, match="commits one at a time"):
+        table.add_feature("multiTableTransaction-dev")
+    assert table.version == 0 and tree(Path(table.path)) == before
+
+
 def test_local_files_are_opened_where_they_are_allowed(tmp_path: Path) -> None:
     unity = Unity(tmp_path / "unity", "0.7")
     catalog = catalog_of(unity)

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltanb.actions import Protocol
 from deltanb.catalog.delta.commits import CatalogCommits, staged_name
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.ratification import DeltaCommit, Ratified, Refused
@@ -43,6 +44,7 @@ from deltanb.errors import (
     UnsupportedProtocol,
 )
 from deltanb.log.commits import commit_name
+from deltanb.schema.protocol import GROUPS
 from deltanb.text.safe_text import get_logger
 
 if TYPE_CHECKING:
@@ -107,7 +109,16 @@ class UnityCommitter(ManagedCommitter):
     def ratified(
         self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action]
     ) -> Ratified | Refused:
-        """Propose a staged commit, with what it changes of the table in the catalog."""
+        """Propose a staged commit, with what it changes of the table in the catalog.
+
+        Raises:
+            UnsupportedProtocol: it adds a feature that no table of Unity Catalog can have.
+        """
+        for action in actions:
+            if isinstance(action, Protocol) and action.supports(GROUPS):
+                raise UnsupportedProtocol(
+                    f"{self.name}: the feature {GROUPS} is for tables that are committed together, and Unity "
+                    "Catalog commits one at a time; leave it out", path=str(self.name), features=(GROUPS,))
         read = self.snapshot
         updates = [add_commit(proposal), *updates_of(read.protocol, read.metadata, actions)]
         self._updates[str(proposal.file_name)] = updates
