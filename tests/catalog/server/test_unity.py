@@ -15,6 +15,7 @@ from deltanb.catalog.rest.server.app import application
 from deltanb.catalog.rest.server.service import Service
 from deltanb.catalog.rest.server.tokens import Tokens
 from deltanb.catalog.store.store import CatalogStore
+from deltanb.errors import StorageError
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error
@@ -140,6 +141,31 @@ def test_what_is_published_is_heard_of_after_or_with_the_first_commit(client: Cl
     assert error(client.post(ORDERS, json=orders.ask(published(0)))) == invalid
     json_of(client.post(ORDERS, json=orders.ask(orders.stage(1), published(0))))
     json_of(client.post(ORDERS, json=orders.ask(published(0))))
+
+
+def test_a_report_comes_with_its_commit_or_not_at_all(
+    client: Client, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, other = orders.stage(1), orders.stage(2), orders.stage(1)
+    json_of(client.post(ORDERS, json=orders.ask(first)))
+    orders.publish(1, first["commit"]["file-name"])
+    before = json_of(client.get(ORDERS))
+    assert error(client.post(ORDERS, json=orders.ask(other, published(1))))[0] == 409
+    assert json_of(client.get(ORDERS)) == before
+
+    def fails(*_: Any) -> None:
+        raise StorageError("the database is gone")
+
+    set_published = CatalogStore.set_published
+    monkeypatch.setattr(CatalogStore, "set_published", fails)
+    answer = client.post(ORDERS, json=orders.ask(second, published(1)))
+    assert error(answer) == (500, "CommitStateUnknownException")  # it is ratified
+    assert error(client.post(ORDERS, json=orders.ask(published(1)))) == (503, "InternalServerErrorException")
+    monkeypatch.setattr(CatalogStore, "set_published", set_published)
+    after = json_of(client.post(ORDERS, json=orders.ask(second, published(1))))
+    assert [each["version"] for each in after["commits"]] == [2, 1]
+    assert [each["version"] for each in json_of(client.post(
+        ORDERS, json=orders.ask(published(1))))["commits"]] == [2]
 
 
 def test_what_a_commit_says_is_what_counts(client: Client, orders: Table) -> None:

@@ -48,7 +48,7 @@ from deltanb.catalog.unity.server.forms import (
     uniform_of,
 )
 from deltanb.catalog.unity.server.refusals import RequirementConflict, TooManyUnpublished, VersionConflict
-from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, TableNotFound
+from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, StorageError, TableNotFound
 from deltanb.log.commits import commit_name
 from deltanb.options import random_id
 from deltanb.schema.protocol import CATALOG_TABLE_ID
@@ -175,15 +175,17 @@ def updated(
     if files is None:
         _require_contract(row.delta, update.actions)
     published = update.actions.get(PUBLISHED)
+    left = tail
     if published is not None:
-        tail = _published(
-            store, row, files, tail, published["latest-published-version"], add is not None)
+        left = _left_by_report(row, files, tail, published["latest-published-version"], add is not None)
     if add is not None:
-        _commit(store, row, files, tail, update, principal)
+        _commit(store, row, files, left, update, principal)
     elif set(update.actions) - {PUBLISHED}:
         if files is not None:
             _require_of_the_catalog(update)
         _rewrite(store, row, update)
+    if left.published > tail.published:  # last: of a request that is refused nothing is done
+        _report(store, row, left.published, add)
 
 
 def _require(row: TableRow, update: Update) -> None:
@@ -231,10 +233,27 @@ def _is_replayed(files: LogStore | None, tail: Tail, commit: Commit) -> bool:
             "whether it was this commit; load the table", version=commit.version) from error
 
 
-def _published(
-    store: CatalogStore, row: TableRow, files: LogStore | None, tail: Tail, version: int, commits: bool
+def _report(store: CatalogStore, row: TableRow, version: int, add: Json | None) -> None:
+    """Say up to where the folder has all versions: the catalog forgets them.
+
+    Raises:
+        CommitOutcomeUnknown: it could not be said, and the commit that came with it is ratified.
+    """
+    try:
+        with unlimited():
+            store.set_published(str(row.table_id), version)
+    except StorageError as error:
+        if add is None:
+            raise
+        raise CommitOutcomeUnknown(
+            f"version {add['commit'].version} of {row.name} is ratified, and that {version} is published "
+            f"could not be noted: {error}", version=add["commit"].version) from error
+
+
+def _left_by_report(
+    row: TableRow, files: LogStore | None, tail: Tail, version: int, commits: bool
 ) -> Tail:
-    """Say up to where the folder has all versions, which is looked at first: the catalog forgets them."""
+    """The commits after a report of what is published, whose files are looked at."""
     if version > tail.latest:
         raise InvalidArgument(f"{PUBLISHED}: {version} is not ratified, the latest version is {tail.latest}")
     if tail.latest == 0 and not commits:
@@ -243,8 +262,6 @@ def _published(
         if files is not None and commit.version <= version and (
                 files.status(commit_name(commit.version)) is None):
             raise InvalidArgument(f"{PUBLISHED}: version {commit.version} is not in the table's _delta_log")
-    if version > tail.published:
-        store.set_published(str(row.table_id), version)
     left = tuple(commit for commit in tail.commits if commit.version > version)
     return Tail(tail.latest, max(version, tail.published), left)
 
