@@ -18,8 +18,8 @@ from deltanb.catalog.rest.server.messages import anyone
 from deltanb.catalog.rest.server.service import Service, Settings
 from deltanb.catalog.rest.server.tokens import Tokens
 from deltanb.catalog.store.tables import sa
+from deltanb.catalog.unity.infos import type_name
 from deltanb.catalog.unity.server import endpoints, listing
-from deltanb.catalog.unity.server.infos import type_name
 from deltanb.schema.types import TYPES, PrimitiveType
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client, error

@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'delt
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.unity.server.forms import columns_value, is_derived
+from deltanb.catalog.unity.forms import columns_value, is_derived
 from tests.catalog.unity.clients import SERVERS, Server
 from tests.helpers import ids
 

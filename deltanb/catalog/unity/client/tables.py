@@ -24,7 +24,7 @@ from deltanb.catalog.unity.client.answers import Loaded, Staging
 from deltanb.catalog.unity.client.commit import UnityCommits, UnityCommitter
 from deltanb.catalog.unity.client.store import UnityRow, UnityStore
 from deltanb.catalog.unity.client.updates import external_table, new_table
-from deltanb.catalog.unity.server.contract import PROPERTIES, PROTOCOL
+from deltanb.catalog.unity.contract import PROPERTIES, PROTOCOL
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,

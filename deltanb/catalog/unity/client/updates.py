@@ -15,8 +15,8 @@ from deltanb.actions import Action, DomainMetadata, Metadata, Protocol
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ratification import DeltaCommit
-from deltanb.catalog.unity.server.forms import columns_value, is_derived
-from deltanb.catalog.unity.server.infos import columns_info
+from deltanb.catalog.unity.forms import columns_value, is_derived
+from deltanb.catalog.unity.infos import columns_info
 
 __all__ = ["DOMAINS", "add_commit", "domains_value", "external_table", "new_table", "protocol_value",
            "published", "updates_of"]

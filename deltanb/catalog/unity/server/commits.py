@@ -18,7 +18,7 @@ from deltanb.catalog.delta.managed import commit_info_of, retained_of
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.store.rows import DeltaState
 from deltanb.catalog.store.store import Commit
-from deltanb.catalog.unity.server.forms import bare
+from deltanb.catalog.unity.forms import bare
 from deltanb.errors import InvalidArgument
 from deltanb.store.base import LogStore
 from deltanb.text.damage import reading

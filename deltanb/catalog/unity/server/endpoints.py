@@ -41,9 +41,7 @@ from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import Tail
 from deltanb.catalog.store.tables import delta_tables, garbage, sa
-from deltanb.catalog.unity.server.claims import believed
-from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement
-from deltanb.catalog.unity.server.contract import (
+from deltanb.catalog.unity.contract import (
     PROPERTIES,
     PROTOCOL,
     SUGGESTED,
@@ -51,7 +49,7 @@ from deltanb.catalog.unity.server.contract import (
     require_features,
     require_properties,
 )
-from deltanb.catalog.unity.server.forms import (
+from deltanb.catalog.unity.forms import (
     COUNT,
     columns_of,
     domains_of,
@@ -60,6 +58,8 @@ from deltanb.catalog.unity.server.forms import (
     protocol_of,
     uniform_of,
 )
+from deltanb.catalog.unity.server.claims import believed
+from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement
 from deltanb.catalog.unity.server.refusals import NotDelta, unity_refusal
 from deltanb.catalog.unity.server.updates import Update, update_of, updated
 from deltanb.errors import (

@@ -31,6 +31,7 @@ from deltanb.catalog.rest.server.pages import values_of
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES
 from deltanb.catalog.store.names import Page, TableName, parts_of
 from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.unity.infos import COMMENT, schema_value, table_value
 from deltanb.catalog.unity.server.endpoints import (
     delta_row,
     drop,
@@ -40,7 +41,6 @@ from deltanb.catalog.unity.server.endpoints import (
     staged_by,
     uri_of,
 )
-from deltanb.catalog.unity.server.infos import COMMENT, schema_value, table_value
 from deltanb.catalog.unity.server.refusals import in_older_form, older_refusal
 from deltanb.errors import InvalidArgument, NamespaceNotEmpty
 

@@ -34,10 +34,8 @@ from deltanb.catalog.store.ratification import DeltaCommit, Refused
 from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import CatalogStore, Commit, Tail
 from deltanb.catalog.store.tables import delta_tables
-from deltanb.catalog.unity.server.claims import believed
-from deltanb.catalog.unity.server.commits import disagreement, staged
-from deltanb.catalog.unity.server.contract import require_domains, require_features
-from deltanb.catalog.unity.server.forms import (
+from deltanb.catalog.unity.contract import require_domains, require_features
+from deltanb.catalog.unity.forms import (
     COUNT,
     columns_of,
     commit_of,
@@ -47,6 +45,8 @@ from deltanb.catalog.unity.server.forms import (
     protocol_of,
     uniform_of,
 )
+from deltanb.catalog.unity.server.claims import believed
+from deltanb.catalog.unity.server.commits import disagreement, staged
 from deltanb.catalog.unity.server.refusals import RequirementConflict, TooManyUnpublished, VersionConflict
 from deltanb.errors import CommitOutcomeUnknown, InvalidArgument, StorageError, TableNotFound
 from deltanb.log.commits import commit_name

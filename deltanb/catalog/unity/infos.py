@@ -12,7 +12,7 @@ from typing import Any
 
 from deltanb.catalog.iceberg.metadata.fields import Json
 from deltanb.catalog.store.rows import TableRow
-from deltanb.catalog.unity.server.forms import last_change, properties_of
+from deltanb.catalog.unity.forms import last_change, properties_of
 from deltanb.schema.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from deltanb.sql.column_text import type_text
 
