@@ -210,7 +210,9 @@ class UnityCommitter(ManagedCommitter):
             CommitOutcomeUnknown, StorageError: nobody says it.
         """
         loaded = self.catalog.load_same(self.name, self.table_id)
-        latest = loaded.tail.latest
+        latest, updates = loaded.tail.latest, self._updates.get(str(proposal.file_name))
+        if updates is None:  # it was interrupted before it was proposed
+            return Refused({self.table_id: latest})
         if latest >= proposal.version:
             return self._seen(loaded, proposal) or Refused({self.table_id: latest})
         if latest < proposal.version - 1:
@@ -218,7 +220,7 @@ class UnityCommitter(ManagedCommitter):
                 f"{self.name}: the catalog has versions up to {latest}, and version {proposal.version} was "
                 "proposed to it: it was set back meanwhile", version=proposal.version)
         try:
-            return self._proposed(proposal, self._updates[str(proposal.file_name)])
+            return self._proposed(proposal, updates)
         except CommitOutcomeUnknown:
             raise
         except DeltaError as error:  # the first request may still come, and be taken
