@@ -50,13 +50,13 @@ class Access:
 
         Args:
             asked: the catalog's keys for an operation.
-            first: keys that came with the place, and are used before others are asked for.
+            first: keys that came with the place; each operation has these before it asks for others.
         """
-        handed = list(first)
+        unused = {"READ", "READ_WRITE"} if first else set()
 
         def vend(operation: str) -> Vended:
-            credentials = handed or asked(operation)
-            handed.clear()
+            credentials = first if operation in unused else asked(operation)
+            unused.discard(operation)
             return longest(credentials, location, operation)
 
         return self._store(location, vend)

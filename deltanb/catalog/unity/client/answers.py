@@ -28,6 +28,7 @@ from deltanb.catalog.iceberg.metadata.fields import (
     whole,
 )
 from deltanb.catalog.store.store import Commit, Tail
+from deltanb.errors import BadRequest
 
 __all__ = ["CONFIG", "CREDENTIALS", "LOADED", "PATH_CREDENTIALS", "SCHEMA", "STAGING", "TABLE", "Credential",
            "Loaded", "Staging", "listed"]
@@ -87,6 +88,19 @@ TABLE = _known({"name": text}, {"table_id": text, "data_source_format": text})
 
 # -- access --------------------------------------------------------------------------------------------
 
+def _secret(fields: Check) -> Check:
+    """A check that says where an answer is malformed, and not what it has there: it may be a key."""
+
+    @shaped(fields)
+    def check(value: Any, path: str) -> Any:
+        try:
+            return fields(value, path)
+        except BadRequest as error:
+            place = error.field or path
+        refuse(place, "is malformed; its value is not shown, since it may be a secret")
+
+    return check
+
 
 @dataclass(frozen=True)
 class Credential:
@@ -109,7 +123,8 @@ def _keys(value: Any, path: str) -> dict[str, str]:
 _CREDENTIAL = _read(Credential, _known(
     {"prefix": text, "operation": choice("READ", "READ_WRITE"), "config": _keys},
     {"expiration-time-ms": whole(64)}))
-_CREDENTIALS = _known({"storage-credentials": array(_CREDENTIAL)})
+_SOME_CREDENTIALS = _secret(array(_CREDENTIAL))
+_CREDENTIALS = _secret(_known({"storage-credentials": _SOME_CREDENTIALS}))
 
 
 @shaped(_CREDENTIALS)
@@ -125,7 +140,7 @@ _OLDER = {"aws_temp_credentials": _AWS, "azure_user_delegation_sas": _known({"sa
 _NAMES = {"access_key_id": "s3.access-key-id", "secret_access_key": "s3.secret-access-key",
           "session_token": "s3.session-token", "sas_token": "azure.sas-token",
           "oauth_token": "gcs.oauth-token"}
-_PATH = _known({}, {**_OLDER, "expiration_time": whole(64)})
+_PATH = _secret(_known({}, {**_OLDER, "expiration_time": whole(64)}))
 
 
 @shaped(_PATH)
@@ -210,7 +225,7 @@ _FEATURES = {"reader-features": array(text), "writer-features": array(text)}
 _PROTOCOL = _known({}, {"min-reader-version": whole(32), "min-writer-version": whole(32), **_FEATURES})
 
 STAGING = _read(Staging, _known(
-    {"table-id": uuid_text, "location": text, "storage-credentials": array(_CREDENTIAL),
+    {"table-id": uuid_text, "location": text, "storage-credentials": _SOME_CREDENTIALS,
      "required-protocol": _PROTOCOL, "required-properties": mapping(maybe(text))},
     {"suggested-protocol": _known({}, _FEATURES), "suggested-properties": mapping(maybe(text))}))
 """A staging table."""
