@@ -85,6 +85,9 @@ class Catalog(Displayable, Spelt, place="catalog"):
     (['shop.ducks'], 2)
     """
 
+    commits_together = True
+    """Whether a transaction may change several of its tables."""
+
     def __init__(
         self, url: str, warehouse: str | os.PathLike[str], name: str = "default", *,
         storage_options: Mapping[str, Any] | None = None, limits: Limits | None = None,
@@ -176,6 +179,16 @@ class Catalog(Displayable, Spelt, place="catalog"):
             raise InvalidArgument(
                 f"catalog {shown(self.name)} is already served: give others the address of that server")
         return serve(self.store, self.warehouse, host, port, tokens, limits or self.limits)
+
+    def require_for(self, function: str) -> None:
+        """Refuse a function that takes a catalog for the sake of several tables, where it has no such thing.
+
+        >>> import deltanb as dn
+        >>> dn.Catalog("sqlite:///lake.db", warehouse="lake").require_for("race")
+
+        Raises:
+            InvalidArgument: the catalog commits one table at a time.
+        """
 
     # -- namespaces --------------------------------------------------------------------------------
 

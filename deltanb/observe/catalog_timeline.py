@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CatalogTimeline", "CatalogTrack"]
 
 NEWEST = 400  # transactions read unless bounds are given: as many as the strip has bars
+MAX_TABLES = 50  # read for the timeline of a catalog without a history: some requests each
 KEEP_ID = 8  # characters of the id of a table that was dropped
 
 _ICEBERG = {"append": "append", "overwrite": "rewrite", "delete": "delete", "replace": "optimize"}
@@ -98,6 +99,40 @@ class CatalogTimeline(CommitTimeline):
             track.writer for track in sorted(transactions, key=lambda track: track.version))))
         return cls(transactions, catalog.name, **settings)
 
+    @classmethod
+    def of_tables(
+        cls, catalog: Catalog, start: Any = None, end: Any = None, **settings: Any
+    ) -> CatalogTimeline:
+        """The timeline of a catalog that keeps no history: the commits of its tables as these have them, in
+        the order of their times, from one place in it or time to another.
+
+        The newest :data:`NEWEST` commits are read, of at most :data:`MAX_TABLES` tables; the title says what
+        was left out. A commit's number is its place among those read.
+
+        Raises:
+            InvalidArgument: neither a number nor a time.
+
+        >>> import deltanb as dn
+        >>> catalog = dn.Catalog("sqlite:///of_tables.db", warehouse="of_tables")
+        >>> catalog.create_namespace("shop")
+        >>> _ = catalog.create_table("shop.orders", {"id": [1]}).append({"id": [2]})
+        >>> [track.pointer for track in CatalogTimeline.of_tables(catalog).tracks]
+        ['v0', 'v1']
+        """
+        commits, left_out = _commits_of_tables(catalog)
+        some = commits[-NEWEST:]
+        if len(commits) > NEWEST:
+            left_out.insert(0, f"the newest {NEWEST} commits")
+        first, last = (_place_among(some, moment) for moment in (start, end))
+        seqs: dict[tuple[str, int | None], int] = {
+            (name, track.version): seq for seq, (name, track) in enumerate(some, 1)}
+        moved = [_as_catalogs(seq, name, track, seqs.get((name, track.read_version)))
+                 for seq, (name, track) in enumerate(some, 1)
+                 if (first is None or seq >= first) and (last is None or seq <= last)]
+        settings["title"] = "; ".join(filter(None, [*left_out, settings.get("title", "")]))
+        settings.setdefault("writers", list(dict.fromkeys(track.writer for track in moved)))
+        return cls(moved, catalog.name, **settings)
+
     def marked(self, marks: Mapping[Any, Mark | str], title: str = "") -> CatalogTimeline:
         """The same timeline with remarks on transactions, by number, and on those that failed, by txnId.
 
@@ -110,6 +145,45 @@ class CatalogTimeline(CommitTimeline):
         """
         return CatalogTimeline(self.tracks, self.table, {**self.marks, **marks}, title or self.title,
                                self.writers)
+
+
+def _commits_of_tables(catalog: Catalog) -> tuple[list[tuple[str, Track]], list[str]]:
+    """The newest commits of a catalog's tables, by their names, in the order of times; and what is not among
+    them."""
+    names = [name for space in catalog.list_namespaces() for name in catalog.list_tables(space)]
+    left_out = [] if len(names) <= MAX_TABLES else [f"the first {MAX_TABLES} of {len(names)} tables"]
+    commits: list[tuple[str, Track]] = []
+    for name in names[:MAX_TABLES]:
+        try:
+            log = catalog.table(name).log
+            newest = log.snapshot.version
+            commits += [(name, track) for track in tracks.read(log, max(0, newest - NEWEST), newest)]
+        except (DeltaError, OSError) as error:
+            left_out.append(f"without {name}: {type(error).__name__}")
+    commits.sort(key=lambda commit: (commit[1].time or 0, commit[0], commit[1].version))
+    return commits, left_out
+
+
+def _place_among(commits: Sequence[tuple[str, Track]], moment: Any) -> int | None:
+    """The number of a commit, or of the last one at a time; None where there is no bound."""
+    from deltanb.log.commit_times import to_milliseconds
+
+    if moment is None:
+        return None
+    if isinstance(moment, bool):
+        raise InvalidArgument(f"a timeline's bounds are numbers of commits or times, not {moment!r}")
+    if hasattr(moment, "__index__"):
+        return int(moment)
+    time = to_milliseconds(moment)
+    return sum((track.time or 0) <= time for _, track in commits)
+
+
+def _as_catalogs(seq: int, name: str, track: Track, read: int | None) -> CatalogTrack:
+    """A table's commit as one of its catalog's."""
+    return CatalogTrack(
+        seq, read, track.operation, name, track.kind, time=track.time, txn_id=track.txn_id, added=track.added,
+        removed=track.removed, written=track.written, gone=track.gone, is_counted=track.is_counted,
+        pointer=_pointer(str(track.version)), who=track.writer)
 
 
 def _place(catalog: Catalog, moment: Any) -> int:

@@ -104,6 +104,7 @@ def race(
         with set_options(row_level=row_level):
             return race(table, writers, order)
     if is_catalog(table):
+        table.require_for("race")
         return _race_on_catalog(table, writers, order)
     if not isinstance(table, DeltaTable):
         raise InvalidArgument(

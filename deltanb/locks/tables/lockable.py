@@ -43,10 +43,10 @@ def log_of(target: Any) -> DeltaLog:
 
 
 def are_together(one: DeltaLog, other: DeltaLog) -> bool:
-    """Whether both are of one catalog, by whichever objects people hold of it: a store is named by its place
-    and the catalog in it."""
+    """Whether both are of one catalog that commits tables together, by whichever objects people hold of it: a
+    store is named by its place and the catalog in it."""
     first, second = one.catalog, other.catalog
-    return first is not None and second is not None and (
+    return first is not None and second is not None and first.commits_together and (
         first is second or repr(first.store) == repr(second.store))
 
 

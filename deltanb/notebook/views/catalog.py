@@ -36,6 +36,51 @@ def catalog(catalog: Any) -> View:
         _namespaces(overview), _tables(overview.tables, overview.num_tables), _last(overview)))
 
 
+def unity(catalog: Any) -> View:
+    """The view of a :class:`~deltanb.catalog.unity.client.catalog.UnityCatalog`: what a few requests list."""
+    overview = catalog.overview(MAX_LISTED)
+    place = ["server ", code(place_of(catalog.store.connection.url))]
+    if not overview.schemas:
+        begin = ["empty; begin with ", code('catalog.create_namespace("shop")')]
+        return View("Unity Catalog", catalog.name, (), (place, begin))
+    more = "more than " if overview.has_more_schemas else ""
+    at_least = "" if overview.is_whole else "at least "
+    marks = (more + units.count(len(overview.schemas), "schema"),
+             at_least + units.count(overview.num_tables, "table"))
+    names = ", ".join(overview.schemas[:MAX_NAMED])
+    others = len(overview.schemas) - MAX_NAMED
+    beside = f" and {units.number(others)} more" if others > 0 else ""
+    rows = tuple((code(name),) for name in overview.schemas)
+    schemas = Section("Schemas", [code(names), muted(beside)], Table(
+        ("schema",), rows, len(rows), "schema", limit=MAX_LISTED) if beside else None)
+    return View("Unity Catalog", catalog.name, marks, (place, *_left_out(overview)),
+                (schemas, _unity_tables(overview)))
+
+
+def _left_out(overview: Any) -> list[list[Inline]]:
+    """What was not listed, and what lists it."""
+    lines: list[list[Inline]] = []
+    if overview.has_more_schemas:
+        lines.append(["further schemas are left out; ", code("catalog.list_namespaces()"), " lists all"])
+    some = [*overview.partly_listed, *overview.unlisted]
+    if some:
+        what = code(some[0]) if len(some) == 1 else units.count(len(some), "schema")
+        lines.append(["tables of ", what, " are left out; ",
+                      code(f'catalog.list_tables("{some[0]}")'), " lists them"])
+    lines += [["tables of ", code(name), warn(f" cannot be listed: {why}")]
+              for name, why in overview.refused.items()]
+    return lines
+
+
+def _unity_tables(overview: Any) -> Section:
+    if not overview.tables:
+        return Section("Tables", muted("none yet" if overview.is_whole else "none listed"))
+    cells = tuple((code(row.name), row.kind.lower() or muted("–")) for row in overview.tables)
+    return Section("Tables", units.count(len(cells), "table"),
+                   Table(("table", "kind"), cells, len(cells), "table", limit=MAX_LISTED),
+                   is_open=True, text_rows=True)
+
+
 def place_of(url: str) -> str:
     """The place of a database: a file by its name, a server by its address; never with a password.
 

@@ -179,6 +179,7 @@ _ENTRIES: dict[str, Entry] = {
     "LockGraph": Entry(lock_graph.graph, text.render, lock_graph.to_html, lock_graph.DRAWINGS),
     "LockTimeline": Entry(lock_timeline.view, text.render, lock_timeline.to_html, lock_timeline.DRAWINGS),
     "Catalog": Entry(catalog.catalog),
+    "UnityCatalog": Entry(catalog.unity),
     "IcebergTable": Entry(iceberg.table),
     "CatalogHistory": Entry(catalog.history),
     "CatalogSnapshot": Entry(catalog.snapshot),

@@ -355,6 +355,7 @@ class CatalogPlaces(Places):
         self, catalog: Catalog, start: Moment | None, end: Moment | None,
         tables: Mapping[str, str | None] | None = None,
     ) -> None:
+        catalog.require_for("bisect")
         self._catalog = catalog
         self.tables = None if tables is None else {name: str(known) for name, known in tables.items()}
         self.names = (f"catalog {catalog.name}",) if self.tables is None else tuple(self.tables)

@@ -75,6 +75,7 @@ def _place(table: Any, levels: Levels) -> Place:
     if isinstance(table, DeltaTable) and not hasattr(table.log, "below"):
         return TablePlace(table, levels)
     if is_catalog(table):
+        table.require_for("explore")
         from deltanb.observe.explore.lakes import CatalogPlace
 
         return CatalogPlace(table, levels)

@@ -240,6 +240,8 @@ class Connection:
             raise NoAnswer(str(error) or type(error).__name__) from error
         if not reply.is_success:
             raise self.refusal(reply)
+        if answer is nothing and "html" not in reply.headers.get("Content-Type", ""):
+            return None  # whatever a server has to say of it
         try:
             return answer(json.loads(reply.content) if reply.content else None, "the answer")
         except ValueError as error:  # InvalidArgument is one

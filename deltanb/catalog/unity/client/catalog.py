@@ -23,6 +23,7 @@ from deltanb.catalog.unity.client.store import UnityStore
 from deltanb.catalog.unity.client.tables import UnityDeltaTables
 from deltanb.errors import InvalidArgument
 from deltanb.table.table import DeltaTable
+from deltanb.text import upper
 from deltanb.text.spellings import answer_wrong_arguments
 
 __all__ = ["UnityCatalog", "connect_unity"]
@@ -36,9 +37,17 @@ REFUSED: Mapping[str, str] = {
     "snapshot": f"{_NOW}; open each table at a version: catalog.table(name).as_of(version)",
     "as_of": f"{_NOW}; open each table at a time: catalog.table(name).as_of(time)",
     "table_at": f"{_NOW}; open the table at a version: catalog.table(name).as_of(version)",
+    "names_of": "Unity Catalog finds tables by their names alone; the rows of catalog.page(schema) have both",
     "history": f"{_NOW}; catalog.table(name).history() has those of one, catalog.timeline() draws them all",
 }
 """Methods of a catalog that Unity Catalog has no notion of, and what to do in their place."""
+
+REFUSED_FUNCTIONS: Mapping[str, str] = {
+    "race": f"{_ONE}; race writers on one of them: deltanb.race(catalog.table(name), writers)",
+    "explore": f"{_ONE}; explore writers of one of them: deltanb.explore(catalog.table(name), writers)",
+    "bisect": f"{_NOW}; bisect one of them: deltanb.bisect(catalog.table(name), …)",
+}
+"""Functions that take a catalog for the sake of several tables, likewise."""
 
 
 @answer_wrong_arguments()
@@ -49,11 +58,21 @@ class UnityCatalog(Catalog):
     external table are files of its folder. It commits one table at a time: what takes several is refused.
     """
 
+    commits_together = False
+
     def __init__(self, store: UnityStore, access: Access) -> None:
         self.store, self.access = store, access
         self.name = store.name
         self.delta = UnityDeltaTables(store, access, self)
         self.limits, self.attempts = None, deque(maxlen=0)
+
+    def require_for(self, function: str) -> None:
+        """Refuse a function that takes a catalog for the sake of several tables.
+
+        Raises:
+            InvalidArgument: always, with what to do in its place.
+        """
+        raise InvalidArgument(f"a Unity Catalog has no {function}(): {REFUSED_FUNCTIONS[function]}")
 
     def _table(self, row: TableRow) -> Any:
         return DeltaTable(self.delta.log(row))
@@ -78,6 +97,20 @@ class UnityCatalog(Catalog):
         if os.fspath(location).endswith(".metadata.json"):
             raise InvalidArgument(f"{name}: this library registers Delta tables in a Unity Catalog")
         return super().register_table(name, location)  # type: ignore[return-value]
+
+    def timeline(self, start: Any = None, end: Any = None) -> upper.CatalogTimeline:
+        """The commits of its tables as a picture, in the order of their times, with a lane per table.
+
+        They are read from the tables' logs and from what the catalog has of them; at most the newest 400, of
+        50 tables.
+
+        Args:
+            start, end: the first and the last commit, by its place among those or by time.
+
+        Raises:
+            InvalidArgument: neither a number nor a time.
+        """
+        return upper.CatalogTimeline.of_tables(self, start, end)
 
     def drop_table(self, name: Any, purge: bool = False) -> None:
         """Drop a table. The catalog deletes the files of a managed table, at once or later, as it sees fit;

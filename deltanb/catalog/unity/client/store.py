@@ -25,6 +25,7 @@ from deltanb.catalog.store.store import Tail
 from deltanb.catalog.unity.client import answers
 from deltanb.catalog.unity.client.answers import Credential, Loaded, Staging
 from deltanb.catalog.unity.client.connection import UnityConnection, UnityRefusal
+from deltanb.catalog.unity.client.overview import UnityOverview, overview_of
 from deltanb.catalog.unity.client.updates import published
 from deltanb.catalog.unity.server.endpoints import ENDPOINTS as DELTA
 from deltanb.catalog.unity.server.listing import ENDPOINTS as OLDER
@@ -56,6 +57,8 @@ class UnityRow(TableRow):
     """A table as Unity Catalog has it."""
 
     loaded: Loaded | None = None
+    kind: str = ""
+    """As a list has it: ``MANAGED`` or ``EXTERNAL``; empty where it does not say."""
 
 
 class UnityStore:
@@ -249,6 +252,10 @@ class UnityStore:
         with self._lock:
             self._published[table_id] = max(version, self._published.get(table_id, 0))
 
+    def overview(self, most: int) -> UnityOverview:
+        """At most ``most`` schemas and tables, in a handful of requests."""
+        return overview_of(self, most)
+
     # -- access --------------------------------------------------------------------------------------
 
     def credentials(self, name: TableName, operation: str) -> list[Credential]:
@@ -372,7 +379,7 @@ class UnitySchemas:
         if self.store.tables.page(namespace, None, 1).items:
             raise NamespaceNotEmpty(
                 f"schema {single(namespace)} has tables; drop them before it", namespace=single(namespace))
-        self._about(namespace, lambda path: self.store.change("delete_schema", path, plain))
+        self._about(namespace, lambda path: self.store.change("delete_schema", path))
 
     def _about(self, namespace: Any, asks: Callable[[dict[str, str]], T]) -> T:
         name = single(namespace)
@@ -426,7 +433,8 @@ class UnityTables:
         except (TableNotFound, NamespaceNotFound):
             raise no_schema(self.store, name) from None
         return Page(tuple(
-            TableRow(TableName((name,), each["name"]), each.get("table_id"), "delta")
+            UnityRow(TableName((name,), each["name"]), each.get("table_id"), "delta",
+                     kind=each.get("table_type", ""))
             for each in rows if each.get("data_source_format", "DELTA") == "DELTA"), after)
 
     def rename(self, old: Any, new: Any) -> None:
@@ -451,7 +459,7 @@ class UnityTables:
         name = TableName.of(name)
         full_name = f"{self.store.name}.{schema_of(name)}.{name.name}"  # the older API: all releases have it
         try:
-            self.store.change("remove_table", {"full_name": full_name}, plain, None,
+            self.store.change("remove_table", {"full_name": full_name}, nothing, None,
                               lambda: self._is_gone(name))
         except NamespaceNotFound as error:
             raise TableNotFound(error.message, path=str(name)) from None
@@ -467,4 +475,5 @@ class UnityTables:
 def row_of(name: TableName, loaded: Loaded) -> TableRow:
     """A table's row as it was loaded."""
     return UnityRow(name, loaded.table_id, "delta", delta=DeltaState(
-        loaded.location, loaded.tail.latest, loaded.tail.published, etag=loaded.etag), loaded=loaded)
+        loaded.location, loaded.tail.latest, loaded.tail.published, etag=loaded.etag), loaded=loaded,
+        kind="MANAGED" if loaded.is_managed else "EXTERNAL")
