@@ -213,19 +213,20 @@ class Vending:
 
     def _known(self, operation: str, before_long_work: bool) -> Credential | None:
         for_write = self._credentials.get(READ_WRITE)
-        known = self._credentials.get(operation)
-        for one in (for_write if for_write and for_write.values else None, known):
-            if one is not None and not one.ends_soon(before_long_work=before_long_work):
+        known = (for_write if for_write and for_write.values else None, self._credentials.get(operation))
+        for one in filter(None, known):
+            if not one.ends_soon(before_long_work=before_long_work):
                 return one
-        if self._vend is None and known is not None and _end(known) > options.clock():
-            return known  # no other can be had
+        for one in filter(None, known):
+            if self._vend is None and _end(one) > options.clock():
+                return one  # no other can be had
         return None
 
     def _ask(self, operation: str) -> Credential:
         if self._vend is None:
-            known = operation in self._credentials
+            has_expired = operation in {READ, *self._credentials}  # those for writes are for reads, too
             raise self._refuse(
-                "the credentials lent to this process have expired. Run the command again" if known else
+                "those lent to this process have expired. Run the command again" if has_expired else
                 f"none for {operation} were lent to this process")
         try:
             answer = self._vend(operation)

@@ -769,6 +769,7 @@ def test_processes_of_this_machine_are_lent_what_is_in_force(
     borrow(for_writes)
     elsewhere.put("b", b"1")
     clock.advance(HOUR - MARGIN)
+    monkeypatch.delitem(vendings._borrowed[store.access.vending]._credentials, READ)
     assert elsewhere.read("a") == b"1", "until its very end: no other can be had"
     clock.advance(MARGIN)
     with pytest.raises(StorageError, match="Run the command again"):

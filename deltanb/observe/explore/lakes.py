@@ -239,6 +239,7 @@ class _Explored:
 
     def __init__(self, seat: CatalogSeat) -> None:
         self.seat, self.store = seat, _Ratifier(seat)
+        self.name: str = seat.world.tables.catalog.name
         self.attempts: list[Any] = []
 
     def table_at(self, name: TableName, seq: int) -> Any:
