@@ -62,9 +62,9 @@ def shop(unity: Unity, options: dict[str, str]) -> dn.Catalog:
 
 def signers(requests: list[Request]) -> set[str]:
     """The keys that requests were signed with."""
-    found = [re.search(r"Credential=([^/]+)/", each.headers.get("authorization", "")) for each in requests]
-    assert all(found)
-    return {each[1] for each in found if each}
+    matches = [re.search(r"Credential=([^/]+)/", each.headers.get("authorization", "")) for each in requests]
+    assert all(matches)
+    return {each[1] for each in matches if each}
 
 
 def keys_asked(unity: Unity) -> list[str]:
