@@ -130,6 +130,22 @@ def test_names(server: Server) -> None:
         catalog.create_namespace("shop")
 
 
+def test_properties_of_a_schema(server: Server) -> None:
+    catalog = server.catalog
+    catalog.create_namespace("attic", {"owner": "ada", "room": "7", "comment": "old things"})
+    catalog.update_namespace_properties("attic", {"owner": "bea"}, ["room"])
+    assert catalog.namespace_properties("attic") == {"owner": "bea", "comment": "old things"}
+    try:
+        catalog.update_namespace_properties("attic", removals=["owner"])
+    except errors.InvalidArgument as error:
+        assert "keeps owner of schema attic" in str(error)
+        assert catalog.namespace_properties("attic")["owner"] == "bea"
+    else:
+        assert "owner" not in catalog.namespace_properties("attic")
+    with pytest.raises(errors.NamespaceNotFound):
+        catalog.update_namespace_properties("nowhere", {"owner": "bea"})
+
+
 def test_what_a_mode_says(server: Server) -> None:
     catalog = server.catalog
     with pytest.raises(errors.TableNotFound):

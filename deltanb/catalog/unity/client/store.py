@@ -361,12 +361,21 @@ class UnitySchemas:
     def update(
         self, namespace: Any, updates: Mapping[str, str] | None = None, removals: Iterable[str] = ()
     ) -> list[str]:
-        """Set and remove properties; returns those of ``removals`` that were there."""
+        """Set and remove properties; returns those of ``removals`` that were there.
+
+        Raises:
+            NamespaceNotFound: there is no such schema.
+            InvalidArgument: the server keeps a property, since it would be the last one to go.
+        """
         before, removals = self.properties(namespace), sorted(set(removals))
         after = {**{name: each for name, each in before.items() if name not in removals}, **(updates or {})}
         comment = after.pop("comment", None)
         body = {"properties": after, "comment": comment or ""}
         self._about(namespace, lambda path: self.store.change("update_schema", path, plain, body))
+        if not after and (left := [name for name in removals if name in self.properties(namespace)]):
+            raise InvalidArgument(
+                f"the server keeps {', '.join(left)} of schema {single(namespace)}: it replaces properties "
+                "by others, and not by none. Set another property in the same call")
         return [name for name in removals if name in before]
 
     def drop(self, namespace: Any) -> None:
