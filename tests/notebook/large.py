@@ -191,7 +191,7 @@ KINDS = (
     "CommandResult", "StatementResult", "MergeBuilder", "ConflictMap",
     "Verification", "Checkup", "Bisection", "Exploration", "LevelComparison", "Moment", "Play",
     "Blame", "PostMortem", "ChecksumVerification", "LockManager",
-    "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog",
+    "Transaction", "Cycle", "LockGraph", "LockTimeline", "Catalog", "UnityCatalog",
     "CatalogHistory", "CatalogSnapshot", "CatalogTransaction", "CatalogTransaction, failed", "GroupCommit",
     "IcebergTable", "StepFrame, of several tables", "Stepper, of several tables", "CatalogTimeline",
     "StreamState", "TableStream", "FileLayout",
@@ -244,6 +244,26 @@ def catalog_of(folder: Path) -> dn.Catalog:
             {**state, "table_id": str(at), "location": f"lake/t{at}"} for at in numbers])
 
     catalog.store.database.write(many)
+    return catalog
+
+
+def unity_catalog(folder: Path) -> dn.Catalog:
+    """A Unity Catalog of many schemas and tables, of which no file is there."""
+    from deltanb.actions import Metadata
+    from deltanb.catalog.iceberg.metadata.fields import plain
+    from deltanb.catalog.store.names import TableName
+    from deltanb.catalog.unity.client.updates import external_table
+    from tests.catalog.unity.clients import catalog_of as client_of
+    from tests.catalog.unity.fake import Unity
+
+    catalog = client_of(Unity(folder / "unity", "0.7"))
+    metadata = Metadata("t", schema_string='{"type": "struct", "fields": []}')
+    for number in range(60):
+        catalog.create_namespace(f"schema{number:03}" + "x" * 100)
+    for number in range(100):
+        name = TableName((f"schema{number // 50:03}" + "x" * 100,), f"t{number:03}" + "y" * 100)
+        catalog.store.change("create_external_table", {}, plain, external_table(
+            "main", name, f"file:///far/t{number}", metadata))
     return catalog
 
 
@@ -390,7 +410,8 @@ def objects(table: DeltaTable) -> dict[str, Callable[[], Any]]:
             Wait(at, "x" * 400, 1, b"k%d" % at, "shared", "unlocked", ((1, b"j", "exclusive"),) * 100, at, at)
             for at in range(1000)), 1),
         "LockGraph": manager.graph, "LockTimeline": manager.timeline,
-        "Catalog": lambda: catalog, "CatalogHistory": catalog.history,
+        "Catalog": lambda: catalog, "UnityCatalog": lambda: unity_catalog(Path(table.path).parent),
+        "CatalogHistory": catalog.history,
         "CatalogSnapshot": lambda: catalog.snapshot(["shop.orders", "shop.totals"]),
         "CatalogTransaction": lambda: busy, "CatalogTransaction, failed": lambda: lost_together,
         "GroupCommit": lambda: grid, "IcebergTable": lambda: wide,
