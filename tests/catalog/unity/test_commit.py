@@ -148,6 +148,56 @@ def test_a_request_that_comes_late_is_the_same_commit(unity: Unity, shop: dn.Cat
     assert ids(catalog_of(unity).table("shop.orders")) == [1, 2, 3] and table.version == 2
 
 
+def test_a_token_that_ends_behind_a_commit_says_nothing_of_it(unity: Unity, shop: Any) -> None:
+    """The server has taken it, and answered that it is busy; the token URL fails then."""
+    table, auth = shop.table("shop.orders"), shop.store.connection.auth
+
+    def end(asked: Asked, serve: Serve) -> Answer:
+        serve()
+        shop.store.connection.auth = Ended()
+        return unavailable()
+
+    unity.script(UPDATE, end)
+    with pytest.raises(errors.DeltaError):
+        table.append({"id": [2]})
+    shop.store.connection.auth = auth
+    assert ids(catalog_of(unity).table("shop.orders")) == [1, 2]
+    table.append({"id": [3]})
+    assert ids(table) == [1, 2, 3]
+
+
+class Ended:
+    """Who has no token any more."""
+
+    def header(self) -> str:
+        raise errors.StorageError("the token URL cannot be reached")
+
+    def renewed(self, refused: str | None = None) -> bool:
+        return False
+
+
+def test_a_table_that_is_renamed_behind_an_open_commit_loses_none(
+    unity: Unity, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if unity.version == "0.5":
+        pytest.skip("release 0.5 renames no table")
+    table, other = shop.table("shop.orders"), catalog_of(unity)
+
+    def fail_once(asked: Asked, serve: Serve) -> Answer:
+        return Answer(502, "bad gateway")
+
+    def rename(asked: Asked, serve: Serve) -> Answer:
+        other.rename_table("shop.orders", "shop.sales")
+        return serve()
+
+    unity.script(UPDATE, LOST_ANSWER, rename)
+    unity.script("loadTable", lambda asked, serve: serve(), fail_once, fail_once)
+    with pytest.raises(errors.DeltaError):
+        table.append({"id": [2]})
+    unity.clear()
+    assert ids(other.table("shop.sales")) == [1, 2]
+
+
 # -- who else is there -------------------------------------------------------------------------------------
 
 

@@ -122,7 +122,10 @@ class UnityCommitter(ManagedCommitter):
         read = self.snapshot
         updates = [add_commit(proposal), *updates_of(read.protocol, read.metadata, actions)]
         self._updates[str(proposal.file_name)] = updates
-        return self._proposed(proposal, updates)
+        verdict = self._proposed(proposal, updates)
+        if len((self._open or ("", ()))[1]) > 1:  # one before it was not answered
+            self._must_settle(verdict, proposal)
+        return verdict
 
     def has_landed(self, txn_id: str, proposals: Sequence[DeltaCommit]) -> bool:
         """Whether one of them was ratified. One whose version is free is proposed again, so that it is."""
@@ -220,13 +223,28 @@ class UnityCommitter(ManagedCommitter):
                 f"{self.name}: the catalog has versions up to {latest}, and version {proposal.version} was "
                 "proposed to it: it was set back meanwhile", version=proposal.version)
         try:
-            return self._proposed(proposal, updates)
+            verdict = self._proposed(proposal, updates)
+            self._must_settle(verdict, proposal)
+            return verdict
         except CommitOutcomeUnknown:
             raise
         except DeltaError as error:  # the first request may still come, and be taken
             raise CommitOutcomeUnknown(
                 f"{self.name}: version {proposal.version} cannot be proposed again, and the catalog has not "
                 f"answered the first time: {error}", version=proposal.version) from error
+
+    def _must_settle(self, verdict: Ratified | Refused, proposal: DeltaCommit) -> None:
+        """Refuse a verdict that does not say what became of an earlier proposal of the version: only a table
+        that has the version does.
+
+        Raises:
+            CommitOutcomeUnknown: it does not.
+        """
+        latest = verdict.latest[self.table_id] if isinstance(verdict, Refused) else proposal.version
+        if not isinstance(latest, int) or latest < proposal.version:
+            raise CommitOutcomeUnknown(
+                f"{self.name}: the table is gone, or was set back, after version {proposal.version} of it "
+                "was proposed and not answered; the files were kept", version=proposal.version)
 
     def _seen(self, loaded: Loaded, proposal: DeltaCommit) -> Ratified | None:
         """Whether a version that is there is the proposal: by the file's name, or once it is published by its

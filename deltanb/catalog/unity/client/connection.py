@@ -142,7 +142,8 @@ class UnityConnection(Connection):
                         waits += 1
                         continue
                     raise NoAnswer(f"it was too busy {waits + 1} times: {refusal}", not is_open) from None
-                if refusal.kind == "NotAuthorizedException" and not is_renewed and self.auth.renewed():
+                if refusal.kind == "NotAuthorizedException" and not is_open and not is_renewed \
+                        and self.auth.renewed():
                     is_renewed = True
                     continue
                 if is_open and refusal.kind != TAKEN:
@@ -150,6 +151,10 @@ class UnityConnection(Connection):
                 raise
             except NoAnswer as error:
                 raise NoAnswer(error, error.is_certain and not is_open) from error
+            except DeltaError as error:  # there is no token to ask with any more
+                if is_open:  # which says nothing of what may have happened
+                    raise NoAnswer(error) from error
+                raise
 
     def refusal(self, reply: Any) -> Exception:
         """What an answer means that is no success."""
