@@ -10,9 +10,10 @@ What it does not know: what is in the columns, which file it is, what a damaged 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,8 +24,8 @@ from deltanb.concurrency.memory import pool
 from deltanb.parquet.format import IS_ENCRYPTED, MAGIC, MAX_FOOTERS, ending, read_metadata
 from deltanb.parquet.thrift import Values
 
-__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "chunk_place", "has_codes", "open_parquet", "raw_footer",
-           "read_footer"]
+__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "bridged", "chunk_place", "has_codes", "open_parquet",
+           "raw_footer", "read_footer"]
 
 FIRST_READ = 1 << 16
 """Bytes read from the end: nearly every footer is smaller, and a store is asked once."""
@@ -137,6 +138,35 @@ def chunk_place(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     return begin, begin + chunk.total_compressed_size
 
 
+HOLE_BYTES, HOLE_SHARE = 8192, 16
+"""A hole between ranges is read with them up to so many bytes (so does Arrow), and where all such holes
+together are at most this part of what is wanted."""
+
+
+def bridged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of a file in their order, those as one that have no hole between them, or a small one.
+
+    >>> bridged([(0, 200_000), (210_000, 400_000), (500_000, 500_100)])
+    [(0, 400000), (500000, 500100)]
+    """
+    ordered = sorted(ranges)
+    rest = sum(stop - start for start, stop in ordered) // HOLE_SHARE
+    holes = sorted((start - stop, at) for at, ((_, stop), (start, _)) in enumerate(pairwise(ordered), 1))
+    bridges = set()
+    for hole, at in holes:
+        if hole > HOLE_BYTES and hole > rest:
+            break
+        rest -= hole
+        bridges.add(at)
+    joined: list[tuple[int, int]] = []
+    for at, (start, stop) in enumerate(ordered):
+        if at in bridges:
+            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
+        else:
+            joined.append((start, stop))
+    return joined
+
+
 class SafeFile(pq.ParquetFile):
     """A file whose footer can be asked without harm."""
 
@@ -179,6 +209,29 @@ class SafeFile(pq.ParquetFile):
         coded._handle, coded._raw, coded._options = self._handle, self._raw, options
         coded.__dict__.update({name: self.__dict__[name] for name in _KNOWN if name in self.__dict__})
         return coded
+
+    def again(self) -> SafeFile | None:
+        """The same file for another thread, its footer known; None where it has to be opened once more."""
+        again = getattr(self._handle, "again", None)
+        if again is None:
+            return None
+        handle = again()
+        other = SafeFile(handle, metadata=self.metadata, **self._options)
+        other._handle, other._raw, other._options = handle, self._raw, self._options
+        return other
+
+    def expect(self, groups: Iterable[int], leaves: Collection[int] | None = None) -> None:
+        """Say that these columns (None: all) of these row groups are read next, in this order.
+
+        A bucket is asked for what lies side by side, at once.
+        """
+        expect = getattr(self._handle, "expect", None)
+        if expect is None or not self.is_sound:
+            return
+        for number in groups:
+            group = self.metadata.row_group(number)
+            places = range(group.num_columns) if leaves is None else leaves
+            expect(bridged(chunk_place(group.column(place)) for place in places))
 
     def like(self, content: pa.Buffer) -> SafeFile:
         """A file in memory, whose columns are decoded as those of this one.
@@ -278,7 +331,8 @@ def raw_footer(source: Any) -> bytes:
         ValueError: it has none.
     """
     size = source.size()
-    tail: bytes = source.read_at(min(size, FIRST_READ), max(0, size - FIRST_READ))
+    first = min(size, getattr(source, "at_hand", FIRST_READ))
+    tail: bytes = source.read_at(first, size - first)
     if len(tail) < _TAIL or tail[-4:] != MAGIC:
         raise ValueError("it does not end as a Parquet file does")
     (length,) = struct.unpack("<I", tail[-_TAIL:-4])

@@ -16,7 +16,7 @@ from deltanb.concurrency.parallel import MAX_WAITING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileStatus", "LogStore", "delete_many", "is_remote", "read_concurrency"]
+__all__ = ["FileStatus", "LogStore", "delete_many", "is_remote", "open_input", "read_concurrency"]
 
 DELETED_AT_ONCE = 1000
 
@@ -123,6 +123,13 @@ def read_concurrency(store: LogStore, usual: int | None = None) -> int | None:
     None is for as many as there are processors, as :func:`deltanb.concurrency.parallel.each` takes it.
     """
     return MAX_WAITING if is_remote(store) else usual
+
+
+def open_input(store: LogStore, name: str, ahead: int) -> pa.NativeFile:
+    """As ``store.open_input(name)``; a store with ``open_ahead`` asks first for so many bytes of the end."""
+    opener = getattr(store, "open_ahead", None)
+    file: pa.NativeFile = store.open_input(name) if opener is None else opener(name, ahead)
+    return file
 
 
 def delete_many(store: LogStore, names: Sequence[str]) -> Iterator[str]:

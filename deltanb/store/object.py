@@ -19,7 +19,7 @@ from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, ListedObject
-from deltanb.store.object_files import Reader, Writer
+from deltanb.store.object_files import AHEAD, Reader, Writer
 from deltanb.store.read_only import check_writable
 from deltanb.store.storage_options import Access, access_of
 from deltanb.store.uris import Location, parse
@@ -205,10 +205,14 @@ class ObjectStore:
 
     def open_input(self, name: str) -> pa.NativeFile:
         """Read by ranges; the end, or all of a small object, comes with the first request."""
-        import pyarrow as pa
+        return self.open_ahead(name, AHEAD)
 
-        reader = Reader(self.bucket, self._key(name))
-        return pa.BufferReader(reader.content) if reader.is_whole else pa.PythonFile(reader, mode="r")
+    def open_ahead(self, name: str, ahead: int) -> pa.NativeFile:
+        """As :meth:`open_input`; so many bytes of the end come with the first request."""
+        from deltanb.store.arrow_file import opened
+
+        file: pa.NativeFile = opened(Reader(self.bucket, self._key(name), ahead))
+        return file
 
     def open_output(self, name: str) -> pa.NativeFile:
         """A multipart upload, or one put where there is less than a part."""

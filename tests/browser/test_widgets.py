@@ -197,7 +197,7 @@ def test_an_order_is_played_in_the_graph_of_its_states(lesson: Lesson, picture: 
     expect(shown.locator(".dnb-rich:visible tr", has_text="▶")).to_contain_text("reads v12")
     shown.get_by_role("button", name="last").click()
     expect(forward).to_be_disabled()
-    expect(here).to_have_text(re.compile(r"turn [2-9]"))  # buttons and picture are two messages: both have come
+    expect(here).to_have_text(re.compile(r"turn [2-9]"))  # the picture comes in another message than buttons
     area = shown.locator(".jp-OutputArea").first.bounding_box()
     drawn = shown.locator(".dnb-states:visible").bounding_box()
     assert drawn["x"] + drawn["width"] <= area["x"] + area["width"]

@@ -114,7 +114,7 @@ def test_footers_are_asked_only_where_the_log_would_choose_spark(
     honest = create(tmp_path / "honest", {"id": [1]})
     asked: list[str] = []
     whole = engines.opened
-    monkeypatch.setattr(engines, "opened", lambda *args: asked.append("one") or whole(*args))
+    monkeypatch.setattr(engines, "opened", lambda *which, **how: asked.append("one") or whole(*which, **how))
     store = table.log.store
 
     def size(table: DeltaTable) -> int:

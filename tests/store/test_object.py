@@ -18,7 +18,7 @@ import pytest
 import deltanb as dn
 from deltanb.errors import DeltaError, InvalidArgument, MissingDependency, StorageError, TableNotFound
 from deltanb.store import bucket as requests
-from deltanb.store import uris
+from deltanb.store import object_files, uris
 from deltanb.store.answers import storage_error
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import AHEAD, PART_SIZE
@@ -429,6 +429,36 @@ def test_files_of_any_size_are_written_and_read_by_ranges(
             if 0 <= start <= size:
                 assert file.read_at(min(count, size - start), start) == data[start:start + count]
     assert len(seen) <= (2 if size == 0 else 1 if size <= AHEAD else 4)
+
+
+def test_ranges_that_are_expected_are_asked_for_together(
+    s3_server: S3Server, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_files, "BLOCK", 600)
+    data = os.urandom(2000)
+    store.put("f", data)
+    with s3_server.counted() as seen, store.open_ahead("f", 100) as file:
+        file.expect([(1000, 1200), (0, 100), (100, 600), (600, 700), (1850, 2000)])
+        for start, stop in ((0, 100), (100, 600), (150, 200), (600, 700), (1100, 1200), (1000, 1100),
+                            (1850, 2000), (650, 700), (300, 301)):
+            assert file.read_at(stop - start, start) == data[start:stop]
+    asked = [one.headers["range"] for one in seen]
+    assert asked == ["bytes=-100", "bytes=0-599", "bytes=600-699", "bytes=1000-1199", "bytes=1850-1899",
+                     "bytes=650-699", "bytes=300-300"], "each once, at most 600 together; then they are gone"
+
+
+def test_a_file_is_read_by_several_threads_and_its_end_asked_for_once(
+    s3_server: S3Server, store: ObjectStore
+) -> None:
+    data = os.urandom(2000)
+    store.put("f", data)
+    with s3_server.counted() as seen, store.open_ahead("f", 100) as file:
+        assert file.at_hand == 100
+        others = [file.again() for _ in range(3)]
+        for other in others:
+            other.expect([(0, 10)])
+            assert other.read_at(90, 1910) == data[1910:] and other.size() == 2000
+    assert len(seen) == 1
 
 
 def test_parquet_through_the_store(store: ObjectStore) -> None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltanb.actions import decode_path
 from deltanb.concurrency import parallel
-from deltanb.engines.arrow.data_file import opened, plan
+from deltanb.engines.arrow.data_file import end_of, opened, plan
 from deltanb.engines.arrow.read import stream
 from deltanb.log.row_count import RowCount, of_files
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
@@ -88,7 +88,8 @@ def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:
 def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
     """The live rows of files without a record count, by their footers."""
     stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
-    silent = files.select(["path", "deletion_vector"]).filter(pc.is_null(stats.column(NUM_RECORDS.name)))
+    is_silent = pc.is_null(stats.column(NUM_RECORDS.name))
+    silent = files.select(["path", "size", "deletion_vector"]).filter(is_silent)
     return sum(_each_of_footers(snapshot, silent.to_pylist()))
 
 
@@ -97,7 +98,7 @@ def _each_of_footers(snapshot: Snapshot, files: Iterable[dict[str, Any]]) -> Ite
 
     def rows_of(file: dict[str, Any]) -> int:
         with opened(snapshot.log.store, decode_path(file["path"]), str(snapshot.log.path),
-                    snapshot.version) as parquet:
+                    snapshot.version, end=end_of(file["size"], len(snapshot.schema.fields))) as parquet:
             return int(parquet.metadata.num_rows) - _deleted(file)
 
     return parallel.each(rows_of, files, read_concurrency(snapshot.log.store), name="count")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile, decode_path
 from deltanb.engines.arrow.copyable import Original, can_be_copied, is_much, logged
-from deltanb.engines.arrow.data_file import naming, opened
+from deltanb.engines.arrow.data_file import end_of, naming, opened
 from deltanb.engines.arrow.file_writer import empty_footer, on_disk
 from deltanb.parquet.format import MAGIC
 from deltanb.parquet.splice import Assembly
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from deltanb.engines.arrow.write import TableWriter
 
+_Ended = tuple[Original, int | None]
+"""A file, and how many bytes of its end are asked for first."""
 MOST_GROUPS = 1 << 15
 """Row groups of a file, which are numbered in 16 bits."""
 
@@ -60,12 +62,13 @@ def _copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: 
     originals = []
     for file in files:
         path = decode_path(file.path)
-        with opened(writer.store, path, table, version) as parquet:
+        end = end_of(file.size, len(writer.file_schema))
+        with opened(writer.store, path, table, version, end=end) as parquet:
             original = Original.of(path, parquet, template, writer.form)
             if original is None or not collector.take_over(parquet.metadata, logged(file)):
                 return None
-            originals.append(original)
-    groups = [group for original in originals for group in original.groups]
+            originals.append((original, end))
+    groups = [group for original, _ in originals for group in original.groups]
     count, size = len(groups), sum(group.length for group in groups)
     if not 0 < count < MOST_GROUPS or not is_much(collector.rows, size, count):
         return None
@@ -86,7 +89,7 @@ def _are_large(files: Sequence[AddFile]) -> bool:
 
 
 def _written(
-    writer: TableWriter, name: str, file: pa.NativeFile, originals: Sequence[Original], template: bytes,
+    writer: TableWriter, name: str, file: pa.NativeFile, originals: Sequence[_Ended], template: bytes,
     whose: tuple[str, int],
 ) -> int | None:
     """Write the new file and return its size; None where a page is not right."""
@@ -113,11 +116,12 @@ def _written(
 
 
 def _contents(
-    writer: TableWriter, originals: Sequence[Original], whose: tuple[str, int]
+    writer: TableWriter, originals: Sequence[_Ended], whose: tuple[str, int]
 ) -> Iterator[tuple[Original, int, bytes | None]]:
     """The row groups of files, one after the other, with their bytes."""
-    for original in originals:
-        with opened(writer.store, original.path, *whose) as parquet:
+    for original, end in originals:
+        with opened(writer.store, original.path, *whose, end=end) as parquet:
+            parquet.expect(range(len(original.groups)))
             for number in range(len(original.groups)):
                 with naming(original.path):
                     content = original.content(parquet, number)

@@ -13,10 +13,11 @@ columns, filter, the columns that the filter did without, projection.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ from deltanb.parquet.pages import Pages
 from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.schema.types import StructField, StructType
 from deltanb.sql.coercion import arrow_scalar
+from deltanb.store.base import open_input
 from deltanb.store.paths import place_of
 from deltanb.text.damage import reading
 from deltanb.text.formatting import did_you_mean
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
 __all__ = [
-    "BATCH_ROWS", "ROW_POSITION", "Scan", "opened", "plan", "plan_for", "read_data_file", "with_row_ids",
+    "BATCH_ROWS", "ROW_POSITION", "Scan", "Shared", "end_of", "opened", "plan", "plan_for", "read_data_file",
+    "with_row_ids",
 ]
 
 BATCH_ROWS = 65_536  # large enough for Arrow's kernels, small enough that wide rows stay in memory
@@ -60,6 +63,12 @@ _WAY_OUT = "Restore it from a copy, or remove it from the table with a commit"
 # INT96 in nanoseconds would wrap years such as 9999 around.
 _OPTIONS: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True}
 _FEW = {**_OPTIONS, "pre_buffer": False, "buffer_size": 1 << 16}
+_CHUNK_IN_FOOTER, _GROUP_BYTES = 256, 8 << 20
+"""Bytes that a footer has for a column of a row group, and that a row group has, as far as one can guess."""
+_LEAST_END, _MOST_END = 1 << 14, 1 << 20
+"""Bytes of a file's end that are asked for first, where its footer is looked for."""
+_AT_ONCE = 1 << 18
+"""Bytes of a file that is asked for as a whole, whatever is wanted: its footer alone would take as long."""
 PAGED_ROWS = 1 << 15
 """Rows of a row group from which on its pages are looked at; fewer are decoded in the time that takes."""
 ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
@@ -73,7 +82,8 @@ class Scan:
     the predicate needs. ``tracked``, the last of them, are the columns of row ids and commit versions, where
     these are wanted and the table has them. ``table`` and ``version`` name the snapshot in errors.
     ``groups`` says which row groups are read, where somebody knows more than the predicate does;
-    ``judged`` are the columns that it asks statistics of.
+    ``judged`` are the columns that it asks statistics of. ``width`` is how many columns the table has (0: not
+    known).
     """
 
     store: LogStore
@@ -87,6 +97,12 @@ class Scan:
     tracked: Fields = ()
     groups: row_groups.Judge | None = None
     judged: tuple[StructField, ...] = ()
+    width: int = 0
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether all rows are wanted, with all columns."""
+        return self.predicate is None and self.groups is None and len(self.fields) >= self.width > 0
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -165,7 +181,7 @@ def plan_for(
         store=snapshot.log.store, columns=chosen, fields=fields,
         partition_columns=frozenset(schema.field(name).name for name in names),
         mode=mode_of(snapshot.metadata, snapshot.protocol),
-        predicate=predicate, table=str(snapshot.log.path), version=snapshot.version,
+        predicate=predicate, table=str(snapshot.log.path), version=snapshot.version, width=len(schema.fields),
     )
     _ = scan.schema, scan.filter  # what cannot be held or evaluated is refused before a file is read
     return scan
@@ -174,14 +190,14 @@ def plan_for(
 def read_data_file(
     scan: Scan, file: AddFile | Mapping[str, Any], *, positions: bool = False,
     only: BitMap64 | None = None, batch_rows: int = BATCH_ROWS, part: tuple[int, int] = (0, 1),
-    parquet: SafeFile | None = None,
+    parquet: SafeFile | None = None, shared: Shared | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """The live rows of one file that the scan asks for, in batches of at most ``batch_rows``.
 
     ``file`` is an action or a row of a snapshot's files. ``positions`` adds the column
     ``ROW_POSITION``, each row's position in the Parquet file, by which a deletion vector names it.
     ``only``: of the live rows, those at these positions. ``part``: (number, parts), of the row groups.
-    ``parquet``: the file, where it is open already.
+    ``parquet``: the file, where it is open already. ``shared``: what opens it for all of its parts.
 
     Raises:
         DataFileNotFound: the file, or its deletion vector, is gone.
@@ -193,8 +209,14 @@ def read_data_file(
     if row.get("deletion_vector") is not None:
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
     few = batch_rows < BATCH_ROWS
-    opening = opened(scan.store, path, scan.table, scan.version, few)
-    with opening if parquet is None else nullcontext(parquet) as parquet:
+    at_once = _MOST_END if scan.takes_all and only is None else _AT_ONCE
+    end = end_of(row.get("size"), scan.width, at_once)
+    opening: AbstractContextManager[SafeFile] = opened(scan.store, path, scan.table, scan.version, few, end)
+    if parquet is not None:
+        opening = nullcontext(parquet)
+    elif shared is not None:
+        opening = shared.opened(opening)
+    with opening as parquet:
         if deleted and deleted.max() >= parquet.metadata.num_rows:
             raise InvalidTable(
                 f"the deletion vector of {path!r} removes row {deleted.max()}, and the file has "
@@ -204,6 +226,7 @@ def read_data_file(
             groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
         rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
                         scan.predicate, batch_rows)
+        rows.expect([group for group, _ in groups[:1 if few else None]])
         for start, places, batch in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
                 numbers = positions_of(start, batch.num_rows, places)
@@ -321,14 +344,48 @@ def _divided(scan: Scan, parquet: SafeFile, columns: _Columns) -> tuple[_Columns
 # ---------------------------------------------------------------------------- the file
 
 
+class Shared:
+    """One data file of which several threads read parts: the first of them opens it, for all."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._opened: SafeFile | None = None
+
+    @contextmanager
+    def opened(self, opening: AbstractContextManager[SafeFile]) -> Iterator[SafeFile]:
+        """The file for one thread, by ``opening`` where it has to be: a bucket is asked for its end once."""
+        with ExitStack() as stack:
+            with self._lock:
+                mine = self._opened.again() if self._opened is not None else None
+                if mine is None:
+                    mine = self._opened = stack.enter_context(opening)
+            yield mine
+
+
+def end_of(size: int | None, width: int, at_once: int = _AT_ONCE) -> int | None:
+    """Bytes of a file's end that hold its footer, as far as one can guess; None where nothing is known.
+
+    ``size`` is what the log says that it has, ``width`` the number of its columns. Up to ``at_once`` bytes it
+    is the whole file.
+    """
+    if not size:
+        return None
+    if size <= at_once:
+        return max(size, _LEAST_END)
+    chunks = width * (1 + size // _GROUP_BYTES)
+    return min(_MOST_END, max(_LEAST_END, _CHUNK_IN_FOOTER * chunks))
+
+
 @contextmanager
 def opened(
-    store: LogStore, path: str, table: str = "", version: int | None = None, few: bool = False
+    store: LogStore, path: str, table: str = "", version: int | None = None, few: bool = False,
+    end: int | None = None,
 ) -> Iterator[SafeFile]:
     """The data file of a decoded path; ``table`` and ``version`` name in errors what needs it.
 
     ``few``: only the first rows are read, of a file on this machine with no more bytes than they take.
-    Elsewhere a request takes longer than the bytes of a row group.
+    Elsewhere a request takes longer than the bytes of a row group. ``end``: bytes of its end that a bucket is
+    asked for first.
 
     Raises:
         DataFileNotFound: there is none.
@@ -337,7 +394,7 @@ def opened(
     try:
         with naming(path):
             target, name = place_of(store, path, is_encoded=False).opened()
-            file = target.open_input(name)
+            file = target.open_input(name) if end is None else open_input(target, name, end)
     except FileNotFoundError:
         whose = table or "the table" if version is None else f"version {version} of {table or 'the table'}"
         raise DataFileNotFound(
@@ -413,7 +470,7 @@ def naming(path: str) -> AbstractContextManager[None]:
 
 def _row(file: AddFile | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(file, AddFile):
-        return {"path": file.path, "partition_values": file.partition_values,
+        return {"path": file.path, "partition_values": file.partition_values, "size": file.size,
                 "deletion_vector": file.deletion_vector, "base_row_id": file.base_row_id,
                 "default_row_commit_version": file.default_row_commit_version}
     return file

@@ -51,9 +51,7 @@ class ProcessEngine:
 
         def search(file: AddFile) -> TouchedFile:
             rows = BitMap64()
-            row = {"path": file.path, "partition_values": file.partition_values,
-                   "deletion_vector": file.deletion_vector}
-            for batch in read_data_file(scan, row, positions=True):
+            for batch in read_data_file(scan, file, positions=True):
                 rows |= bitmap(batch.column(ROW_POSITION))
             live = live_count(txn, file) if rows else 0
             return TouchedFile(file, rows, live)

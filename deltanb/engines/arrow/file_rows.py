@@ -7,7 +7,7 @@ What it does not know: which rows may be wanted, how columns are found and conve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -88,6 +88,12 @@ class FileRows:
         self._pages = pages
         self._deleted, self._only, self._condition = deleted, only, condition
 
+    def expect(self, groups: Sequence[int], columns: Columns | None = None) -> None:
+        """Say that row groups are read next: those columns, or those that are decoded first."""
+        places = leaf_places(list(self._parquet.schema_arrow), (columns or self.columns[0]).stored_names)
+        with self._naming():
+            self._parquet.expect(groups, [leaf for some in places.values() for leaf in some])
+
     def of(self, rows: Iterable[Rows]) -> Iterator[_Selection]:
         """Those among the rows."""
         for some in rows:
@@ -110,8 +116,11 @@ class FileRows:
 
     def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Selection]:
         """The rows with the columns that come late."""
-        late = _Cursor(self._decoded(rows, rest))
+        late = None
         for hit in hits:
+            if late is None:
+                self.expect([rows.group], rest)
+                late = _Cursor(self._decoded(rows, rest))
             with self._naming():
                 stored = _taken(late.rows(hit.start, hit.size), hit.places)
             yield from self._completed(hit, stored, rest)

@@ -101,7 +101,8 @@ class Patcher:
             yield from decode(None, None)
             return
         scan, path = self._scan, decode_path(file.path)
-        with data_file.opened(scan.store, path, scan.table, scan.version) as parquet:
+        end = data_file.end_of(file.size, scan.width)
+        with data_file.opened(scan.store, path, scan.table, scan.version, end=end) as parquet:
             with naming(path):
                 original = Original.of(path, parquet, self._template, self.form)
             if original is not None and file is self._first:
@@ -120,6 +121,8 @@ class Patcher:
         decode: Decode, renew: Renew | None, gone: BitMap64,
     ) -> Iterator[Any]:
         rest, stop = BitMap64(), 0
+        with naming(original.path):
+            parquet.expect(self._whole(original, positions))
         for number, group in enumerate(original.groups):
             start, stop = stop, stop + group.num_rows
             taken, stays = None, positions.range_cardinality(start, stop) == group.num_rows
@@ -140,6 +143,15 @@ class Patcher:
             yield taken
         if rest:
             yield from decode(parquet, rest)
+
+    def _whole(self, original: Original, positions: BitMap64) -> Iterator[int]:
+        """The row groups that may be taken as they are, of which all columns are read."""
+        stop = 0
+        for number, group in enumerate(original.groups):
+            start, stop = stop, stop + group.num_rows
+            stays = positions.range_cardinality(start, stop) == group.num_rows
+            if stays and is_much(group.num_rows, group.length):
+                yield number
 
     def _copied(self, file: AddFile, original: Original, parquet: SafeFile, number: int) -> Encoded | None:
         with naming(original.path):

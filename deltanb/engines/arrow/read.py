@@ -20,8 +20,16 @@ import pyarrow.compute as pc
 
 from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import LANE_ITEMS
-from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.engines.arrow.data_file import (
+    BATCH_ROWS,
+    ROW_POSITION,
+    Scan,
+    Shared,
+    plan,
+    read_data_file,
+)
 from deltanb.store.base import is_remote, read_concurrency
+from deltanb.store.object_files import BLOCK
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["ROW_POSITION", "Scan", "head", "iter_batches", "plan", "read_data_file", "read_table", "stream"]
 
 SMALL_SCAN_BYTES = 4 << 20  # below this, starting threads costs more than they save
+SELECTIVE_PART = 2 << 20
+"""Bytes of a bucket's file of which some are wanted, from which on another request looks for its own."""
 _FILES_AT_A_TIME = 1024  # rows of the files table that are Python objects at once
 NEEDED = ("path", "partition_values", "size", "deletion_vector")
 _TRACKED = ("base_row_id", "default_row_commit_version")  # what row ids need of a file beside
@@ -119,11 +129,25 @@ def _all(scan: Scan, files: pa.Table, ahead: int) -> Generator[pa.RecordBatch, N
     is_small = size is not None and size <= SMALL_SCAN_BYTES and not is_remote(scan.store)
     if not files.num_rows or readers == 1 or is_small:
         return (batch for row in _rows(files) for batch in read_data_file(scan, row))
-    parts = -(-readers // files.num_rows)  # files that are fewer than threads are read by row groups
-    work = ((row, (part, parts)) for row in _rows(files) for part in range(parts))
+    most = -(-readers // files.num_rows)  # files that are fewer than threads are read by row groups
     return parallel.streamed(
-        lambda one: read_data_file(scan, one[0], part=one[1]), work, min(readers, files.num_rows * parts),
-        "read", ahead)
+        lambda one: read_data_file(scan, one[0], part=one[1], shared=one[2]), _parts(scan, files, most),
+        min(readers, files.num_rows * most), "read", ahead)
+
+
+def _parts(
+    scan: Scan, files: pa.Table, most: int
+) -> Iterator[tuple[Mapping[str, Any], tuple[int, int], Shared | None]]:
+    """(file, part, what opens it for all of its parts): at most so many parts of each file.
+
+    In a bucket a part is no smaller than what a request should bring.
+    """
+    least = 0 if not is_remote(scan.store) else BLOCK if scan.takes_all else SELECTIVE_PART
+    for row in _rows(files):
+        parts = min(most, max(1, (row.get("size") or maxsize) // least)) if least else most
+        shared = Shared() if parts > 1 else None
+        for part in range(parts):
+            yield row, (part, parts), shared
 
 
 def _first(
