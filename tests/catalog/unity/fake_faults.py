@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
+
 from tests.catalog.unity.fake_updates import ERRORS, Json
 from tests.patience import PATIENCE
 
@@ -87,6 +89,16 @@ def unavailable(seconds: int | None = None) -> Answer:
     """503, as a proxy answers: no JSON."""
     headers = {} if seconds is None else {"Retry-After": str(seconds)}
     return Answer(503, "upstream connect error", headers)
+
+
+def no_server(asked: Asked, serve: Serve) -> Answer:
+    """Nobody listens at the server's port."""
+    raise httpx.ConnectError("connection refused")
+
+
+def interrupt(asked: Asked, serve: Serve) -> Answer:
+    """The user interrupts while the request is on its way."""
+    raise KeyboardInterrupt
 
 
 def after(does: Does) -> Does:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ pytest.importorskip("httpx")
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.names import TableName
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from tests.catalog.unity.clients import MAINTENANCE, RELEASES, catalog_of
@@ -26,6 +28,9 @@ from tests.catalog.unity.fake_faults import (
     Does,
     Serve,
     after,
+    interrupt,
+    no_server,
+    play,
     refusal,
     too_many_requests,
     unavailable,
@@ -102,6 +107,86 @@ def test_a_commit_lands_once_whatever_befalls_its_request(
     assert staged_files(table) <= {each["file-name"] for each in unity.table("main.shop.orders")["rows"]} | {
         asked.actions["add-commit"]["commit"]["file-name"] for asked in unity.requests
         if asked.operation == UPDATE}
+
+
+@pytest.mark.parametrize("loading", ["answers", "interrupted, too", "no server"])
+@pytest.mark.parametrize("done", [True, False])
+def test_a_commit_that_is_interrupted_says_whether_it_landed(
+    unity: Unity, shop: dn.Catalog, done: bool, loading: str
+) -> None:
+    table = shop.table("shop.orders")
+
+    def interrupted_here(asked: Asked, serve: Serve) -> Answer:
+        if loading != "answers":
+            unity.script("loadTable", interrupt if loading == "interrupted, too" else no_server, forever=True)
+        return play(after(interrupt) if done else interrupt, asked, serve)
+
+    unity.script(UPDATE, interrupted_here)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        table.append({"id": [2]})
+    unity.clear()
+    (note,) = interrupted.value.__notes__
+    is_there = ids(catalog_of(unity).table("shop.orders")) == [1, 2]
+    if loading == "answers":
+        assert is_there, "one that is free is proposed again, so that it is known"
+        assert "was committed despite the interruption" in note
+    else:
+        assert is_there is done and "it is unknown whether version 1 is this commit" in note
+    table.append({"id": [3]})
+    assert ids(table) == ([1, 2, 3] if is_there else [1, 3])
+
+
+def test_a_server_that_is_gone_for_a_while_took_nothing(unity: Unity, shop: dn.Catalog) -> None:
+    table = shop.table("shop.orders")
+    before = tree(Path(table.path))
+    unity.script(lambda _: True, no_server, forever=True)
+    for work in (lambda: table.append({"id": [2]}), table.to_arrow, lambda: shop.table("shop.orders")):
+        with pytest.raises(errors.StorageError, match="cannot be (reached|asked)"):
+            work()
+    unity.clear()
+    unity.script(UPDATE, no_server, forever=True)
+    with pytest.raises(errors.StorageError, match="cannot be (reached|asked)"):
+        table.append({"id": [2]})
+    unity.clear()
+    assert {name for name in tree(Path(table.path)) if "_staged" in name} == {
+        name for name in before if "_staged" in name}
+    table.append({"id": [3]})
+    assert ids(table) == [1, 3]
+
+
+def test_what_cannot_be_published_on_the_way_is_no_commit(
+    unity: Unity, shop: dn.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server wants to see commits published, and the disk is full."""
+    table, other = shop.table("shop.orders"), catalog_of(unity).table("shop.orders")
+    with monkeypatch.context() as patched:
+        patched.setattr(ManagedCommitter, "publish", lambda *_: None)
+        for number in range(2, 12):
+            other.append({"id": [number]})
+    with monkeypatch.context() as patched:
+        def fail(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "no space left")
+
+        patched.setattr(ManagedCommitter, "_put_into_folder", fail)
+        with pytest.raises(errors.StorageError, match="no space left"):
+            table.append({"id": [12]})
+    assert ids(catalog_of(unity).table("shop.orders")) == list(range(1, 12))
+    table.append({"id": [13]})
+    assert ids(table) == [*range(1, 12), 13]
+
+
+def test_a_report_of_before_a_catalog_was_set_back_is_forgotten(unity: Unity, shop: Any) -> None:
+    """It would say of versions that are still to come that they are in the folder."""
+    table = shop.table("shop.orders")
+    for number in (2, 3, 4):
+        table.append({"id": [number]})
+    table_id = unity.table("main.shop.orders")["id"]
+    assert shop.store._published[table_id] == 3
+    state = unity.table("main.shop.orders")
+    state["rows"], state["marker"] = [
+        {**state["rows"][-1], "version": 1, "file-name": f"{1:020}.restored.json"}], None
+    shop.store.load(TableName.of("shop.orders"))
+    assert table_id not in shop.store._published
 
 
 ANSWERS: dict[str, Does] = {"loading fails": unavailable(), "loading is lost": LOST_ANSWER}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.unity.client.answers import PATH_CREDENTIALS, Credential
 from deltanb.errors import Forbidden, InvalidArgument
+from deltanb.options import options
 from deltanb.store.local import LocalStore
 from deltanb.store.uris import is_served
 from deltanb.store.vended import Vended, vended_store
@@ -50,12 +51,13 @@ class Access:
 
         Args:
             asked: the catalog's keys for an operation.
-            first: keys that came with the place; each operation has these before it asks for others.
+            first: keys that came with the place; each operation has these before it asks for others, unless
+                they ended on the way.
         """
         unused = {"READ", "READ_WRITE"} if first else set()
 
         def vend(operation: str) -> Vended:
-            credentials = first if operation in unused else asked(operation)
+            credentials = first if operation in unused and not _have_ended(first) else asked(operation)
             unused.discard(operation)
             return longest(credentials, location, operation)
 
@@ -83,6 +85,11 @@ class Access:
                 f"the catalog {self.catalog.place} names the place {shown(location)} on this machine, which "
                 "a server is not allowed to by itself; deltanb.connect(…, allow_local_files=True) allows it")
         return LocalStore(location)
+
+
+def _have_ended(credentials: Sequence[Credential]) -> bool:
+    now = options.clock()
+    return any(each.expiration_time_ms is not None and each.expiration_time_ms <= now for each in credentials)
 
 
 def longest(credentials: Sequence[Credential], location: str, operation: str) -> Vended:

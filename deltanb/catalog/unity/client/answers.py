@@ -30,8 +30,8 @@ from deltanb.catalog.iceberg.metadata.fields import (
 from deltanb.catalog.store.store import Commit, Tail
 from deltanb.errors import BadRequest
 
-__all__ = ["CONFIG", "CREDENTIALS", "LOADED", "PATH_CREDENTIALS", "SCHEMA", "STAGING", "TABLE", "Credential",
-           "Loaded", "Staging", "listed"]
+__all__ = ["CONFIG", "CREDENTIALS", "LOADED", "PATH_CREDENTIALS", "REGISTERED", "SCHEMA", "STAGING", "TABLE",
+           "Credential", "Loaded", "Staging", "listed"]
 
 _COUNT = whole(64, least=0)
 
@@ -205,6 +205,17 @@ def LOADED(value: Any, path: str) -> Loaded:
         metadata["table-uuid"], metadata["location"].rstrip("/"), metadata["table-type"] == "MANAGED",
         metadata["properties"], metadata.get("etag"), Tail(latest, published, tuple(commits)),
         None if maintenance is None else tuple(maintenance), "uniform" in fields)
+
+
+_REGISTERED = _known({"table_id": uuid_text, "storage_location": text}, {"properties": texts})
+
+
+@shaped(_REGISTERED)
+def REGISTERED(value: Any, path: str) -> Loaded:
+    """An external table that was just registered, as the older API answers."""
+    fields = _REGISTERED(value, path)
+    return Loaded(fields["table_id"], fields["storage_location"].rstrip("/"), False,
+                  fields.get("properties", {}), None, Tail(0, 0, ()), None, False)
 
 
 @dataclass(frozen=True)

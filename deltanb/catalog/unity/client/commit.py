@@ -43,7 +43,7 @@ from deltanb.errors import (
     TableReplaced,
     UnsupportedProtocol,
 )
-from deltanb.log.commits import commit_name
+from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.schema.protocol import GROUPS
 from deltanb.text.safe_text import get_logger
 
@@ -262,9 +262,11 @@ class UnityCommitter(ManagedCommitter):
         return Ratified(proposal.version)
 
     def _is_published(self, version: int, file_name: str) -> bool:
-        store = self.log.store
+        store, mine = self.log.store, self._staged
+        is_at_hand = mine is not None and mine.name == staged_name(file_name)
         try:
-            return store.read(commit_name(version)) == store.read(staged_name(file_name))
+            published = store.read(commit_name(version))
+            return published == (mine.body if mine and is_at_hand else store.read(staged_name(file_name)))
         except FileNotFoundError as error:
             raise CommitOutcomeUnknown(
                 f"{self.name}: version {version} is published, and is not in the table's log any more, so it "
@@ -286,7 +288,10 @@ class UnityCommitter(ManagedCommitter):
         """
         logger.info("%s has too many commits that are not published; publishing up to version %d", self.name,
                     version)
-        self.publish(version)
+        try:
+            self.publish(version)
+        except OSError as error:  # which would say that nobody knows what became of the proposal
+            raise StorageError.of(error, "written", f"{self.log.store.root}/{LOG_FOLDER}") from error
         self.catalog.report(self.name, self.table_id)
 
 

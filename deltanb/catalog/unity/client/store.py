@@ -36,6 +36,7 @@ from deltanb.errors import (
     NamespaceAlreadyExists,
     NamespaceNotEmpty,
     NamespaceNotFound,
+    StorageError,
     TableAlreadyExists,
     TableNotFound,
     TableReplaced,
@@ -159,8 +160,15 @@ class UnityStore:
             raise TableNotFound(
                 f"there is no table {self.name}.{name} in the catalog at {self.connection.url}",
                 path=str(name)) from None
+        return self.remembered(name, loaded)
+
+    def remembered(self, name: TableName, loaded: Loaded) -> Loaded:
+        """A table as the catalog has just answered, which is known by its id from here on."""
+        table_id = loaded.table_id
         with self._lock:
-            self._names[loaded.table_id], self._loaded[loaded.table_id] = name, loaded
+            self._names[table_id], self._loaded[table_id] = name, loaded
+            if self._published.get(table_id, 0) > loaded.tail.latest:  # the catalog was set back since
+                del self._published[table_id]
         return loaded
 
     def load_same(self, name: TableName, table_id: str) -> Loaded:
@@ -276,11 +284,54 @@ class UnityStore:
         Raises:
             TableAlreadyExists: there is a table of the name.
             NamespaceNotFound: there is no such schema.
+            StorageError: the catalog does not answer; no table was made.
         """
-        staging: Staging = self.change(
-            "staging_table", self.path_of(name), answers.STAGING, {"name": name.name},
-            lambda: self.change("staging_table", self.path_of(name), answers.STAGING, {"name": name.name}))
-        return staging
+        def asked(done: Callable[[], Staging] | None = None) -> Staging:
+            staging: Staging = self.change(
+                "staging_table", self.path_of(name), answers.STAGING, {"name": name.name}, done)
+            return staging
+
+        try:
+            return asked(asked)  # of two that the catalog may have made one is used
+        except CommitOutcomeUnknown as error:
+            raise StorageError(f"the table {name} was not made: {error.message}", path=self.place) from error
+
+    def create_table(self, name: TableName, body: Json, table_id: str) -> Loaded:
+        """Have a table made of a staging table.
+
+        Raises:
+            CommitOutcomeUnknown: nobody says whether it was.
+            DeltaError: it was not.
+        """
+        def asked(done: Callable[[], Loaded] | None = None) -> Loaded:
+            made: Loaded = self.change("create_table", self.path_of(name), answers.LOADED, body, done)
+            return made
+
+        def looked_for() -> Loaded:
+            try:
+                return self.load_same(name, table_id)
+            except TableReplaced:
+                raise
+            except TableNotFound:  # the same once more: whichever of the two comes first, it is one table
+                return asked(lambda: self.load_same(name, table_id))
+
+        return self.remembered(name, asked(looked_for))
+
+    def create_external_table(self, name: TableName, body: Json, location: str) -> Loaded:
+        """Have a folder be a table.
+
+        Raises:
+            CommitOutcomeUnknown: nobody says whether it is.
+            DeltaError: it is not.
+        """
+        def looked_for() -> Loaded:
+            loaded = self.load(name)
+            if loaded.location != location:
+                raise InvalidArgument(f"{name} is another table")
+            return loaded
+
+        made: Loaded = self.change("create_external_table", {}, answers.REGISTERED, body, looked_for)
+        return self.remembered(name, made)
 
 
 def schema_of(name: TableName) -> str:

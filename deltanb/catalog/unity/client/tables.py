@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.delta.commits import UnregisteredCommits
 from deltanb.catalog.delta.tables import DeltaTables
-from deltanb.catalog.iceberg.metadata.fields import plain
 from deltanb.catalog.store.contents import delete_folder
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.rows import TableRow
 from deltanb.catalog.unity.client.access import Access
 from deltanb.catalog.unity.client.answers import Loaded, Staging
 from deltanb.catalog.unity.client.commit import UnityCommits, UnityCommitter
-from deltanb.catalog.unity.client.store import UnityRow, UnityStore
+from deltanb.catalog.unity.client.store import UnityRow, UnityStore, row_of
 from deltanb.catalog.unity.client.updates import external_table, new_table
 from deltanb.catalog.unity.contract import PROPERTIES, PROTOCOL
 from deltanb.errors import (
@@ -105,24 +104,11 @@ class UnityDeltaTables(DeltaTables):
         except BaseException:
             _take_back(store)
             raise
-        with _taken_back(name, store):
-            self._register(name, staging, log.snapshot)
-        return self.catalog.tables.load(name)
-
-    def _register(self, name: TableName, staging: Staging, first: Snapshot) -> None:
-        """Have the catalog make a table of the staging table.
-
-        Raises:
-            CommitOutcomeUnknown: nobody says whether it did.
-            DeltaError: it did not.
-        """
+        first = log.snapshot
         body = new_table(name.name, staging.location, first.protocol, first.metadata,
                          first.domain_metadata.values(), first.timestamp)
-
-        def is_made() -> None:
-            self.catalog.load_same(name, staging.table_id)
-
-        self.catalog.change("create_table", self.catalog.path_of(name), plain, body, is_made)
+        with _taken_back(name, store):
+            return row_of(name, self.catalog.create_table(name, body, staging.table_id))
 
     def replace(self, row: TableRow, data_or_schema: Any, mode: str, **settings: Any) -> DeltaLog:
         """Replace a table's rows, schema and properties by a commit of its own; what its catalog required of
@@ -160,8 +146,7 @@ class UnityDeltaTables(DeltaTables):
                 f"{str(name)!r}, location) takes over one that is there", path=store.root)
         log = create(DeltaLog(store), data_or_schema, asked=asked, **settings)
         with _taken_back(name, store):
-            self._register_external(name, log.snapshot)
-        return self.catalog.tables.load(name)
+            return self._registered(name, log.snapshot)
 
     def take_over(self, name: TableName, location: str) -> TableRow:
         """Register a table that is there as an external one; nothing of it is changed.
@@ -173,19 +158,13 @@ class UnityDeltaTables(DeltaTables):
         log = DeltaLog(self.access.store_at(location, "PATH_READ_WRITE"))
         if not log.exists:
             raise TableNotFound(f"there is no Delta table at {log.path} to be registered", path=log.path)
-        self._register_external(name, log.snapshot)
-        return self.catalog.tables.load(name)
+        return self._registered(name, log.snapshot)
 
-    def _register_external(self, name: TableName, snapshot: Snapshot) -> None:
+    def _registered(self, name: TableName, snapshot: Snapshot) -> TableRow:
         location = snapshot.log.path
         uri = location if "://" in location else f"file://{location}"
-
-        def is_made() -> None:
-            if self.catalog.load(name).location != uri:
-                raise InvalidArgument(f"{name} is another table")
-
-        self.catalog.change("create_external_table", {}, plain,
-                            external_table(self.catalog.name, name, uri, snapshot.metadata), is_made)
+        body = external_table(self.catalog.name, name, uri, snapshot.metadata)
+        return row_of(name, self.catalog.create_external_table(name, body, uri))
 
 
 @contextmanager
