@@ -23,6 +23,7 @@ from deltanb.log.commits import LOG_FOLDER
 from deltanb.log.lines import commit_info_of, whole_number
 
 if TYPE_CHECKING:
+    from deltanb.log.commits import Commits
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import FileStatus
@@ -284,9 +285,10 @@ MAX_BEFORE = 1_000
 """Commits before one that are looked at for a file that is newer than its own: a page of a listing."""
 
 
-def file_times(log: LogReader) -> dict[int, int]:
-    """Modification times by version, raised if a later file is older than an earlier one."""
-    return raised(log, log.commits.listed())
+def file_times(log: LogReader, commits: Commits | None = None) -> dict[int, int]:
+    """Modification times by version, raised if a later file is older than an earlier one: of the log's
+    commits, or of a view of them."""
+    return raised(log, (commits or log.commits).listed())
 
 
 def raised(log: LogReader, listed: Iterable[tuple[int, FileStatus]]) -> dict[int, int]:

@@ -81,6 +81,9 @@ class Commits(Protocol):
         Over a network, several are read at a time.
         """
 
+    def through(self, store: LogStore) -> Commits:
+        """The same commits, read from a store that is another view of theirs."""
+
     def maintenance_refused(self, operation: str) -> str | None:
         """Why an operation of :mod:`~deltanb.log.maintenance` is not ours to do; None where it is."""
 
@@ -92,6 +95,10 @@ class FolderCommits:
 
     def __init__(self, store: LogStore) -> None:
         self.store = store
+
+    def through(self, store: LogStore) -> Commits:
+        """Those of the store."""
+        return type(self)(store)
 
     def maintenance_refused(self, operation: str) -> str | None:
         """None: a folder is whose who may write to it."""

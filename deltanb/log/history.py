@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from deltanb.actions import Action, AddFile, RemoveFile
     from deltanb.log.commit_content import CommitContent
+    from deltanb.log.commits import Commits
     from deltanb.log.reader import LogReader
 
 __all__ = [
@@ -355,11 +356,12 @@ def read(log: LogReader, limit: int | None = None, damaged: Damaged = "refuse") 
     _check_limit(limit)
     if damaged not in ("refuse", "skip"):
         raise InvalidArgument(f"damaged={shown(damaged)} is neither 'refuse' nor 'skip'")
-    times = file_times(log)
+    commits = log.as_listed()[1]
+    times = file_times(log, commits)
     if not times:
         existing(log)
     known: dict[int, InvalidTable] | None = {} if damaged == "skip" else None
-    entries = _entries(log, sorted(times, reverse=True)[:limit], times, known)
+    entries = _entries(log, commits, sorted(times, reverse=True)[:limit], times, known)
     return History(entries, log, len(times), known)
 
 
@@ -370,8 +372,10 @@ def _check_limit(limit: int | None) -> None:
 
 def between(log: LogReader, first: int, last: int, limit: int | None = None) -> list[HistoryEntry]:
     """The commits from ``first`` to ``last`` that are still in the log, newest first, at most ``limit``."""
-    times = file_times(log)
-    return _entries(log, [v for v in sorted(times, reverse=True) if first <= v <= last][:limit], times)
+    commits = log.as_listed()[1]
+    times = file_times(log, commits)
+    versions = [version for version in sorted(times, reverse=True) if first <= version <= last]
+    return _entries(log, commits, versions[:limit], times)
 
 
 def commit(log: LogReader, version: int, newest: int | None = None) -> HistoryEntry:
@@ -445,13 +449,13 @@ def _lines_of(log: LogReader, version: int) -> bytes:
 
 
 def _entries(
-    log: LogReader, versions: Iterable[int], times: Mapping[int, int],
+    log: LogReader, commits: Commits, versions: Iterable[int], times: Mapping[int, int],
     damaged: dict[int, InvalidTable] | None = None,
 ) -> list[HistoryEntry]:
     """The commits of versions; those that are damaged go into a dict, where there is one."""
     is_current = False
     entries = []
-    for version, data in _contents(log, versions):
+    for version, data in _contents(log, commits, versions):
         try:
             info = commit_info_of(data, version, log.path)
         except InvalidTable as error:
@@ -473,11 +477,13 @@ def _entries(
     return entries
 
 
-def _contents(log: LogReader, versions: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+def _contents(
+    log: LogReader, commits: Commits, versions: Iterable[int]
+) -> Iterator[tuple[int, bytes]]:
     """The lines of commits, each with its version; in a bucket several are read at a time."""
     if not is_remote(log.store):
-        yield from ((version, log.commits.read(version)) for version in versions)
+        yield from ((version, commits.read(version)) for version in versions)
         return
     names = {version: commit_name(version) for version in versions}
-    for version, data in zip(names, log.commits.read_many(names), strict=True):
+    for version, data in zip(names, commits.read_many(names), strict=True):
         yield version, _lines_of(log, version) if data is None else data

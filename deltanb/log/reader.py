@@ -183,7 +183,7 @@ class LogReader:
         """
         held = self._held
         if held is not None and held[0].version >= 0 and isinstance(self.commits, BucketCommits):
-            state = self._followed(held, self.commits)
+            state = self._followed(held)
         else:
             state = self._follow(held[0]._state) if held is not None and self._is_current(held) else None
         if held is None or state is None:
@@ -255,9 +255,9 @@ class LogReader:
         """
         version = as_version(version, "a snapshot")
         held = self._held
-        if version >= 0 and held is not None and self._is_current(held):
+        if version >= 0 and held is not None:
             known = held[0] if held[0].version == version else self._versions.get(version)
-            if known is not None:
+            if known is not None and self._is_current(held):
                 return known
         seen = self._glance(version)
         state = self._load(version)
@@ -576,8 +576,10 @@ class LogReader:
             feed(delta, data, commit_name(version), self.path)
         return state if delta is None else state.after(delta, version, state.files.lacks_all(delta))
 
-    def _followed(self, held: tuple[Snapshot, object], commits: BucketCommits) -> State | None:
+    def _followed(self, held: tuple[Snapshot, object]) -> State | None:
         """The same with one listing and parallel reads of the new commits; None if the log was replaced."""
+        commits = self.as_listed()[1]
+        assert isinstance(commits, BucketCommits)
         state = held[0]._state
         identity, newer = commits.since(state.version)
         if identity is None or identity != held[1]:
@@ -614,9 +616,11 @@ class LogReader:
         failure: DeltaError | None = None
         vanished = 0
         while True:
+            store, commits = self.as_listed()
+            is_near = version is not None and isinstance(commits, BucketCommits)  # one listing reaches it
             try:
-                hint = self._hint() if not skip else None
-                segment = segments.find(self.store, version, hint, skip, self.commits)
+                hint = None if skip or is_near else self._hint()
+                segment = segments.find(store, version, hint, skip, commits)
             except (InvalidTable, VersionNotFound):
                 if failure is not None:
                     raise failure from None
@@ -625,35 +629,52 @@ class LogReader:
                 if failure is not None:
                     raise failure
                 return EMPTY
-            ahead = self._begun(segment)
+            ahead = self._begun(segment, store)
             yield_to_commits()
             try:
-                base = self._read_checkpoint(segment, keeps)
+                base = self._read_checkpoint(segment, store, keeps)
             except InvalidTable as error:  # damaged: an older one, or all commits, may serve
                 failure, skip = failure or error, skip | frozenset(segment.checkpoint)
                 continue
             try:
-                return self._compared(self._replay(base, segment, ahead), segment, ahead)
+                state = self._replay(base, segment, ahead or store, commits)
+                return self._compared(state, segment, ahead or store)
             except FileNotFoundError:  # cleaned up since it was listed
                 vanished += 1
                 if vanished > MAX_VANISHED:
                     raise
 
-    def _begun(self, segment: LogSegment) -> Begun | None:
+    def as_listed(self) -> tuple[LogStore, Commits]:
+        """The store and the commits, for one piece of work: in a bucket they fetch nothing that its listings
+        show and that was fetched before.
+
+        >>> from deltanb.testing import MemoryStore
+        >>> log = LogReader(MemoryStore())
+        >>> log.as_listed() == (log.store, log.commits)
+        True
+        """
+        if not hasattr(self.store, "fetch"):
+            return self.store, self.commits
+        from deltanb.log.listed_files import ListedFiles
+
+        store: Any = ListedFiles(self.store)
+        return store, self.commits.through(store)
+
+    def _begun(self, segment: LogSegment, store: LogStore) -> Begun | None:
         """In a bucket: the checksum and the first commits, requested while the checkpoint is read."""
         if not isinstance(self.commits, BucketCommits):
             return None
         names = [name for first, last, name in segment.files if first == last]
-        return Begun(self.store, [segments.checksum_name(segment.version)] * segment.has_checksum + names)
+        return Begun(store, [segments.checksum_name(segment.version)] * segment.has_checksum + names)
 
-    def _compared(self, state: State, segment: LogSegment, ahead: Begun | None) -> State:
+    def _compared(self, state: State, segment: LogSegment, store: Any) -> State:
         """The state with the checksum of its version."""
         if not segment.has_checksum:
             return state
         yield_to_commits()
         from deltanb.log import verification
 
-        return replace(state, recorded=verification.read(ahead or self.store, state))
+        return replace(state, recorded=verification.read(store, state))
 
     def _hint(self) -> int | None:
         from deltanb.log.checkpoint.hint import read_last_checkpoint
@@ -661,33 +682,35 @@ class LogReader:
         last = read_last_checkpoint(self.store)
         return None if last is None else last.version
 
-    def _read_checkpoint(self, segment: LogSegment, keeps: bool) -> State:
+    def _read_checkpoint(self, segment: LogSegment, store: Any, keeps: bool) -> State:
         if segment.checkpoint_version is None:
             return EMPTY
         from deltanb.log.checkpoint.read import open_checkpoint
 
-        parts = open_checkpoint(self.store, list(segment.checkpoint))
+        only = getattr(store, "only", None)
+        parts = open_checkpoint(store if only is None else only(segment.checkpoint), list(segment.checkpoint))
         return State.of_checkpoint(segment.checkpoint_version, parts, keeps)
 
-    def _replay(self, base: State, segment: LogSegment, ahead: Begun | None = None) -> State:
+    def _replay(self, base: State, segment: LogSegment, store: Any, commits: Commits) -> State:
         delta, files = Delta(), segment.files
         compactions = [at for at, (first, last, _) in enumerate(files) if first != last]
         done = 0
         with _gc_paused(), progress(f"{name_of(self.path)}: commits read", len(files)) as seen:
             for at in compactions:
-                self._replay_commits(delta, files[done:at], seen, ahead)
-                self._replay_compaction(delta, segment, *files[at])
+                self._replay_commits(delta, files[done:at], seen, store, commits)
+                self._replay_compaction(delta, segment, store, commits, files[at])
                 seen()
                 done = at + 1
-            self._replay_commits(delta, files[done:], seen, ahead)
+            self._replay_commits(delta, files[done:], seen, store, commits)
         return base.after(delta, segment.version)
 
     def _replay_commits(
         self, delta: Delta, files: Sequence[tuple[int, int, str]], seen: Callable[[], None],
-        ahead: Begun | None,
+        store: Any, commits: Commits,
     ) -> None:
         root, names = self.path, {version: name for version, _, name in files}
-        contents = self.commits.read_many(names) if ahead is None else ahead.read_many(names.values())
+        is_begun = isinstance(store, Begun)
+        contents = store.read_many(names.values()) if is_begun else commits.read_many(names)
         for name, data in zip(names.values(), contents, strict=True):
             if data is None:
                 raise FileNotFoundError(name)
@@ -695,10 +718,11 @@ class LogReader:
             seen()
 
     def _replay_compaction(
-        self, delta: Delta, segment: LogSegment, first: int, last: int, name: str
+        self, delta: Delta, segment: LogSegment, store: Any, commits: Commits, file: tuple[int, int, str]
     ) -> None:
         """Replay a compaction, or the commits it replaces if it is damaged and all of them exist."""
-        data = self.store.read(name)
+        first, last, name = file
+        data = store.read(name)
         one = Delta()
         try:
             feed(one, data, name, self.path, newest_first=True)
@@ -708,7 +732,7 @@ class LogReader:
                 raise
             one = Delta()
             for version in versions:
-                feed(one, self.commits.read(version), segment.commits[version], self.path)
+                feed(one, commits.read(version), segment.commits[version], self.path)
         delta.extend(one)
 
 

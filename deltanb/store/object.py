@@ -21,6 +21,7 @@ from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, ListedObject
 from deltanb.store.object_files import AHEAD, Reader, Writer
 from deltanb.store.read_only import check_writable
+from deltanb.store.recent import ObjectKey, recent
 from deltanb.store.storage_options import Access, access_of
 from deltanb.store.uris import Location, parse
 
@@ -145,9 +146,13 @@ class ObjectStore:
 
     def read(self, name: str) -> bytes:
         """By one request."""
+        return self.fetch(name)[0]
+
+    def fetch(self, name: str) -> tuple[bytes, FileStatus]:
+        """The content, and whose it is, by one request."""
         data, item = self.bucket.get(self._key(name))
         self._remember([(name, item.tag, item.time)])
-        return data
+        return data, self._status(item)
 
     def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
         """The content of several in their order; None for one that is not there.
@@ -176,6 +181,8 @@ class ObjectStore:
         if tag is None:
             return False
         self._remember([(name, tag, None)])
+        if tag:  # what is put so is never replaced, and may be read back
+            recent.keep(ObjectKey(self.identity, name, tag, len(data)), data)
         return True
 
     def put(self, name: str, data: bytes) -> None:

@@ -18,6 +18,7 @@ from deltanb.log.reader import LogReader
 from deltanb.store.base import LogStore
 from deltanb.store.guard import unguarded
 from deltanb.store.open import store_for
+from deltanb.store.recent import recent
 from deltanb.text.display import Displayable
 from deltanb.text.spellings import answer_wrong_arguments
 from deltanb.transaction.committer import Committer, FolderCommitter, Makes
@@ -172,7 +173,7 @@ class DeltaLog(LogReader, Displayable):
 
     @staticmethod
     def clear_cache() -> None:
-        """Forget all logs; handles that people hold go on working.
+        """Forget all logs, and what was fetched of them; handles that people hold go on working.
 
         >>> from deltanb.testing import MemoryStore
         >>> store = MemoryStore()
@@ -186,6 +187,7 @@ class DeltaLog(LogReader, Displayable):
         with _logs_lock:
             _logs.clear()
             _recent.clear()
+        recent.clear()
 
     def start_transaction(
         self, snapshot: Snapshot | None = None, *, clock: Callable[[], int] | None = None,

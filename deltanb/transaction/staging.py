@@ -53,6 +53,7 @@ from deltanb.transaction.writing import delete_files
 
 if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import LogStore
     from deltanb.transaction.current import CurrentTransaction
 
 __all__ = ["READ_ONLY", "StagedCommits", "StagedLog", "Statement", "check_commits", "as_read_only_commit"]
@@ -77,6 +78,12 @@ class StagedCommits:
             return False
         self.bodies.append(_Body(body))
         return True
+
+    def through(self, store: LogStore) -> StagedCommits:
+        """The other log's, read from the store, and the staged ones, whatever is staged later."""
+        other = StagedCommits(self.below.through(store), self.base)
+        other.bodies = self.bodies
+        return other
 
     def maintenance_refused(self, operation: str) -> str | None:
         """As the other log has it."""

@@ -13,6 +13,7 @@ again only for a later version, or if a staged file is gone because its version 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,6 +51,14 @@ class UnregisteredCommits(FolderCommits):
     is_managed = True
 
 
+class _Answer:
+    """The latest that a catalog has said of a table, and what it has said just now, which nobody has taken in
+    yet; the same for all views of its commits."""
+
+    tail: Tail | None = None
+    unused: Tail | None = None
+
+
 class CatalogCommits:
     """The commits of the table with an id, whose folder is ``store``.
 
@@ -62,7 +71,18 @@ class CatalogCommits:
 
     def __init__(self, store: LogStore, catalog: Tails, table_id: str) -> None:
         self.folder, self.catalog, self.table_id = FolderCommits(store), catalog, table_id
-        self._known: Tail | None = None
+        self._answer = _Answer()
+
+    @property
+    def _known(self) -> Tail | None:
+        return self._answer.tail
+
+    def through(self, store: LogStore) -> CatalogCommits:
+        """Those of the catalog, and the folder's from a store that is another view of it. Both know what
+        either has heard from the catalog."""
+        other = copy(self)
+        other.folder = FolderCommits(store)
+        return other
 
     def look(self) -> Tail:
         """The table's latest version and the commits that are not published, as they are now."""
@@ -72,7 +92,7 @@ class CatalogCommits:
         """Remember the catalog's answer, unless a later one is known; returns the latest one."""
         known = self._known
         if known is None or (tail.latest, tail.published) >= (known.latest, known.published):
-            self._known = known = tail
+            self._answer.tail = known = tail
         return known
 
     def is_published(self, version: int) -> bool:
@@ -92,7 +112,7 @@ class CatalogCommits:
         """Note that all versions up to a ratified one are in the folder, and that the catalog knows."""
         known = self._known
         if known is not None and version > known.published:
-            self._known = replace(
+            self._answer.tail = replace(
                 known, latest=max(known.latest, version), published=version,
                 commits=tuple(commit for commit in known.commits if commit.version > version))
 

@@ -67,13 +67,16 @@ class UnityCommits(CatalogCommits):
     """The commits of a table of Unity Catalog."""
 
     catalog: UnityStore
-    opened: Tail | None = None
-    """The catalog's answer with which the table was opened: the first look takes it, and asks nobody."""
 
     def look(self) -> Tail:
         """As the catalog has it now, or had it when the table was opened just before."""
-        opened, self.opened = self.opened, None
+        opened, self._answer.unused = self._answer.unused, None
         return super().look() if opened is None else self.take(opened)
+
+    def begin_with(self, opened: Tail) -> None:
+        """Have the catalog's answer with which the table was opened: the first look takes it, and asks
+        nobody."""
+        self._answer.unused = opened
 
     def maintenance_refused(self, operation: str) -> str | None:
         """As the catalog said when the table was loaded last."""

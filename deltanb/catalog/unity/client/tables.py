@@ -65,7 +65,7 @@ class UnityDeltaTables(DeltaTables):
         loaded, name = row.loaded, row.name
         log = self.one_log((loaded.table_id, name), lambda: self._opened(name, loaded))
         if isinstance(log.commits, UnityCommits):
-            log.commits.opened = loaded.tail
+            log.commits.begin_with(loaded.tail)
             log.update()
         return log
 
