@@ -15,6 +15,7 @@ pytest.importorskip("uvicorn", reason="the server is an extra: pip install 'delt
 import deltanb as dn
 from deltanb import errors
 from deltanb.app.cli import main
+from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.unity.client import overview
 from deltanb.catalog.unity.client.catalog import REFUSED, REFUSED_FUNCTIONS, UnityCatalog
 from deltanb.locks import LockManager
@@ -213,3 +214,36 @@ def test_a_timeline_says_what_it_leaves_out(
         newest.catalog.create_table(f"shop.t{number}", {"id": [1]}).append({"id": [2]})
     timeline = newest.catalog.timeline()
     assert timeline.title == "the newest 3 commits; the first 2 of 3 tables" and len(timeline.tracks) == 3
+
+
+def test_timelines_show_commits_that_are_not_published(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the folder up to what is published, and from the catalog above it."""
+    table: Any = server.catalog.table("shop.orders")
+    table.append({"id": [2]})
+    monkeypatch.setattr(ManagedCommitter, "publish", lambda *_: None)
+    table.append({"id": [3]})
+    table.delete("id = 1")
+    assert sorted(file.name for file in Path(table.path, "_delta_log").glob("*.json")) == [
+        f"{version:020}.json" for version in range(2)]
+    fresh = server.catalog.table("shop.orders")
+    operations = ["CREATE TABLE AS SELECT", "WRITE", "WRITE", "DELETE"]
+    assert [track.operation for track in fresh.timeline().tracks] == operations
+    assert [(track.pointer, track.operation) for track in server.catalog.timeline().tracks] == [
+        (f"v{version}", operation) for version, operation in enumerate(operations)]
+
+
+# -- its conflicts -----------------------------------------------------------------------------------------
+
+
+def test_a_conflict_names_the_table_as_the_catalog_does(server: Server) -> None:
+    table: Any = server.catalog.table("shop.orders")
+    txn = table.start_transaction()
+    stepper = txn.stepper([file.remove() for file in txn.filter_files()], "DELETE")
+    stepper.let_win("delete")
+    while not stepper.is_done:
+        stepper.advance()
+    html = stepper.conflict._repr_mimebundle_()["text/html"]
+    for shown in (str(stepper.error), str(stepper.conflict), html):
+        assert "shop.orders" in shown and Path(table.path).name not in shown
