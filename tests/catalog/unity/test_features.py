@@ -130,9 +130,9 @@ def agree(server: Server, table: dn.DeltaTable, feature: str) -> None:
     derived = server.loaded("orders")["metadata"]["properties"]
     domains = table.snapshot.domain_metadata
     for domain, (field_of, name, _) in DOMAINS.items() if server.unity else ():  # ours shows no domains
-        kept = domains.get(domain)
-        said = None if kept is None else json.loads(kept.configuration)[field_of]
-        assert (json.loads(derived[name]) if name in derived else None) == said, domain
+        in_log = domains.get(domain)
+        expected = None if in_log is None else json.loads(in_log.configuration)[field_of]
+        assert (json.loads(derived[name]) if name in derived else None) == expected, domain
     assert feature in table.protocol.features
     with server.connect() as fresh:
         other = fresh.table("shop.orders")
@@ -148,22 +148,22 @@ def rows_of(table: dn.DeltaTable) -> list[str]:
 
 def row_ids(table: dn.DeltaTable) -> list[int]:
     """The ids of all rows, as their files and the log have them."""
-    found: list[int] = []
+    row_ids_read: list[int] = []
     scan = read.plan(table.snapshot, ["id"], None, row_ids=True)
     for row in table.snapshot.files.to_pylist():
         for batch in data_file.read_data_file(scan, row):
-            found += [list(one.values())[1] for one in batch.to_pylist()]
-    return found
+            row_ids_read += [list(one.values())[1] for one in batch.to_pylist()]
+    return row_ids_read
 
 
 def nothing_repeats(table: dn.DeltaTable, feature: str) -> None:
     if feature == "rowTracking":
-        given = row_ids(table)
+        numbers = row_ids(table)
     elif feature == "identityColumns":
-        given = table.to_arrow(["number"])["number"].to_pylist()
+        numbers = table.to_arrow(["number"])["number"].to_pylist()
     else:
         return
-    assert None not in given and len(set(given)) == len(given) == table.count()
+    assert None not in numbers and len(set(numbers)) == len(numbers) == table.count()
 
 
 def write_in_turn(server: Server, feature: str) -> dn.DeltaTable:
