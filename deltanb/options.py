@@ -39,6 +39,9 @@ MAX_COMMIT_ATTEMPTS = 10_000_000  # as Delta Spark: conflicts end a commit, not 
 TARGET_FILE_SIZE = 128 * 1024 * 1024  # bytes; a scan task's worth, as Spark's split size
 REPORT_VARIABLE = "DELTANB_REPORT"  # the folder of reports, where the option does not say
 JOURNAL_VARIABLE = "DELTANB_JOURNAL"  # the place of the journal, where the option does not say
+LOG_CACHE_VARIABLE = "DELTANB_LOG_CACHE"  # the folder of the cache of logs, where the option does not say
+LOG_CACHE_SIZE_VARIABLE = "DELTANB_LOG_CACHE_SIZE"  # its bytes, where the option does not say
+LOG_CACHE_SIZE = 1 << 30  # bytes, where nobody says: some 200,000 commits, or checkpoints of 2 million files
 CATALOG_VARIABLE = "DELTANB_CATALOG"  # where names are looked up, where the option does not say
 USER_VARIABLE = "DELTANB_USER"  # who writes, where the option does not say
 BESIDE = "beside"
@@ -126,6 +129,14 @@ class Options:
     each table, or in a folder of this machine. ``None`` asks the environment variable ``DELTANB_JOURNAL``;
     False keeps them in this process alone. Each is a small file without secrets; of a table at most a
     thousand are kept, for 30 days."""
+    log_cache: str | os.PathLike[str] | Literal[False] | None = None
+    """A folder of this machine in which files of logs in buckets are kept, so that they are fetched once:
+    commits, checkpoints, checksums. What is opened again, by whatever process of this user, then costs the
+    hint and a listing. ``None`` asks the environment variable ``DELTANB_LOG_CACHE``; False has no such cache.
+    A file is taken from it only where the listing shows the same tag and size, and its content is checked."""
+    log_cache_size: int | None = None
+    """The bytes that this folder takes at most; those that were used longest ago go. ``None`` asks the
+    environment variable ``DELTANB_LOG_CACHE_SIZE``, and without that is 1 GiB."""
     catalog: Any = None
     """The catalog in which :func:`deltanb.open` looks for ``catalog.schema.table``: one that is connected, or
     the address of one, as :func:`deltanb.connect` takes it. ``None`` asks the environment variable
@@ -167,6 +178,8 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidArgument(f"option {name}={value!r} must be an integer >= {least}")
+        if self.log_cache_size is not None:
+            _check_size("option log_cache_size", self.log_cache_size)
         if not isinstance(self.user_metadata, str | None):
             raise InvalidArgument(f"option user_metadata={self.user_metadata!r} must be a string or None")
         if self.user_name is not False and not isinstance(self.user_name, str | None):
@@ -191,6 +204,7 @@ class Options:
                 f"which asks the environment variable {CATALOG_VARIABLE}")
         _check_folder("report", self.report, REPORT_VARIABLE)
         _check_folder("journal", self.journal, JOURNAL_VARIABLE)
+        _check_folder("log_cache", self.log_cache, LOG_CACHE_VARIABLE)
         for name, event in LISTENERS.items():
             setattr(self, name, _listeners(name, event, getattr(self, name)))
         self.default_table_properties = _properties(self.default_table_properties)
@@ -241,6 +255,12 @@ def _check_folder(name: str, value: Any, variable: str) -> None:
     raise InvalidArgument(
         f"option {name}={safe(repr(value)):.80} must be a folder of this machine, False, or None, which asks "
         f"the environment variable {variable}")
+
+
+def _check_size(name: str, size: Any) -> int:
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 1:
+        return size
+    raise InvalidArgument(f"{name}={safe(repr(size)):.80} must be a number of bytes, 1 or more")
 
 
 def _listeners(name: str, event: str, listeners: Any) -> tuple[Callable[[Any], object], ...]:
@@ -381,6 +401,27 @@ def journal_place() -> str | None:
     'beside'
     """
     return _place(options.journal, JOURNAL_VARIABLE)
+
+
+def log_cache_place() -> tuple[str, int] | None:
+    """The folder in which files of logs in buckets are kept, and its bytes; None where none is wanted.
+
+    Raises:
+        InvalidArgument: the environment's number of bytes is none.
+
+    >>> with set_options(log_cache="cache"):
+    ...     log_cache_place()
+    ('cache', 1073741824)
+    """
+    folder = _place(options.log_cache, LOG_CACHE_VARIABLE)
+    if folder is None:
+        return None
+    size: Any = options.log_cache_size
+    if size is None:
+        text = os.environ.get(LOG_CACHE_SIZE_VARIABLE, "")
+        size = _check_size(LOG_CACHE_SIZE_VARIABLE, int(text) if text.isdecimal() else text) \
+            if text else LOG_CACHE_SIZE
+    return folder, size
 
 
 def _place(value: Any, variable: str) -> str | None:

@@ -55,13 +55,13 @@ KINDS: dict[str, tuple[dict[str, object], Callable[[TableBuilder], None]]] = {
 """Kind of log -> what the table is created with, and what is written beside its commits."""
 
 
-def built(kind: str, last: int = LAST) -> TableBuilder:
-    """A table with a log of a kind, in memory."""
+def built(kind: str, last: int = LAST, file: str = "f") -> TableBuilder:
+    """A table with a log of a kind, in memory; its files are called after ``file``."""
     settings, finish = KINDS[kind]
     builder = TableBuilder(MemoryStore()).create("id long", **settings)
     for version in range(1, last + 1):
-        actions = [{"commitInfo": {"operation": "WRITE", "timestamp": version}}, add(f"f-{version:02}")]
-        builder.commit(*actions, *([remove(f"f-{version - 1:02}")] if version % 5 == 0 else []))
+        actions = [{"commitInfo": {"operation": "WRITE", "timestamp": version}}, add(f"{file}-{version:02}")]
+        builder.commit(*actions, *([remove(f"{file}-{version - 1:02}")] if version % 5 == 0 else []))
     finish(builder)
     return builder
 

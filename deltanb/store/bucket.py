@@ -106,12 +106,12 @@ class Bucket:
 
         return ListedObject.of(self._again("read", key, lambda client: obstore.head(client, key)))
 
-    def get(self, key: str) -> tuple[bytes, ListedObject]:
-        """The content of an object, and what is known of it."""
+    def get(self, key: str, some: tuple[int, int] | None = None) -> tuple[bytes, ListedObject]:
+        """The content of an object, or ``some`` of its bytes, and what is known of it."""
         import obstore
 
         def asked(client: Any) -> tuple[bytes, ListedObject]:
-            response = obstore.get(client, key)
+            response = obstore.get(client, key, options=None if some is None else {"range": some})
             return bytes(response.bytes()), ListedObject.of(response.meta)
 
         return self._again("read", key, asked)

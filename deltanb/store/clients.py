@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -29,6 +30,7 @@ _BACKOFF = {"init_backoff": 0.1, "max_backoff": 3.0}
 
 _STORES = {"s3": "S3Store", "gs": "GCSStore", "az": "AzureStore"}
 _VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
+_SERVICE = re.compile("ENDPOINT|BASE_URL|EMULATOR|ACCOUNT_NAME")
 
 
 def client_of(place: Location, access: Access, credential: Credential | None = None) -> Any:
@@ -67,6 +69,12 @@ def check_options(place: Location, access: Access) -> None:
     """
     own = replace(access, vending="", prefix="")
     _client(place.kind, place.bucket, own, not access.lacks_secrets, 0, bool(access.vending))
+
+
+def service_in_environment() -> str:
+    """What the environment says of the service that is asked, where the options do not say it."""
+    return ",".join(sorted(f"{name}={value}" for name, value in os.environ.items()
+                           if name.startswith(_VARIABLES) and _SERVICE.search(name)))
 
 
 class _process:

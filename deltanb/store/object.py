@@ -19,6 +19,7 @@ from deltanb.concurrency import parallel
 from deltanb.concurrency.parallel import MAX_WAITING
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, ListedObject
+from deltanb.store.clients import service_in_environment
 from deltanb.store.object_files import AHEAD, Reader, Writer
 from deltanb.store.read_only import check_writable
 from deltanb.store.recent import ObjectKey, recent
@@ -100,28 +101,40 @@ class ObjectStore:
         service = [self.place.kind, self.access.get("endpoint").rstrip("/"), self.access.get("account_name")]
         return "|".join([*service, self.place.bucket, self.place.key])
 
+    @property
+    def place_of_content(self) -> str:
+        """As :attr:`identity`, and another one where the environment names another service."""
+        return f"{self.identity}|{service_in_environment()}"
+
     # -- listing --------------------------------------------------------------------------------
 
     def list_names(self, name: str) -> list[str]:
         """As :meth:`list_from`: a status costs nothing more."""
         return [status.name for status in self.list_from(name)]
 
-    def list_from(self, name: str, *, until: str = "") -> list[FileStatus]:
+    def list_from(
+        self, name: str, *, until: str = "", below: list[FileStatus] | None = None
+    ) -> list[FileStatus]:
         """By one listing that starts behind what comes before, and ends at ``until``.
 
-        The whole of a folder is listed without the folders in it; a part of it with them, and they go after.
+        The whole of a folder is listed without the folders in it; a part of it with them, and they go after:
+        into ``below``, where somebody wants them, and then the whole of a folder has them, too.
         """
         folder, slash, first = name.rpartition("/")
         prefix = self.place.named(folder).rstrip("/")
         listing: Iterable[ListedObject]
         if first[:-1] in _NO_NAMES:  # nothing that a listing could start behind
-            listing = self.bucket.folder(prefix)
+            listing = self.bucket.folder(prefix) if below is None else self.bucket.listing(prefix)
         else:
             listing = self.bucket.listing(prefix, self.place.named(folder + slash + first[:-1]),
                                        self.place.named(until) if until else "")
-        statuses = [one for one in map(self._status, listing)
-                 if one.name >= name and (not until or one.name < until)
-                 and one.name.rpartition("/")[0] == folder]
+        statuses = []
+        for one in map(self._status, listing):
+            if one.name >= name and (not until or one.name < until):
+                if one.name.rpartition("/")[0] == folder:
+                    statuses.append(one)
+                elif below is not None:
+                    below.append(one)
         statuses.sort(key=lambda one: one.name)
         self._remember((one.name, one.tag, one.modification_time) for one in statuses[-MAX_TAGS:])
         return statuses
@@ -148,9 +161,9 @@ class ObjectStore:
         """By one request."""
         return self.fetch(name)[0]
 
-    def fetch(self, name: str) -> tuple[bytes, FileStatus]:
-        """The content, and whose it is, by one request."""
-        data, item = self.bucket.get(self._key(name))
+    def fetch(self, name: str, some: tuple[int, int] | None = None) -> tuple[bytes, FileStatus]:
+        """The content, or the bytes from a place to another one, and whose it is, by one request."""
+        data, item = self.bucket.get(self._key(name), some)
         self._remember([(name, item.tag, item.time)])
         return data, self._status(item)
 
@@ -182,7 +195,7 @@ class ObjectStore:
             return False
         self._remember([(name, tag, None)])
         if tag:  # what is put so is never replaced, and may be read back
-            recent.keep(ObjectKey(self.identity, name, tag, len(data)), data)
+            recent.keep(ObjectKey(self.place_of_content, name, tag, len(data)), data)
         return True
 
     def put(self, name: str, data: bytes) -> None:
