@@ -22,6 +22,10 @@ _B = TypeVar("_B")
 MAX_THREADS = 8
 MAX_WAITING = 16
 """Threads where each waits for a network: the answers come as fast as they are asked for."""
+MAX_SMALL = 64
+"""The same where the answers are small. A thousand commits, 30 ms away, take 2.0 s by 16 connections, 0.5 s
+by 64 and 0.3 s by 128, for 0.3 s of processor time each. S3 answers 5,500 requests a second for a prefix, of
+which 64 connections make two fifths."""
 LANE_ITEMS = 2
 """Items that wait for the consumer, of each stream that is open."""
 

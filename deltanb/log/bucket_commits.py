@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltanb.concurrency.parallel import MAX_WAITING, begin, each
+from deltanb.concurrency.parallel import begin, each
 from deltanb.log.commits import LOG_FOLDER, FolderCommits, commit_name, commits_among
 
 if TYPE_CHECKING:
+    from deltanb.log.listed_files import ListedFiles
     from deltanb.store.base import LogStore
 
 __all__ = ["Begun", "BucketCommits"]
@@ -79,15 +80,15 @@ class Begun:
     """A store some of whose files are being read already, so that reading them waits less.
 
     The view is created as soon as the names are known, while something else is read, and used when the
-    contents are needed. It begins with :data:`~deltanb.concurrency.parallel.MAX_WAITING` of them: more would
-    be held in memory.
+    contents are needed. It begins with those that are asked for at a time: more would be held in memory.
     """
 
-    def __init__(self, store: LogStore, names: Sequence[str]) -> None:
+    def __init__(self, store: ListedFiles, names: Sequence[str]) -> None:
         self._store: Any = store
-        names = names[:MAX_WAITING]
+        at_once = store.at_once(names)
+        names = names[:at_once]
         self._names = frozenset(names)
-        self._contents = begin(lambda: dict(zip(names, each(self._asked, names, MAX_WAITING, "ahead"),
+        self._contents = begin(lambda: dict(zip(names, each(self._asked, names, at_once, "ahead"),
                                              strict=True)), "ahead")
 
     def _asked(self, name: str) -> bytes | OSError:

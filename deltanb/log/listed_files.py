@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from deltanb.concurrency import parallel
-from deltanb.concurrency.parallel import MAX_WAITING
+from deltanb.concurrency.parallel import MAX_SMALL, MAX_WAITING
 from deltanb.log.checkpoint.names import SIDECAR_FOLDER
 from deltanb.store.disk_cache import disk_cache
 from deltanb.store.recent import ObjectKey, recent
@@ -104,9 +104,14 @@ class ListedFiles:
         names = list(names)
         known = {name: data for name in names if (data := self._known(name)) is not None}
         missing = [name for name in names if name not in known]
-        fetched = parallel.each(self._fetched_or_none, missing, MAX_WAITING, "bucket")
+        fetched = parallel.each(self._fetched_or_none, missing, self.at_once(missing), "bucket")
         for name in names:
             yield known.pop(name) if name in known else next(fetched)
+
+    def at_once(self, names: Iterable[str]) -> int:
+        """How many files are asked for at a time: of large ones fewer, which would fill memory."""
+        sizes = [self._listed[name].size for name in names if name in self._listed]
+        return MAX_SMALL if max(sizes, default=0) <= WHOLE else MAX_WAITING
 
     def open_input(self, name: str) -> pa.NativeFile:
         """As the store's; a small file as a whole."""

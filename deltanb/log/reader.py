@@ -660,7 +660,7 @@ class LogReader:
         store: Any = ListedFiles(self.store)
         return store, self.commits.through(store)
 
-    def _begun(self, segment: LogSegment, store: LogStore) -> Begun | None:
+    def _begun(self, segment: LogSegment, store: Any) -> Begun | None:
         """In a bucket: the checksum and the first commits, requested while the checkpoint is read."""
         if not isinstance(self.commits, BucketCommits):
             return None

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltanb.concurrency import parallel
-from deltanb.concurrency.parallel import MAX_WAITING
+from deltanb.concurrency.parallel import MAX_SMALL
 from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.bucket import Bucket, ListedObject
 from deltanb.store.clients import service_in_environment
@@ -170,7 +170,8 @@ class ObjectStore:
     def read_many(self, names: Iterable[str]) -> Iterator[bytes | None]:
         """The content of several in their order; None for one that is not there.
 
-        :data:`~deltanb.concurrency.parallel.MAX_WAITING` are asked for at a time.
+        :data:`~deltanb.concurrency.parallel.MAX_SMALL` are asked for at a time: they are small, as files of
+        logs and journals are.
         """
         def one(name: str) -> bytes | None:
             try:
@@ -178,7 +179,7 @@ class ObjectStore:
             except FileNotFoundError:
                 return None
 
-        return parallel.each(one, names, MAX_WAITING, "bucket")
+        return parallel.each(one, names, MAX_SMALL, "bucket")
 
     def put_if_absent(self, name: str, data: bytes, *, make_folders: bool = True) -> bool:
         """A conditional put. False is an answer about the object that is there: it may be this very put's.

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
+from deltanb.concurrency.parallel import MAX_SMALL, MAX_WAITING
 from deltanb.errors import InvalidArgument, StorageError
 from deltanb.log import listed_files
 from deltanb.log.listed_files import ListedFiles
@@ -231,6 +232,19 @@ def test_a_large_file_that_is_replaced_while_it_is_fetched_is_not_kept(
             with s3_server.counted() as requests:
                 assert files.open_input(name).read() == b"b" * 2500
         assert requests == []
+
+
+def test_of_large_files_fewer_are_asked_for_at_a_time(
+    s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ObjectStore(f"{bucket}/t", s3_server.options)
+    store.put("_delta_log/small", b"a")
+    store.put("_delta_log/large", b"a" * 101)
+    monkeypatch.setattr(listed_files, "WHOLE", 100)
+    files = ListedFiles(store)
+    files.list_names("_delta_log/")
+    small, large = ["_delta_log/small", "_delta_log/unknown"], ["_delta_log/small", "_delta_log/large"]
+    assert (files.at_once(small), files.at_once(large)) == (MAX_SMALL, MAX_WAITING)
 
 
 def test_sidecars_are_listed_with_the_log_where_there_is_no_hint(

@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 import deltanb as dn
+from deltanb.concurrency.parallel import MAX_SMALL
 from deltanb.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
@@ -29,10 +31,12 @@ from deltanb.log.commits import commit_name
 from deltanb.observe.schedule import Writer
 from deltanb.options import options, set_options
 from deltanb.store.object import ObjectStore
+from deltanb.store.recent import recent
 from deltanb.testing import MemoryStore, TableBuilder, add
 from deltanb.testing.s3_server import Request, S3Server, rounds
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
+from tests.bucket_logs import built, put
 from tests.examples import every as each
 from tests.examples import first
 from tests.helpers import files_of, ids, rows
@@ -416,7 +420,7 @@ def long(s3_server: S3Server) -> str:
 @pytest.mark.parametrize("version", [None, 9_981, 9_980])
 def test_a_long_log_is_opened_in_few_round_trips(s3_server: S3Server, long: str, version: int | None) -> None:
     tail = 20 if version is None else version - 9_980
-    most = 3 + math.ceil(tail / 16)
+    most = 3 + math.ceil(tail / MAX_SMALL)
 
     def work() -> None:
         assert dn.open(long, version, storage_options=s3_server.options).version == 9_980 + tail
@@ -482,13 +486,34 @@ def test_what_was_just_read_is_looked_at_by_one_request(s3_server: S3Server, tab
         assert len(seen) == 1
 
 
-def test_a_history_of_a_hundred_commits_takes_eight_round_trips(s3_server: S3Server, bucket: str) -> None:
+def test_a_history_of_a_hundred_commits_takes_three_round_trips(s3_server: S3Server, bucket: str) -> None:
     builder = TableBuilder(ObjectStore(f"{bucket}/t", s3_server.options)).create("id long")
     for number in range(99):
         builder.commit({"commitInfo": {"operation": "WRITE"}}, add(f"f-{number}"))
     table = dn.DeltaTable(builder.log)
-    assert fewest(s3_server, lambda: table.history(), 8) <= 8
+    assert fewest(s3_server, lambda: table.history(), 3, recent.clear) <= 3
     assert len(table.history()) == 100
+
+
+def test_commits_are_asked_for_by_as_many_connections_as_the_distance_pays_for(
+    s3_server: S3Server, bucket: str
+) -> None:
+    """Each request waits until so many others are there, so that fewer would wait in vain."""
+    builder = built("commits", last=2 * MAX_SMALL - 1)
+    put(builder, s3_server, f"{bucket}/t")
+    together = threading.Barrier(MAX_SMALL, timeout=PATIENCE)
+
+    def meet(request: Request) -> None:
+        if request.key.endswith(".json"):
+            together.wait()
+
+    dn.DeltaLog.clear_cache()
+    with s3_server.failing(meet):
+        table = dn.open(f"{bucket}/t", storage_options=s3_server.options)
+        assert table.version == builder.version
+    recent.clear()
+    with s3_server.failing(meet):
+        assert len(table.history()) == 2 * MAX_SMALL
 
 
 def test_many_files_are_written_at_a_time(s3_server: S3Server, bucket: str) -> None:
