@@ -46,10 +46,13 @@ from deltanb.transaction.steps import (
     LookCloser,
     Lost,
     Prepared,
+    PublishCommits,
     PutIfAbsent,
+    RatifyCommit,
     ReadWinner,
     Rebased,
     Recognised,
+    StageCommit,
     Step,
 )
 
@@ -64,6 +67,16 @@ ALGORITHM = (
     ("won", "won: committed"),
 )
 """The commit in eight lines: a short name for the text form, and the line."""
+MANAGED_ALGORITHM = (
+    ("read", "read the snapshot"),
+    ("prepare", "prepare the actions"),
+    ("stage", "stage N, not visible yet"),
+    ("ratify", "have the catalog take N"),
+    *ALGORITHM[3:7],
+    ("won", "won: N is current"),
+    ("publish", "publish N in the folder"),
+)
+"""That of a table whose commits a catalog ratifies."""
 GROUP_ALGORITHM = (
     ("read", "read at one instant"),
     ("prepare", "prepare each table"),
@@ -77,6 +90,9 @@ GROUP_ALGORITHM = (
 """That of several tables."""
 _IN_GROUP = {"taken": "refused", "lost": "refused", "again": "check"}
 """Where several tables stand when one of them is at a line that only its own commit has."""
+
+_PUTS = ("put", "stage", "ratify", "publish")
+"""Where a put of one table stands, as a whole or in its parts."""
 
 PAST = 2  # versions before the one read: enough to see that the log did not begin there
 FIRST_TRIES, LAST_TRIES = 1, 3  # attempts shown of many: how it began, and how it goes
@@ -149,10 +165,12 @@ class StepFrame(Displayable):
     conflict: Any = None
     grid: GroupCommit | None = None
     """The tables of a commit of several, by phases; of one table there are boxes and attempts instead."""
+    is_managed: bool = False
+    """Whether a catalog ratifies the commits of the one table."""
 
     @property
     def algorithm(self) -> tuple[tuple[str, str], ...]:
-        """The commit in eight lines.
+        """The commit in eight lines, or in ten where a catalog ratifies it.
 
         >>> import deltanb as dn
         >>> from deltanb.testing import MemoryStore
@@ -160,7 +178,9 @@ class StepFrame(Displayable):
         >>> len(stepper.frame.algorithm)
         8
         """
-        return ALGORITHM if self.grid is None else GROUP_ALGORITHM
+        if self.grid is not None:
+            return GROUP_ALGORITHM
+        return MANAGED_ALGORITHM if self.is_managed else ALGORITHM
 
     @property
     def place(self) -> str:
@@ -175,14 +195,15 @@ class StepFrame(Displayable):
         return self.algorithm[self.at][0]
 
 
-def opened(table: str, operation: str, read_version: int) -> StepFrame:
+def opened(table: str, operation: str, read_version: int, is_managed: bool = False) -> StepFrame:
     """The frame before the first step of a commit to one table."""
     first = max(0, read_version - PAST)
     boxes = [Box(v, "past") for v in range(first, read_version)]
     if read_version >= 0:
         boxes.append(Box(read_version, "read", "read"))
     read = f"you read v{read_version}" if read_version >= 0 else "there is no table yet"
-    frame = StepFrame(table=table, operation=operation, read_version=read_version, boxes=tuple(boxes))
+    frame = StepFrame(table=table, operation=operation, read_version=read_version, boxes=tuple(boxes),
+                      is_managed=is_managed)
     return _with_line(frame, read)
 
 
@@ -205,6 +226,16 @@ def after(
         words = _own_words(frame, step, reply)
         frame = _drawn(frame, step, reply)
     return _with_line(frame, *words)
+
+
+def published(frame: StepFrame, version: int, is_there: bool, is_reported: bool) -> StepFrame:
+    """The last frame of a commit that a catalog has ratified: whether it is in the folder, too."""
+    frame = replace(frame, number=frame.number + 1, is_rival=False, state="committed")
+    words = f"v{version} is not in the folder; a later commit publishes it"
+    if is_there:
+        report = "and the catalog knows" if is_reported else "which the next commit reports"
+        words = f"v{version} is in the folder, {report}"
+    return _with_line(frame, f"done: {words}", f"version {version} is yours", "publish")
 
 
 def done(frame: StepFrame, grid: GroupCommit) -> StepFrame:
@@ -266,7 +297,23 @@ def _own_words(frame: StepFrame, step: Step, reply: Any) -> Words:
             return f"prepare: {actions}, {step.isolation}", f"{actions} prepared", "prepare"
         case PutIfAbsent():
             return f"put: v{step.version} if it is absent", f"is v{step.version} free?", "put"
-        case ReadWinner() if frame.place == "put" and reply is False:
+        case StageCommit():
+            return f"stage: v{step.version}, not visible yet", f"v{step.version} is being staged", "stage"
+        case RatifyCommit():
+            again = " once more" if frame.place in ("ratify", "publish") else ""
+            reports = "" if step.reports is None else f"; v{step.reports} is reported as published"
+            return (f"ratify{again}: does the catalog take v{step.version}?{reports}",
+                    f"does the catalog take v{step.version}?", "ratify")
+        case PublishCommits(is_asked=True):
+            return (f"publish: the catalog takes no more until v{step.version} is in the folder",
+                    f"up to v{step.version} is being published", "publish")
+        case PublishCommits():
+            return (f"publish: v{step.version} into the folder", f"v{step.version} is being published",
+                    "publish")
+        case ReadWinner() if frame.place == "ratify" and reply is not False:
+            return (f"unknown: no answer from the catalog, has it taken v{step.version}?",
+                    f"no answer, is v{step.version} taken?", "taken")
+        case ReadWinner() if frame.place in _PUTS and reply is False:
             return (f"taken: v{step.version} exists, read who has it", f"v{step.version} exists, who has it?",
                     "taken")
         case ReadWinner() if frame.place == "put":
@@ -414,14 +461,15 @@ def _writer(winner: Any) -> str:
 
 def _drawn(frame: StepFrame, step: Step, reply: Any) -> StepFrame:
     match step:
-        case PutIfAbsent():
+        case PutIfAbsent() | StageCommit():
             return _trying(frame, step)
-        case ReadWinner() if frame.place == "put" and reply is False:
+        case ReadWinner() if frame.place in _PUTS and reply is False:
             frame = _last_try(frame, verdict="taken")
             is_known = any(box.version == step.version for box in frame.boxes)
             return frame if is_known else _boxed(frame, Box(step.version, "other", "?"))
-        case ReadWinner() if frame.place == "put":
-            return _last_try(frame, outcome="unknown", verdict="no answer from the store")
+        case ReadWinner() if frame.place in _PUTS:
+            whom = "catalog" if frame.is_managed else "store"
+            return _last_try(frame, outcome="unknown", verdict=f"no answer from the {whom}")
         case Recognised():
             return _boxed(frame, Box(step.version, "yours", "yours"))
         case Lost():
@@ -437,12 +485,13 @@ def _drawn(frame: StepFrame, step: Step, reply: Any) -> StepFrame:
                 frame = _last_try(frame, verdict=f"✕ {_kind(step.error)}")
             return replace(frame, state="failed", conflict=getattr(step.error, "conflict", None))
         case Committed():
-            frame = replace(_boxed(frame, Box(step.version, "yours", "yours")), state="committed")
+            state = "running" if frame.is_managed else "committed"  # and published after it
+            frame = replace(_boxed(frame, Box(step.version, "yours", "yours")), state=state)
             return _last_try(frame, version=step.version, outcome="committed", verdict="committed")
     return frame
 
 
-def _trying(frame: StepFrame, step: PutIfAbsent) -> StepFrame:
+def _trying(frame: StepFrame, step: PutIfAbsent | StageCommit) -> StepFrame:
     number = step.attempt + 1
     if frame.tries and frame.tries[-1].number == number:
         return _last_try(frame, outcome="putting", verdict="once more")

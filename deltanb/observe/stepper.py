@@ -29,7 +29,7 @@ from deltanb.transaction.drive import Drive, GivenUp
 from deltanb.transaction.failed import leave_report
 from deltanb.transaction.group import GroupFailed
 from deltanb.transaction.operations import as_operation
-from deltanb.transaction.steps import Committed, Failed, Step, Winner
+from deltanb.transaction.steps import Committed, Failed, PublishCommits, Step, Winner
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
@@ -433,8 +433,10 @@ class CommitStepper(Stepper):
         operation: Operation | str | None = None,
     ) -> None:
         self.txn, self.tables, self._of = txn, [txn.table], f"table {txn.table}: "
-        super().__init__(Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock()),
-                         frames.opened(txn.table, as_operation(operation).name, txn.read_version))
+        drive = Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock(), by_parts=True)
+        self._is_managed = txn.log.commits.is_managed
+        super().__init__(drive, frames.opened(txn.table, as_operation(operation).name, txn.read_version,
+                                              self._is_managed))
 
     @property
     def version(self) -> int | None:
@@ -500,13 +502,42 @@ class CommitStepper(Stepper):
         >>> stepper.advance()
         '3 committed v1 after 1 attempt'
         """
+        if not self.is_done and self._drive.committed is not None:
+            return self._publish()
         if not self.is_done and self._drive.step is None:
             self.txn._must_be_open()
         is_new = self._drive.committed is None
         line = super().advance()
-        if is_new and self._drive.committed is not None:
+        if is_new and self._drive.committed is not None and not self._is_managed:
             self.txn.run_post_commit_hooks()
         return line
+
+    def _publish(self) -> str:
+        """What follows a commit to a table that a catalog manages: first it is said, then it is done."""
+        assert self.version is not None
+        last = self._frames[-1]
+        if last.place != "publish":
+            self._show(frames.after(last, PublishCommits(self.version)))
+        else:
+            self.txn.run_post_commit_hooks()
+            unreported = getattr(self.txn.committer, "unreported", lambda: None)
+            is_there = self.txn.log.commits.published(self.version) == self.version
+            self._show(frames.published(last, self.version, is_there, unreported() is None))
+        return self._frames[-1].line
+
+    def close(self) -> None:
+        """As of any commit; one that is there is published all the same.
+
+        >>> import deltanb as dn
+        >>> from deltanb.testing import MemoryStore
+        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
+        >>> stepper.close()
+        >>> stepper.in_short()
+        'abandoned'
+        """
+        while not self.is_done and self._drive.committed is not None:
+            self._publish()
+        super().close()
 
     def in_short(self) -> str:
         """How the commit ended.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,9 @@ class Drive:
     the step's reply: the steps decide what it means. An interrupt ends the steps at once, except that they
     ask what became of a put. A commit of several tables is driven the same way, with other answers
     (``catalog/group.py``).
+
+    ``by_parts`` stops at each part of a put, where the committer's have any (``putting``), instead of at the
+    put as a whole.
     """
 
     committed: Any = None
@@ -71,8 +74,11 @@ class Drive:
 
     def __init__(
         self, steps: Generator[Step, Any, Any], committer: Any, lock: AbstractContextManager[Any] = _NO_LOCK,
+        by_parts: bool = False,
     ) -> None:
         self.steps, self.committer, self.lock = steps, committer, lock
+        self._putting = getattr(committer, "putting", None) if by_parts else None
+        self._parts: Generator[Step, None, Any] | None = None  # of the put that is at work
         self.step: Step | None = None
         """The current step; None before the first and after the last."""
         self.reply: Any = None
@@ -99,7 +105,11 @@ class Drive:
         if self.committed is not None and self.step is None:
             return None
         try:
-            self.reply = self._reply(self.step) if self.step is not None and self.step.asks else None
+            if self._parts is not None and self._goes_on(self._parts):
+                return self.step
+            if self._parts is None:
+                self.reply = self._reply(self.step) if self.step is not None and self.step.asks else None
+            self._parts = None
             if isinstance(self.reply, BaseException) and not isinstance(self.reply, Exception):
                 raise self.reply
             self._move(self.steps.send, self.reply)
@@ -114,6 +124,10 @@ class Drive:
         Nothing happens where it has ended already.
         """
         error = GivenUp() if error is None else error
+        parts, self._parts, self._putting = self._parts, None, None
+        if parts is not None:
+            with suppress(BaseException):  # it is the reply to the put, whatever its parts make of it
+                parts.throw(error)
         try:
             self._move(self.steps.send if self._is_open else self.steps.throw, error)
             while self.step is not None:
@@ -131,6 +145,22 @@ class Drive:
         self._is_open = False
         if self.step is not None and self.step.is_success:
             self.committed = self.step
+        if isinstance(self.step, PutIfAbsent) and self._putting is not None:
+            self._parts, self._is_open = self._putting(
+                self.step.version, self.step.body, self.step.actions, self.step.attempt), True
+            self.step = next(self._parts)
+
+    def _goes_on(self, parts: Generator[Step, None, Any]) -> bool:
+        """Do the current part of a put; False where it was the last one, whose reply is the put's."""
+        try:
+            with self.lock:
+                self.step = next(parts)
+            return True
+        except StopIteration as ended:
+            self.reply = ended.value
+        except BaseException as error:
+            self.reply = error
+        return False
 
     def _reply(self, step: Step) -> Any:
         """The reply to a step; an exception is a reply, too."""

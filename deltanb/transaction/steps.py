@@ -18,6 +18,9 @@ Backoff         none; a driver waits ``seconds``, a test does not
 others          none
 ==============  =======================================================================
 
+Where a catalog ratifies commits a put has parts (``StageCommit``, ``RatifyCommit``, ``PublishCommits``).
+A committer gives them to a driver that goes on part by part; the algorithm does not know them.
+
 An exception that is thrown in instead of a reply says that the step was not begun, and ends the commit.
 """
 
@@ -229,6 +232,36 @@ class PutIfAbsent(Step):
     num_actions: int
     isolation: str
     actions: tuple[Action, ...] = field(default=(), repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class StageCommit(Step):
+    """A part of a put, where a catalog ratifies commits: write the file that is to become ``version``. No
+    reader sees it."""
+
+    version: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class RatifyCommit(Step):
+    """A part of such a put: ask the catalog to take the staged file as ``version``; with it, that all
+    versions up to ``reports`` are in the folder (None: it has been told, or nothing is)."""
+
+    version: int
+    attempt: int
+    reports: int | None = None
+
+
+@dataclass(frozen=True)
+class PublishCommits(Step):
+    """A part of such a put, or what follows it: copy ratified commits into the folder, up to ``version``.
+
+    ``is_asked`` is where the catalog takes no more before that.
+    """
+
+    version: int
+    is_asked: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from deltanb.catalog.delta.commits import CatalogCommits, Tails, staged_name
 from deltanb.catalog.store.ratification import Asserted, DeltaCommit, Ratified, Refused
@@ -39,6 +39,7 @@ from deltanb.options import options, writer_name
 from deltanb.store.new_files import names_for
 from deltanb.text.safe_text import get_logger
 from deltanb.transaction.committer import FolderCommitter
+from deltanb.transaction.steps import RatifyCommit, StageCommit, Step
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
@@ -67,6 +68,11 @@ class Ratifier(Tails, Protocol):
         """Record that all versions up to one are in the folder."""
 
 
+T = TypeVar("T")
+Parts = Generator[Step, None, T]
+"""Parts of a step, each before it is done; ends with what comes of them all."""
+
+
 class _Staged(NamedTuple):
     """A staged commit: its version, file and content."""
 
@@ -92,15 +98,27 @@ class ManagedCommitter(FolderCommitter):
 
     def put(self, version: int, body: bytes, actions: Sequence[Action]) -> bool | OSError | DeltaError:
         """Stage a version and have it ratified."""
+        return drained(self.putting(version, body, actions))
+
+    def putting(
+        self, version: int, body: bytes, actions: Sequence[Action], attempt: int = 0
+    ) -> Parts[bool | OSError | DeltaError]:
+        """As :meth:`put`, part by part: each is done when it is left."""
         info = commit_info_of(body)
+        yield StageCommit(version, attempt)
         try:
             proposal = self.stage(version, body)
         except DeltaError as error:
             return error
+        try:
+            yield RatifyCommit(version, attempt, self.unreported())
+        except BaseException:  # given up before it was proposed
+            self.discard(proposal)
+            raise
         before = self._open
         self._open = info["txnId"], [*(before[1] if before else ()), proposal]
         try:
-            verdict = self.ratified(info, proposal, actions)
+            verdict = yield from self.ratified(info, proposal, actions, attempt)
         except CommitOutcomeUnknown as error:
             logger.warning("Ratifying version %d of %s: %s; asking what became of it", version, self.name,
                            error)
@@ -114,10 +132,14 @@ class ManagedCommitter(FolderCommitter):
             return True
         return self.refusal(verdict.latest[self.table_id], version) or False
 
+    def unreported(self) -> int | None:
+        """Up to which version commits are in the folder that the next request says so of; None: of none."""
+        return None
+
     def ratified(
-        self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action]
-    ) -> Ratified | Refused:
-        """Have a staged commit ratified.
+        self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action], attempt: int
+    ) -> Parts[Ratified | Refused]:
+        """Have a staged commit ratified; further parts are given where it takes any.
 
         Raises:
             CommitOutcomeUnknown: the catalog did not answer.
@@ -126,6 +148,7 @@ class ManagedCommitter(FolderCommitter):
         verdict: Ratified | Refused = self.catalog.ratify(
             info["txnId"], writer_name(), [proposal],
             summary=summary_of({str(self.name): info.get("operation")}))
+        yield from ()
         return verdict
 
     def read(self, version: int) -> Winner | None:
@@ -249,6 +272,16 @@ class ManagedCommitter(FolderCommitter):
                 f"{store.root}: the file {name} is not the commit that the catalog has ratified as "
                 f"version {version}; it was written past the catalog. Move it away, publish again",
                 path=store.root, file=name, version=version)
+
+
+def drained(parts: Parts[T]) -> T:
+    """What parts end with, when all of them are done without a pause."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
 
 
 def summary_of(operations: dict[str, Any]) -> str:

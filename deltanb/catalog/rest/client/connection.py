@@ -210,8 +210,8 @@ class Connection:
             CommitOutcomeUnknown: always.
         """
         raise CommitOutcomeUnknown(
-            f"the catalog at {self.url} does not say whether it did what it was asked: {reason}. Check "
-            "before you repeat the request")
+            f"the catalog at {self.url} does not say whether it did what it was asked: "
+            f"{str(reason).rstrip('.')}. Check before you repeat the request")
 
     def unreachable(self, reason: object) -> StorageError:
         """The error for a question that nobody answers."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Protocol
 from deltanb.catalog.delta.commits import CatalogCommits, staged_name
-from deltanb.catalog.delta.managed import ManagedCommitter
+from deltanb.catalog.delta.managed import ManagedCommitter, Parts, drained
 from deltanb.catalog.store.ratification import DeltaCommit, Ratified, Refused
 from deltanb.catalog.store.store import Commit, Tail
 from deltanb.catalog.unity.client.answers import Loaded
@@ -46,6 +46,8 @@ from deltanb.errors import (
 from deltanb.log.commits import LOG_FOLDER, commit_name
 from deltanb.schema.protocol import GROUPS
 from deltanb.text.safe_text import get_logger
+from deltanb.transaction.drive import GivenUp
+from deltanb.transaction.steps import PublishCommits, RatifyCommit
 
 if TYPE_CHECKING:
     from deltanb.actions import Action
@@ -109,9 +111,13 @@ class UnityCommitter(ManagedCommitter):
                 path=str(self.name))
         return super().stage(version, body)
 
+    def unreported(self) -> int | None:
+        """What was published since the last request; the next one reports it."""
+        return self.catalog.published_of(self.table_id)
+
     def ratified(
-        self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action]
-    ) -> Ratified | Refused:
+        self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action], attempt: int
+    ) -> Parts[Ratified | Refused]:
         """Propose a staged commit, with what it changes of the table in the catalog.
 
         Raises:
@@ -125,7 +131,7 @@ class UnityCommitter(ManagedCommitter):
         read = self.snapshot
         updates = [add_commit(proposal), *updates_of(read.protocol, read.metadata, actions)]
         self._updates[str(proposal.file_name)] = updates
-        verdict = self._proposed(proposal, updates)
+        verdict = yield from self._proposed(proposal, updates, attempt)
         if len((self._open or ("", ()))[1]) > 1:  # one before it was not answered
             self._must_settle(verdict, proposal)
         return verdict
@@ -158,7 +164,9 @@ class UnityCommitter(ManagedCommitter):
 
     # -- one proposal ------------------------------------------------------------------------------
 
-    def _proposed(self, proposal: DeltaCommit, updates: list[Json]) -> Ratified | Refused:
+    def _proposed(
+        self, proposal: DeltaCommit, updates: list[Json], attempt: int = 0
+    ) -> Parts[Ratified | Refused]:
         """Propose a commit until there is an answer for good.
 
         Raises:
@@ -170,10 +178,15 @@ class UnityCommitter(ManagedCommitter):
             try:
                 self.catalog.update(self.name, self.table_id, updates)
             except UnityRefusal as refusal:
-                verdict = self._verdict(refusal, proposal)
+                last, kind = refusal.error, refusal.kind
+                verdict = None if kind == BACKLOG else self._verdict(refusal, proposal)
                 if verdict is not None:
                     return verdict
-                last = refusal.error
+                try:
+                    yield from self._prepared_again(kind, proposal, attempt)
+                except GivenUp:
+                    self._updates.pop(str(proposal.file_name))  # it was refused, and is not proposed again
+                    raise
                 continue
             self._ratified_file = proposal.file_name
             return Ratified(proposal.version)
@@ -186,9 +199,6 @@ class UnityCommitter(ManagedCommitter):
         Raises:
             DeltaError: it was not ratified, and will not be.
         """
-        if refusal.kind == BACKLOG:
-            self._publish_backlog(proposal.version - 1)
-            return None
         try:
             loaded = self.catalog.load_same(self.name, self.table_id)
         except TableReplaced:
@@ -226,7 +236,7 @@ class UnityCommitter(ManagedCommitter):
                 f"{self.name}: the catalog has versions up to {latest}, and version {proposal.version} was "
                 "proposed to it: it was set back meanwhile", version=proposal.version)
         try:
-            verdict = self._proposed(proposal, updates)
+            verdict = drained(self._proposed(proposal, updates))
             self._must_settle(verdict, proposal)
             return verdict
         except CommitOutcomeUnknown:
@@ -282,6 +292,13 @@ class UnityCommitter(ManagedCommitter):
         for proposal in proposals if has_landed else ():
             if proposal.file_name != self._ratified_file:  # the same commit, staged once more
                 self.discard(proposal)
+
+    def _prepared_again(self, kind: str, proposal: DeltaCommit, attempt: int) -> Parts[None]:
+        """The parts between a proposal that was refused and the same once more."""
+        if kind == BACKLOG:
+            yield PublishCommits(proposal.version - 1, is_asked=True)
+            self._publish_backlog(proposal.version - 1)
+        yield RatifyCommit(proposal.version, attempt, self.unreported())
 
     def _publish_backlog(self, version: int) -> None:
         """Publish what is ratified, and report it, so that further commits are taken.

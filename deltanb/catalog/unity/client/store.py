@@ -260,6 +260,10 @@ class UnityStore:
         with self._lock:
             self._published[table_id] = max(version, self._published.get(table_id, 0))
 
+    def published_of(self, table_id: str) -> int | None:
+        """Up to which version a table's commits are in the folder, where the next request is to say so."""
+        return self._published.get(table_id)
+
     def overview(self, most: int) -> UnityOverview:
         """At most ``most`` schemas and tables, in a handful of requests."""
         return overview_of(self, most)
