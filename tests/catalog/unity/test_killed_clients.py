@@ -1,4 +1,5 @@
-"""A client of Unity Catalog is killed at one of its requests: nothing is lost or doubled, others go on."""
+"""A client of Unity Catalog is killed at one of its requests, or between two operations on files: nothing is
+lost or doubled, and others go on."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,13 +18,16 @@ pytest.importorskip("httpx")
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
 import deltanb as dn
+from deltanb.catalog.unity.client.catalog import UnityCatalog
 from tests.catalog.unity.clients import MAINTENANCE, RELEASES, catalog_of
 from tests.catalog.unity.fake import Unity
 from tests.catalog.unity.fake_faults import Answer, Asked, Lost, Serve
-from tests.examples import every
+from tests.examples import every, first
+from tests.faults.disk import CHANGING, Done
 from tests.helpers import ids
 from tests.patience import PATIENCE
 
+ROOT = Path(__file__).resolve().parents[3]
 CLIENT = """
 import sys
 import deltanb as dn
@@ -103,3 +109,92 @@ def test_a_client_is_killed(tmp_path: Path, unsynced: None, release: str, at: in
     table.append({"id": [9]})
     assert ids(table) == [*rows, 9] and not table.verify(files="all").proved
     catalog.create_table("shop.made", {"id": [1]}, mode="ignore")
+
+
+# -- between operations on files -----------------------------------------------------------------------
+
+AT_FILES = """
+import sys
+import deltanb as dn
+from tests.faults.disk import Disk, Strike
+
+url, root, place, moment, *statements = sys.argv[1:]
+strike = Strike(int(place), moment, "kill") if place else None
+dn.set_options(durability="none", checkpoints="inline")
+with dn.connect(url, allow_local_files=True) as catalog, Disk(root, strike).inserted() as disk:
+    for statement in statements:
+        exec(statement)
+        print("done", statement, flush=True)
+for operation in disk.done:
+    print("operation", operation.kind, operation.name)
+"""
+OF_FILES = (
+    'catalog.create_table("shop.made", {"id": [1]})', 'catalog.table("shop.orders").append({"id": [2]})',
+    'catalog.table("shop.orders").append({"id": [3]})', 'catalog.table("shop.orders").delete("id = 1")',
+    'catalog.table("shop.orders").optimize()', 'catalog.table("shop.orders").log.checkpoint()')
+PARTS = 60
+
+
+@dataclass
+class Lake:
+    """A server with a table, and what a client does there."""
+
+    unity: Unity
+    catalog: UnityCatalog
+    url: str
+    folder: Path
+
+    def run(self, place: int | None = None, moment: str = "") -> list[str]:
+        """The lines that a client prints, until it is killed at an operation."""
+        arguments = ["" if place is None else str(place), moment, *OF_FILES]
+        client = subprocess.run(
+            [sys.executable, "-c", AT_FILES, self.url.replace("http://", "uc://") + "/main",
+             str(self.folder), *arguments], capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
+        assert client.returncode == (0 if place is None else -signal.SIGKILL), client.stderr
+        return client.stdout.splitlines()
+
+
+@contextmanager
+def lake(path: Path) -> Iterator[Lake]:
+    unity = Unity(path / "unity", "0.7")
+    unity.maintenance = MAINTENANCE
+    catalog = catalog_of(unity)
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.orders", {"id": [1]})
+    with unity.serving() as url:
+        yield Lake(unity, catalog, url, path / "unity")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", first(1, PARTS))
+def test_a_client_is_killed_between_two_operations_on_files(
+    tmp_path: Path, unsynced: None, part: int
+) -> None:
+    with lake(tmp_path / "clean") as clean:
+        lines = [line.split(" ", 2)[1:] for line in clean.run() if line.startswith("operation")]
+    operations = [Done(kind, name) for kind, name in lines]
+    strikes = [(place, moment) for place, operation in enumerate(operations) if operation.kind in CHANGING
+               for moment in dict.fromkeys(moment for moment, _ in operation.strikes)]
+    assert len(strikes) > 100
+    for place, moment in strikes[part::PARTS]:
+        with lake(tmp_path / f"{place}-{moment}") as struck:
+            done = struck.run(place, moment)
+            look(struck, done)
+
+
+def look(struck: Lake, done: list[str]) -> None:
+    """Whatever was acknowledged is there, whole and once, and others go on."""
+    table, folder = struck.catalog.table("shop.orders"), Path(struck.catalog.table("shop.orders").path)
+    rows, acknowledged = ids(table), "\n".join(done)
+    assert len(rows) == len(set(rows)) and {*rows} <= {1, 2, 3}
+    for number in (2, 3):
+        assert number in rows or f"append({{\"id\": [{number}]}})" not in acknowledged
+    assert 1 not in rows or "delete" not in acknowledged
+    for version in range(table.version + 1):
+        published = folder / "_delta_log" / f"{version:020}.json"
+        assert not published.exists() or published.read_bytes() == table.log.commits.read(version)
+    assert "shop.made" not in struck.catalog.list_tables("shop") or ids(
+        struck.catalog.table("shop.made")) == [1]
+    table.append({"id": [9]})
+    assert ids(table) == sorted([*rows, 9]) and not table.verify(files="all").proved
+    struck.catalog.create_table("shop.made", {"id": [1]}, mode="ignore")
