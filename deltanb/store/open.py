@@ -66,6 +66,11 @@ def store_for(
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[0].lower() == "file:":
         return LocalStore(text)
+    if scheme[0].lower() == "uc:":
+        raise InvalidArgument(
+            f"{text} is the address of a table in a Unity Catalog, which opens it: take what "
+            "deltanb.open(address) gives. On Spark its to_df() is a frame, and append(frame) and "
+            "write_stream(frame) write one", path=text)
     raise InvalidArgument(
         f"no store serves {scheme[0]}// ({text}); give a local path, a file: URI, that of a bucket "
         "(s3://, gs://, az://, abfss://), or an object with the methods of deltanb.store.base.LogStore",

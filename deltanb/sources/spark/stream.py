@@ -100,6 +100,10 @@ def read_stream(
             f"storage_options say how to get to a bucket, and {log.path} is in none; leave them out",
             path=log.path)
     ways = {"memory": "Stream from a table in a folder or a bucket"}
+    if log.commits.is_managed:
+        ways["committer"] = ("Those cannot ask its catalog which commits there are. Read its changes in this "
+                             "process, by table.changes(version), or frames of its versions, by "
+                             "table.as_of(version).to_df()")
     if not storage_options:  # else these are sent
         ways["credentials"] = ("Give them as read_stream(storage_options=...), or to the environment of "
                                "those processes, and open the table without")
