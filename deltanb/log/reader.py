@@ -435,6 +435,25 @@ class LogReader:
         yield_to_commits()
         from deltanb.log.checkpoint.write import write_checkpoint
 
+        check_same_table = self.same_table_check(snapshot)
+        check_same_table()
+        self.must_be_published(version, "checkpointed")
+        base = snapshot if snapshot.version == version else self.snapshot_at(version)
+        return write_checkpoint(self.store, self._on_newest_checkpoint(base), check_same_table)
+
+    def same_table_check(self, snapshot: Snapshot) -> Callable[[], None]:
+        """What raises TableNotFound when the table of a snapshot was removed or replaced meanwhile.
+
+        >>> from deltanb.testing import MemoryStore, TableBuilder
+        >>> builder = TableBuilder(MemoryStore()).create("id long")
+        >>> check = builder.log.same_table_check(builder.log.snapshot)
+        >>> check()
+        >>> _ = builder.delete(0)
+        >>> check()
+        Traceback (most recent call last):
+            ...
+        deltanb.errors.TableNotFound: ... no longer has the table that version 0 was committed to: it was ...
+        """
         seen = snapshot.commit_identity
 
         def check_same_table() -> None:
@@ -444,10 +463,7 @@ class LogReader:
                     f"{self.path} no longer has the table that version {snapshot.version} was committed to: "
                     "it was removed or replaced since", path=self.path)
 
-        check_same_table()
-        self.must_be_published(version, "checkpointed")
-        base = snapshot if snapshot.version == version else self.snapshot_at(version)
-        return write_checkpoint(self.store, self._on_newest_checkpoint(base), check_same_table)
+        return check_same_table
 
     def _on_newest_checkpoint(self, snapshot: Snapshot) -> Snapshot:
         """The same version, read from the newest checkpoint before it and the commits since.

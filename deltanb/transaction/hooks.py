@@ -7,7 +7,7 @@ What it does not know: the commit algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -15,15 +15,18 @@ from deltanb.actions import AddFile, RemoveFile
 from deltanb.concurrency import background
 from deltanb.errors import InvalidArgument, InvalidTable, TableNotFound, UnsupportedProtocol
 from deltanb.log import checksum
+from deltanb.log.compaction import RUN, due_run, write_compaction
 from deltanb.log.maintenance import CLEAN_LOG
 from deltanb.options import options
 from deltanb.schema import properties
+from deltanb.store.base import is_remote
 from deltanb.store.paths import Inside, place_of
 from deltanb.text.safe_text import get_logger, without_credentials
 from deltanb.transaction import hook_failures
 from deltanb.transaction.steps import Committed
 
 if TYPE_CHECKING:
+    from deltanb.log.commits import Commits
     from deltanb.log.reader import LogReader
     from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.committer import Committer
@@ -119,6 +122,35 @@ class CheckpointHook(_Builtin):
             _write_checkpoint(self, committed, snapshot, clean)
 
 
+class CompactionHook(_Builtin):
+    """Writes a log compaction for each run of versions that no checkpoint is due behind soon, in a bucket:
+    there a reader waits for each commit (:data:`deltanb.log.compaction.RUN`)."""
+
+    name = "Log Compaction"
+
+    def run(self, committed: Committed, snapshot: Snapshot) -> None:
+        """Write it when the version asks for it."""
+        run = due_run(committed.version, snapshot.checkpoint_interval)
+        if run is not None and _is_published(committed, snapshot):
+            log = snapshot.log
+            _soon(self, f"The compaction of versions {run[0]} to {run[1]} of {log.path}", committed, snapshot,
+                  _Run(log, *run), lambda: write_compaction(log, *run, log.same_table_check(snapshot)))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Under what a compaction waits: it stands for no other one, and no checkpoint stands for it."""
+
+    log: LogReader
+    first: int
+    last: int
+
+    @property
+    def commits(self) -> Commits:
+        """Those of the log, by which a catalog waits for what concerns it."""
+        return self.log.commits
+
+
 class LargeCommitHook(_Builtin):
     """Writes a checkpoint behind a commit that replaces the table's state, where none is due anyway."""
 
@@ -132,24 +164,37 @@ class LargeCommitHook(_Builtin):
 
 def _write_checkpoint(hook: PostCommitHook, committed: Committed, snapshot: Snapshot, clean: bool) -> None:
     """Write a checkpoint, and clean the log up after it where that is wanted: now, or in the background."""
-    log, version = snapshot.log, committed.version
-    if options.checkpoints == "inline":
-        log.checkpoint(version)
-        if clean:
-            log.clean_up()
-        return
+    log, version, is_behind = snapshot.log, committed.version, options.checkpoints == "background"
 
     def work() -> None:
-        try:
+        if is_behind:
             log.checkpoint_behind(snapshot, version)
-            if clean:
-                log.clean_up()
+        else:
+            log.checkpoint(version)
+        if clean:
+            log.clean_up()
+
+    _soon(hook, f"The checkpoint of version {version} of {log.path}", committed, snapshot, log, work)
+
+
+def _soon(
+    hook: PostCommitHook, what: str, committed: Committed, snapshot: Snapshot, key: Hashable,
+    work: Callable[[], object],
+) -> None:
+    """Do the work of a hook in the background, where the options do not want it now."""
+    if options.checkpoints == "inline":
+        work()
+        return
+
+    def behind() -> None:
+        try:
+            work()
         except TableNotFound as error:
-            logger.info("No checkpoint for commit %d: %s", version, error)
+            logger.info("%s is not written: %s", what, error)
         except Exception as error:
             _failed(hook, error, committed, snapshot.log)
 
-    background.soon(log, f"The checkpoint of version {version} of {log.path}", work, rank=version)
+    background.soon(key, what, behind, rank=committed.version)
 
 
 def _may_clean(snapshot: Snapshot) -> bool:
@@ -256,6 +301,8 @@ def publish(committer: Committer, version: int) -> bool:
 def builtin_hooks(committed: Committed, snapshot: Snapshot) -> list[PostCommitHook]:
     """The hooks every commit has, by the table's properties."""
     hooks: list[PostCommitHook] = [ChecksumHook(), CheckpointHook()]
+    if not committed.version % RUN and is_remote(snapshot.log.store):
+        hooks.append(CompactionHook())
     manifest = "delta.compatibility.symlinkFormatManifest.enabled"
     if committed.has_file_actions and properties.get(snapshot.metadata.configuration, manifest):
         hooks.append(SymlinkManifestHook())

@@ -1,21 +1,29 @@
 """Log compaction files: written, read in place of commits, understood by a peer."""
 
+import threading
 
 import pytest
 
+import deltanb as dn
 from deltanb.actions import AddFile, DomainMetadata, RemoveFile
+from deltanb.concurrency import background
 from deltanb.errors import (
     InvalidArgument,
     InvalidTable,
     StorageError,
+    TableNotFound,
     UnsupportedProtocol,
     VersionNotFound,
 )
+from deltanb.log import compaction
 from deltanb.log.compaction import read_compaction, write_compaction
 from deltanb.store.local import LocalStore
 from deltanb.testing import Fail, LoseResponse, MemoryStore, ScriptedStore, TableBuilder, add, remove
+from deltanb.testing.s3_server import S3Server
+from deltanb.transaction import hooks
 from deltanb.transaction.delta_log import DeltaLog
 from tests.helpers import lines_of
+from tests.patience import PATIENCE
 
 
 def protocol_example():
@@ -134,3 +142,93 @@ def test_a_store_that_fails_is_a_storage_error(step):
     store = ScriptedStore(protocol_example().store, [step])
     with pytest.raises(StorageError, match=r"compacted\.json cannot be written"):
         write_compaction(DeltaLog(store), 4, 6)
+
+
+# -- when they are written ------------------------------------------------------------------------
+
+
+def compactions_of(table: dn.DeltaTable) -> list[tuple[int, int]]:
+    names = table.log.store.list_names("_delta_log/")
+    return [(int(name[11:31]), int(name[32:52])) for name in names if name.endswith(".compacted.json")]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (compaction, hooks):
+        monkeypatch.setattr(module, "RUN", 5)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("how, interval, runs", [
+    ("inline", 1000, [(1, 5), (6, 10)]), ("background", 1000, [(1, 5), (6, 10)]),
+    ("inline", 7, [(1, 5), (8, 10)]), ("inline", 9, [(1, 5)]), ("inline", 5, []), ("inline", 4, [])])
+def test_commits_to_a_bucket_that_no_checkpoint_is_near_are_compacted(
+    how: str, interval: int, runs: list[tuple[int, int]], s3_server: S3Server, bucket: str
+) -> None:
+    failures: list[object] = []
+    with dn.set_options(checkpoints=how, hook_failure_listeners=[failures.append]):
+        table = dn.create(f"{bucket}/t", {"id": [0]}, storage_options=s3_server.options,
+                          properties={"delta.checkpointInterval": interval})
+        for number in range(1, 13):
+            table.append({"id": [number]})
+        dn.flush()
+    assert compactions_of(table) == runs and not failures
+    DeltaLog.clear_cache()
+    with s3_server.counted() as requests:
+        opened = dn.open(f"{bucket}/t", storage_options=s3_server.options)
+    assert sorted(opened.to_arrow()["id"].to_pylist()) == list(range(13))
+    for version in (5, 10):  # whose commit is in a compaction, or in none
+        DeltaLog.clear_cache()
+        past = dn.open(f"{bucket}/t", version, storage_options=s3_server.options)
+        assert past.to_arrow().num_rows == version + 1
+        assert past.snapshot.timestamp == past.history()[0].timestamp
+    assert len(opened.history()) == 13 and opened.verify(files="none").is_sound
+    if interval == 1000:  # the hint, a listing, the checksum, the first commit, two compactions, two commits
+        assert len(requests) == 8
+
+
+@pytest.mark.usefixtures("few")
+def test_one_that_waits_stands_for_no_other(s3_server: S3Server, bucket: str) -> None:
+    """As a checkpoint does for those before it."""
+    table = dn.create(f"{bucket}/t", {"id": [0]}, storage_options=s3_server.options,
+                      properties={"delta.checkpointInterval": 9})
+    goes_on = threading.Event()
+    background.soon("others", "what others do", lambda: goes_on.wait(PATIENCE))
+    with dn.set_options(checkpoints="background"):
+        for number in range(1, 16):
+            table.set_properties({"number": str(number)})
+    goes_on.set()
+    dn.flush()
+    assert compactions_of(table) == [(1, 5), (11, 15)] and table.snapshot.version == 15
+    DeltaLog.clear_cache()
+    opened = dn.open(f"{bucket}/t", storage_options=s3_server.options)
+    assert opened.snapshot.checkpoint_version == 9
+
+
+@pytest.mark.usefixtures("few")
+def test_those_to_a_folder_are_not(tmp_path):
+    table = dn.create(tmp_path, {"id": [0]}, properties={"delta.checkpointInterval": 1000})
+    for number in range(1, 6):
+        table.append({"id": [number]})
+    assert compactions_of(table) == []
+
+
+def test_what_was_removed_meanwhile_gets_none():
+    table = protocol_example()
+    log = table.log
+    snapshot = log.update()
+    table.damage(6, '{"commitInfo": {}}')
+    with pytest.raises(TableNotFound, match="removed or replaced"):
+        write_compaction(log, 1, 6, log.same_table_check(snapshot))
+    assert not [n for n in table.store.list_names("_delta_log/") if "compacted" in n]
+
+
+def test_a_compaction_of_commits_in_a_bucket_asks_for_many_at_a_time(s3_server: S3Server, bucket: str):
+    table = dn.create(f"{bucket}/t", {"id": [0]}, storage_options=s3_server.options)
+    for number in range(1, 9):
+        table.set_properties({"number": str(number)})
+    log = table.log
+    log.update()
+    with s3_server.counted() as requests:
+        write_compaction(log, 1, 8)
+    assert [str(one).split()[0] for one in requests] == ["LIST", "LIST", "PUT"], "all else was written here"

@@ -151,7 +151,7 @@ def test_nothing_is_written_where_the_table_is_another_one_by_then(
     with caplog.at_level(logging.INFO, "deltanb.transaction"):
         gate.open()
     assert set(tmp_path.rglob("*")) == before
-    assert "No checkpoint for commit 1" in caplog.text and not [
+    assert "The checkpoint of version 1 of" in caplog.text and not [
         record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
