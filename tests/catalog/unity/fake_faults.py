@@ -148,6 +148,21 @@ def play(does: Does, asked: Asked, serve: Serve) -> Answer:
     return does(asked, serve)
 
 
+class Strike:
+    """A step of a script for all requests that follow: it befalls one of them, by its number."""
+
+    def __init__(self, does: Does, at: int) -> None:
+        self._does, self._left = does, at
+        self.is_played = False
+
+    def __call__(self, asked: Asked, serve: Serve) -> Answer:
+        self._left -= 1
+        if self._left != -1:
+            return serve()
+        self.is_played = True
+        return play(self._does, asked, serve)
+
+
 @dataclass
 class Script:
     """What is done to the requests that match, one step each, and the last one for ever where it is so."""

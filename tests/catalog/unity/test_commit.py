@@ -17,6 +17,7 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.names import TableName
+from deltanb.catalog.unity.client.auth import auth_of
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from tests.catalog.unity.clients import MAINTENANCE, RELEASES, catalog_of
 from tests.catalog.unity.fake import Unity
@@ -35,8 +36,10 @@ from tests.catalog.unity.fake_faults import (
     too_many_requests,
     unavailable,
 )
+from tests.catalog.unity.test_auth import CLIENT, URL, TokenUrl, token_url
 from tests.helpers import ids, tree
 
+__all__ = ["token_url"]
 UPDATE = "updateTable"
 
 
@@ -81,6 +84,14 @@ def commits(unity: Unity, table: dn.DeltaTable) -> list[bytes]:
 # -- what befalls a request --------------------------------------------------------------------------------
 
 STATE_UNKNOWN = (500, "CommitStateUnknownException")
+
+
+def ended(asked: Asked, serve: Serve) -> Answer:
+    """The first token of an OAuth client has ended."""
+    is_first = asked.headers["authorization"] == "Bearer hush-1"
+    return refusal(401, "NotAuthorizedException") if is_first else serve()
+
+
 FAULTS: dict[str, Does] = {
     "lost request": LOST_REQUEST, "lost answer": LOST_ANSWER,
     "500, nothing done": STATE_UNKNOWN, "500, done": after(STATE_UNKNOWN),
@@ -88,7 +99,7 @@ FAULTS: dict[str, Does] = {
     "503": unavailable(), "503, later": unavailable(2), "503, done": after(unavailable()),
     "429": too_many_requests(), "429, later": too_many_requests(3),
     "409 of a lock": (409, "UpdateRequirementConflictException"),
-    "no JSON": after(Answer(200, "<html>sign in</html>")),
+    "no JSON": after(Answer(200, "<html>sign in</html>")), "401 of a token": ended,
 }
 """What may befall one proposal, and is mended by itself."""
 
@@ -96,12 +107,14 @@ FAULTS: dict[str, Does] = {
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_commit_lands_once_whatever_befalls_its_request(
-    unity: Unity, shop: dn.Catalog, fault: str, times: int
+    unity: Unity, shop: Any, fault: str, times: int, token_url: TokenUrl
 ) -> None:
     table = shop.table("shop.orders")
+    shop.store.connection.auth = auth_of(URL, **CLIENT)
     unity.script(UPDATE, *[FAULTS[fault]] * times)
     table.append({"id": [2]})
     table.append({"id": [3]})
+    assert len(token_url.requests) == (2 if fault == "401 of a token" else 1)
     assert ids(table) == [1, 2, 3] and table.version == 2
     assert len(set(commits(unity, table))) == 3 and table.verify(files="all").is_sound
     assert staged_files(table) <= {each["file-name"] for each in unity.table("main.shop.orders")["rows"]} | {

@@ -47,7 +47,6 @@ __all__ = ["UnityDeltaTables"]
 logger = get_logger("deltanb.catalog")
 
 
-
 class UnityDeltaTables(DeltaTables):
     """The Delta tables of a Unity Catalog; ``owner`` is its handle, ``access`` leads to their files."""
 
