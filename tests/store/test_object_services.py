@@ -16,6 +16,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -30,6 +32,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import StorageError
+from deltanb.options import set_options
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import PART_SIZE
 from tests.helpers import exactly_one_wins, ids
@@ -78,6 +81,26 @@ def served(
         process.wait()
 
 
+def is_fetched_once(uri: str, options: dict[str, str]) -> None:
+    """With a cache on the disk, a table is opened again by its hint and what the service lists."""
+    names: list[str] = []
+    fetch = ObjectStore.fetch
+
+    def noted(store: ObjectStore, name: str, some: tuple[int, int] | None = None) -> Any:
+        names.append(name)
+        return fetch(store, name, some)
+
+    with tempfile.TemporaryDirectory() as folder, set_options(log_cache=folder), \
+            mock.patch.object(ObjectStore, "fetch", noted):
+        counts = []
+        for _ in range(2):
+            names.clear()
+            dn.DeltaLog.clear_cache()
+            rows = ids(dn.open(uri, storage_options=options))
+            counts.append([name for name in names if not name.endswith("_last_checkpoint")])
+    assert counts[0] and not counts[1] and rows == ids(dn.open(uri, storage_options=options))
+
+
 def the_whole_way(uri: str, options: dict[str, str]) -> None:
     """A table made, changed, read, travelled and cleaned, by two handles."""
     table = dn.create(uri, {"id": [1, 2, 3], "p": ["a", "b", "a"]}, partition_by="p", storage_options=options,
@@ -104,6 +127,7 @@ def the_whole_way(uri: str, options: dict[str, str]) -> None:
         assert file.read_at(16, 32) == b"0123456789abcdef"
     store.delete_many(["large", "never there"])  # type: ignore[attr-defined]
     assert store.status("large") is None
+    is_fetched_once(uri, options)
 
 
 # -- SeaweedFS ----------------------------------------------------------------------------------
@@ -336,3 +360,4 @@ def test_a_table_by_google_recorded_answers(google: dict[str, str]) -> None:
     again = dn.open("gs://lake/flights", storage_options=google)
     assert ids(again) == [2, 3]
     assert again.as_of(0).count() == 2
+    is_fetched_once("gs://lake/flights", google)

@@ -135,6 +135,27 @@ def test_opening_asks_for_keys_to_read_and_the_first_write_for_those_to_write(
     assert keys_asked(unity) == ["READ", "READ_WRITE"] and ids(table) == [1, 2, 3]
 
 
+def test_a_log_that_was_read_with_vended_keys_is_read_again_from_the_disk(
+    unity: Unity, shop: dn.Catalog, options: dict[str, str], s3_server: S3Server, tmp_path: Path
+) -> None:
+    """By whoever the catalog vends keys to that the bucket takes."""
+    shop.create_table("shop.orders", {"id": [1]}).append({"id": [2]})
+    with dn.set_options(log_cache=tmp_path / "cache"):
+        for most in (9, 0):
+            dn.DeltaLog.clear_cache()
+            with s3_server.counted() as requests:
+                table = catalog_of(unity, storage_options=options).table("shop.orders")
+                assert table.snapshot.num_files == 2
+            contents = [one.key for one in requests  # staged commits are named by the catalog, and not listed
+                        if re.search(r"\.(json|crc|parquet)$", one.key) and "_staged" not in one.key]
+            assert bool(contents) == bool(most) and len(contents) <= most
+        dn.DeltaLog.clear_cache()
+        with s3_server.failing(lambda request: "403"), pytest.raises(errors.DeltaError):
+            catalog_of(unity, storage_options=options).table("shop.orders").snapshot.version  # noqa: B018
+    content = b"".join(file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file())
+    assert content and not [value for value in KEYS.values() if value.encode() in content]
+
+
 COMMANDS: dict[str, Callable[[dn.DeltaTable], Any]] = {
     "append": lambda t: t.append({"id": [9]}), "delete": lambda t: t.delete("id = 1"),
     "update": lambda t: t.update({"id": "id + 10"}, where="id = 1"),
