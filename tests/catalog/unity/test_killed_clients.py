@@ -3,6 +3,7 @@ lost or doubled, and others go on."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -176,10 +177,32 @@ def test_a_client_is_killed_between_two_operations_on_files(
     strikes = [(place, moment) for place, operation in enumerate(operations) if operation.kind in CHANGING
                for moment in dict.fromkeys(moment for moment, _ in operation.strikes)]
     assert len(strikes) > 100
-    for place, moment in strikes[part::PARTS]:
+    strikes = one_of_each_first(strikes, operations)
+    size = -(-len(strikes) // PARTS)
+    for place, moment in strikes[part * size:(part + 1) * size]:
         with lake(tmp_path / f"{place}-{moment}") as struck:
             done = struck.run(place, moment)
             look(struck, done)
+
+
+def one_of_each_first(strikes: list[tuple[int, str]], operations: list[Done]) -> list[tuple[int, str]]:
+    """The same, so that those of published commits, of staged ones and of data files come by turns."""
+    rows: dict[tuple[bool, str, str], list[tuple[int, str]]] = {}
+    for place, moment in strikes:
+        kind = kind_of(operations[place])
+        rows.setdefault((kind == "other", kind, moment), []).append((place, moment))
+    keys = sorted(rows, key=lambda key: (key[0], key[2], key[1]))
+    turns = itertools.zip_longest(*(rows[key] for key in keys))
+    return [strike for turn in turns for strike in turn if strike is not None]
+
+
+def kind_of(operation: Done) -> str:
+    folder, _, base = operation.name.rpartition("/")
+    if folder.endswith("_staged_commits"):
+        return "staged"
+    if operation.is_commit or (folder.endswith("_delta_log") and base[:20].isdigit()):
+        return "published" if ".json" in base else "other"
+    return "data" if base.endswith(".parquet") and "_delta_log" not in folder else "other"
 
 
 def look(struck: Lake, done: list[str]) -> None:

@@ -34,7 +34,8 @@ from tests.helpers import ids
 from tests.patience import PATIENCE
 
 Work = Callable[[], Any]
-PREEMPTIONS, SAMPLE = 2, 6
+PREEMPTIONS, SAMPLE = 2, 5
+WATCHED_EACH = 3
 MOST_STEPS = 200
 
 
@@ -45,6 +46,8 @@ class Scheduler:
         self.switches = dict(switches)
         self.outcomes: list[Any] = [None] * len(works)
         self.stops = 0
+        self.watch: Callable[[], None] = lambda: None
+        """Called between two turns, while nobody runs."""
         self.trace: list[tuple[int, str]] = []
         self._turns = [threading.Event() for _ in works]
         self._back = threading.Event()
@@ -67,6 +70,8 @@ class Scheduler:
             assert self._back.wait(PATIENCE), "a writer has stopped where nobody sees it"
             self.stops += 1
             assert self.stops < MOST_STEPS
+            if self.stops % WATCHED_EACH == 0:
+                self.watch()
         for thread in self._threads:
             thread.join()
 
@@ -105,6 +110,20 @@ class Case:
     """Of the proposals in their order."""
     added: tuple[int, ...] = (101, 201)
     """The rows that are there in the end, whatever the order; none where one of the two may be refused."""
+    rows: tuple[Callable[[list[int]], list[int]], ...] = ()
+    """What each of the two makes of the rows, where one may be refused."""
+
+    def serial(self, before: list[int], *outcomes: Any) -> list[list[int]]:
+        """The rows after those that got through, one after the other in either order."""
+        through = [makes for makes, outcome in zip(self.rows, outcomes, strict=True)
+                   if not isinstance(outcome, Exception)]
+        ends = []
+        for order in itertools.permutations(through):
+            rows = before
+            for makes in order:
+                rows = makes(rows)
+            ends.append(sorted(rows))
+        return ends
 
 
 def append(number: int) -> Callable[[dn.DeltaTable], Any]:
@@ -115,14 +134,26 @@ def twice(number: int) -> Callable[[dn.DeltaTable], Any]:
     return lambda table: (table.append({"id": [number]}), table.append({"id": [number + 1]}))
 
 
+def updated(rows: list[int]) -> list[int]:
+    return [101 if row == 1 else row for row in rows]
+
+
+def without(*gone: int) -> Callable[[list[int]], list[int]]:
+    return lambda rows: [row for row in rows if row not in gone]
+
+
 CASES = {
     "appends": Case(append(101), append(201)),
     "two appends each": Case(twice(101), twice(201), added=(101, 102, 201, 202)),
     "release 0.5": Case(append(101), append(201), release="0.5", faults=(LOST_ANSWER, None, LOST_ANSWER)),
     "an update and a delete": Case(lambda t: t.update({"id": "id + 100"}, where="id = 1"),
-                                   lambda t: t.delete("id = 1"), added=()),
-    "a delete and an append": Case(lambda t: t.delete("id >= 1"), append(201), added=()),
+                                   lambda t: t.delete("id = 1"), added=(), rows=(updated, without(1))),
+    "a delete and an append": Case(lambda t: t.delete("id < 100"), append(201), added=(),
+                                   rows=(without(1), lambda rows: [*rows, 201])),
     "answers are lost": Case(append(101), append(201), faults=(LOST_ANSWER, LOST_ANSWER)),
+    "an update, a delete, and lost answers": Case(
+        lambda t: t.update({"id": "id + 100"}, where="id = 1"), lambda t: t.delete("id = 1"), release="0.6",
+        faults=(LOST_ANSWER, LOST_REQUEST, LOST_ANSWER), added=(), rows=(updated, without(1))),
     "requests are lost": Case(append(101), append(201), faults=(LOST_REQUEST, None, LOST_REQUEST)),
     "too many unpublished": Case(append(101), append(201), unpublished=9),
     "too many, and answers are lost": Case(append(101), append(201), unpublished=10, faults=(LOST_ANSWER,)),
@@ -137,7 +168,7 @@ class World:
         self.unity = Unity(path / "unity", case.release)
         catalog = catalog_of(self.unity)
         catalog.create_namespace("shop")
-        table = catalog.create_table("shop.orders", {"id": [1]})
+        table: Any = catalog.create_table("shop.orders", {"id": [1]})
         with monkeypatch.context() as patched:
             patched.setattr("deltanb.catalog.delta.managed.ManagedCommitter.publish", lambda *_: None)
             for number in range(case.unpublished):
@@ -162,6 +193,15 @@ class World:
                 else None
             return serve() if fault is None else play(fault, asked, serve)
 
+        reader, seen = catalog_of(self.unity).table("shop.orders"), list[bytes]()
+
+        def watch() -> None:
+            """Whatever a reader sees, now, goes on from what it saw before."""
+            commits = [reader.log.commits.read(version) for version in range(reader.log.update().version + 1)]
+            assert commits[:len(seen)] == seen, "the history has changed"
+            seen[:] = commits
+
+        scheduler.watch = watch
         self.unity.script(lambda _: True, gated, forever=True)
         with self.monkeypatch.context() as patched:
             for name in ("put_if_absent", "link_if_absent"):
@@ -206,8 +246,8 @@ class World:
         if self.case.added:
             assert not isinstance(first, Exception) and not isinstance(second, Exception)
             assert set(rows) == {*self.before, *self.case.added}
-        elif isinstance(first, Exception):
-            assert not any(100 < row < 200 for row in rows), "what was refused is not there"
+        else:
+            assert rows in self.case.serial(self.before, first, second), "as one after the other"
         assert not all(isinstance(outcome, Exception) for outcome in (first, second)), "one gets through"
 
 
