@@ -56,10 +56,10 @@ class Upload:
 
     def _go_on(self, work: Callable[[], _R]) -> _R:
         while True:
-            self._vending.credential(READ_WRITE)  # one that ends soon is replaced before a part is signed
+            current = self._vending.credential(READ_WRITE)  # one that ends soon is replaced before a part
             try:
                 if self._file is None:
-                    self._again()
+                    self._again(current)
                 return work()
             except Exception as error:
                 failed = error
@@ -72,10 +72,10 @@ class Upload:
             self._renewals += 1
             self._file = None
 
-    def _again(self) -> None:
+    def _again(self, credential: Credential) -> None:
         """Begin, and send what was sent before."""
-        self._used = self._vending.credential(READ_WRITE)
-        self._file = self._begin(self._used)
+        self._used = credential
+        self._file = self._begin(credential)
         if self._sent is not None:
             self._sent.seek(0)
             while data := self._sent.read(self._part_size):

@@ -30,6 +30,7 @@ from deltanb.catalog.iceberg.file_io import file_io_properties
 from deltanb.concurrency import parallel
 from deltanb.errors import DeltaError, Forbidden, IllegalStateError, InvalidArgument, StorageError
 from deltanb.options import StepClock
+from deltanb.store import clients
 from deltanb.store import storage_options as accesses
 from deltanb.store import vending as vendings
 from deltanb.store.base import LogStore
@@ -41,6 +42,7 @@ from deltanb.store.vended import Vended, vended_store
 from deltanb.store.vending import MARGIN, MIN_AGE, NAMES, PAUSE, READ, READ_WRITE, Vending
 from deltanb.testing.s3_server import ACCESS, Request, S3Server
 from tests.examples import crossed
+from tests.patience import WatchedLock
 from tests.store.test_object_services import ACCOUNT, KEY, azurite
 
 pytest.importorskip("obstore")
@@ -127,9 +129,9 @@ class Call(NamedTuple):
     operation: str | None
 
 
-def written(store: ObjectStore) -> None:
+def written(store: ObjectStore, size: int = 1) -> None:
     with store.open_output("w") as file:
-        file.write(b"1")
+        file.write(bytes(size))
 
 
 CALLS = {
@@ -175,6 +177,9 @@ FATES = {
     "expired before its time": Fate(HOUR, MIN_AGE, "expired", (1, 2)),
     "denied when old": Fate(HOUR, MIN_AGE, "403", (1, 2)),
 }
+OF_PARTS = Call(lambda store: written(store, 2 * PART_SIZE), READ_WRITE)
+"""An upload; its requests are more than one."""
+REQUESTING = {**{name: call for name, call in CALLS.items() if call.operation}, "upload": OF_PARTS}
 ASKING = [name for name, call in CALLS.items() if call.operation]
 
 
@@ -230,7 +235,7 @@ def test_a_service_that_refuses_all_credentials_is_asked_twice(
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
 
-@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.parametrize("name", list(REQUESTING))
 def test_an_answer_without_credentials_leaves_the_place_to_the_users_own(
     store: ObjectStore, catalog: Catalog, s3_server: S3Server, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,12 +243,12 @@ def test_an_answer_without_credentials_leaves_the_place_to_the_users_own(
         monkeypatch.setenv(option.upper(), ACCESS[option])
     catalog.answer = lambda _: {"s3.access-key-id": None}
     with s3_server.counted() as seen:
-        CALLS[name].work(store)
+        REQUESTING[name].work(store)
     assert keys(seen) == [ACCESS["aws_access_key_id"]]
     with s3_server.failing(lambda request: "403"), pytest.raises(StorageError) as caught:
-        CALLS[name].work(store)
+        REQUESTING[name].work(store)
     assert "catalog" not in str(caught.value), "it has nothing to do with this"
-    assert set(catalog.asked) == {CALLS[name].operation}
+    assert set(catalog.asked) == {REQUESTING[name].operation}
 
 
 # -- when a catalog is asked ----------------------------------------------------------------------
@@ -298,6 +303,96 @@ def test_one_thread_asks_for_all(store: ObjectStore, catalog: Catalog) -> None:
     assert set(parallel.each(one, range(8), 8, "test")) == {"READ-1"}
     catalog.clock.advance(HOUR - MARGIN)
     assert set(parallel.each(one, range(8), 8, "test")) == {"READ-2"}
+
+
+def test_one_thread_renews_for_all_whose_requests_were_refused(catalog: Catalog) -> None:
+    vending = Vending("s3://lake/t", "s3", catalog.vend)
+    used = vending.credential(READ)
+    lock: Any = WatchedLock(8)
+
+    def answer(name: str) -> Mapping[str, Any]:
+        lock.come()
+        lock.all_came()  # while one asks, the others wait, or ask too
+        return catalog._keys(name)
+
+    def one(_: int) -> bool:
+        is_renewed = vending.renew(used, READ, is_expired=True)
+        lock.come()  # nobody waits for who is through already
+        return is_renewed
+
+    catalog.answer, vending._locks[READ] = answer, lock
+    assert all(parallel.each(one, range(8), 8, "test"))
+    assert catalog.asked == [READ, READ]
+    assert vending.credential(READ).values["access_key_id"] == "READ-2"
+
+
+@pytest.mark.parametrize("name", list(REQUESTING))
+@pytest.mark.parametrize("fault", ["expired", "403"])
+def test_a_credential_that_is_vended_again_is_not_sent_again(
+    store: ObjectStore, catalog: Catalog, s3_server: S3Server, name: str, fault: str
+) -> None:
+    work, operation = REQUESTING[name]
+    assert operation is not None
+    catalog.answer = lambda _: catalog._keys("same")
+    work(store)
+    for number in (2, 3):
+        catalog.clock.advance(MIN_AGE)
+        with s3_server.failing(lambda request: fault), s3_server.counted() as seen, \
+                pytest.raises(StorageError, match="that a catalog vended|refused the request"):
+            work(store)
+        tries = 2 if name == "upload" else 1  # a file is closed, too, when its part was refused
+        assert len(seen) == tries and keys(seen) == ["same"]
+        assert catalog.asked == [operation] * number
+    work(store)
+
+
+def test_one_that_is_vended_again_near_its_end_is_used_until_then(
+    own: ObjectStore, options: dict[str, str], catalog: Catalog, clock: StepClock, s3_server: S3Server
+) -> None:
+    end, step = clock.now + HOUR, MARGIN // 30
+
+    def vend(operation: str) -> Vended:
+        catalog.life = end - clock.now
+        return catalog.vend(operation)
+
+    own.put("a", b"1")
+    store = vended_store(own.root, options, vend)
+    catalog.answer = lambda _: catalog._keys("same")
+    store.read("a")
+    clock.advance(HOUR - MARGIN)
+    with s3_server.counted() as seen:
+        while clock.now < end:
+            store.read("a")
+            clock.advance(step)
+    assert keys(seen) == ["same"] and len(seen) == 30
+    assert catalog.asked == [READ] * 4, "again after three quarters of what was left"
+    with pytest.raises(StorageError, match="have expired already"):
+        store.read("a")
+
+
+def test_what_the_environment_says_counts_for_stores_that_are_open(
+    store: ObjectStore, own: ObjectStore, options: dict[str, str], catalog: Catalog, s3_server: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Any] = []
+    make = clients._made
+
+    def count(*arguments: Any) -> Any:
+        made.extend(each for each in arguments if isinstance(each, clients._Provider))
+        return make(*arguments)
+
+    monkeypatch.setattr(clients, "_made", count)
+    nowhere = {name: value for name, value in options.items() if name != "aws_endpoint_url"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    store = vended_store(own.root, nowhere, catalog.vend)
+    with pytest.raises(StorageError):
+        store.read("a")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    assert store.read("a") == store.read("a") == b"1"
+    store.put("a", b"2")
+    assert store.read("a") == b"2"
+    assert catalog.asked == [READ, READ_WRITE], "credentials are the same as before"
+    assert len(made) == 3, "one for reads at each place, and one for writes"
 
 
 def test_a_catalog_that_cannot_be_asked_is_not_needed_before_the_end(

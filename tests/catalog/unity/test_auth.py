@@ -34,7 +34,7 @@ from deltanb.catalog.unity.client import auth as auth_module
 from deltanb.catalog.unity.client.auth import auth_of
 from deltanb.catalog.unity.client.profiles import AUTH_TYPES
 from deltanb.options import set_options
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, WatchedLock
 
 URL = "https://lake.example.com"
 TOKEN_URL = f"{URL}/oidc/v1/token"
@@ -206,27 +206,6 @@ def test_after_a_refusal_there_is_one_new_token_for_all_who_had_the_old_one(toke
     assert auth.renewed(old) and auth.header() == "Bearer hush-2"
     assert auth.renewed(old) and auth.header() == "Bearer hush-2"  # another thread, whose answer came later
     assert auth.renewed() and auth.renewed() and auth.header() == "Bearer hush-3"
-
-
-class WatchedLock:
-    """A lock that lets a test know how many have come for it."""
-
-    def __init__(self, awaited: int) -> None:
-        self._lock, self._arrivals = threading.Lock(), threading.Semaphore(0)
-        self._awaited = awaited
-
-    def __enter__(self) -> None:
-        self._arrivals.release()
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def all_came(self) -> None:
-        """Wait for all, once."""
-        awaited, self._awaited = self._awaited, 0
-        for _ in range(awaited):
-            assert self._arrivals.acquire(timeout=PATIENCE)
 
 
 def test_one_thread_asks_and_the_others_wait_for_its_token(token_url: TokenUrl) -> None:
