@@ -1,6 +1,10 @@
 package deltanb;
 
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.FileInputStream;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.math.BigDecimal;
 import java.time.Instant;
 import java.time.LocalDate;
@@ -65,7 +69,7 @@ import scala.runtime.AbstractPartialFunction;
  * compiler knows no lambdas and no generic type arguments of expressions, hence the older style.
  */
 public final class LoggedFiles implements FileIndex {
-  private static final int GIVEN = 4; // path, size, time of modification, statistics; behind them the values
+  private static final int GIVEN = 3; // path, size, time of modification; behind them the values
   private static final long BLOCK = 1L << 27; // what the local file system says of itself; nobody asks
 
   private final Path[] roots;
@@ -76,15 +80,17 @@ public final class LoggedFiles implements FileIndex {
   private final int hash;
   private long bytes = 0;
 
-  /** The columns of {@code described} are those whose statistics can be checked against a filter. */
-  public LoggedFiles(String root, StructType schema, StructType described, InternalRow[] rows) {
+  /**
+   * The columns of {@code described} are those whose statistics can be checked against a filter. The file
+   * {@code texts} has the statistics; it may be deleted when this has returned. Null: there are none.
+   */
+  public LoggedFiles(String root, StructType schema, StructType described, InternalRow[] rows, String texts)
+      throws IOException {
     this.roots = new Path[] {root.startsWith("file:") ? new Path(root) : path(root)};
     this.schema = schema;
     this.paths = new Path[rows.length];
-    byte[][] texts = new byte[rows.length][];
     for (int i = 0; i < rows.length; i++) {
       InternalRow row = rows[i];
-      texts[i] = row.isNullAt(3) ? null : row.getUTF8String(3).getBytes();
       paths[i] = path(row.getString(0));
       FileStatus file = new FileStatus(row.getLong(1), false, 1, BLOCK, row.getLong(2), paths[i]);
       bytes += file.getLen();
@@ -98,7 +104,8 @@ public final class LoggedFiles implements FileIndex {
         same.add(new Listed(i, file));
       }
     }
-    this.statistics = new Statistics(described, texts);
+    this.statistics = new Statistics(described, rows.length,
+        texts == null ? null : new RandomAccessFile(texts, "r"));
     this.hash = Arrays.hashCode(paths);
   }
 
@@ -233,18 +240,20 @@ public final class LoggedFiles implements FileIndex {
     }
   }
 
-  /** What the log says of the columns of each file; read when a filter asks for it. */
+  /** What the log says of the columns of each file; read from the disk when a filter asks for it. */
   private static final class Statistics {
     private static final int PREFIX = 32; // code points that writers keep of a text
     private static final long GREGORIAN = -141427; // 1582-10-15; what is before may be counted otherwise
     private static final long ZONES = -2208988800000000L; // 1900, for times: zones had minutes of their own
     private static final long SLACK = 999; // microseconds
     private final StructType described;
-    private final byte[][] texts;
+    private final int count;
+    private final RandomAccessFile texts; // closed by the JVM when nothing holds this
     private final Map columns = new HashMap(); // name -> Column
 
-    Statistics(StructType described, byte[][] texts) {
+    Statistics(StructType described, int count, RandomAccessFile texts) {
       this.described = described;
+      this.count = count;
       this.texts = texts;
     }
 
@@ -387,21 +396,41 @@ public final class LoggedFiles implements FileIndex {
       Column known = (Column) columns.get(name);
       if (known == null) {
         String key = described.apply(name).metadata().getString("statistics");
-        known = new Column(texts.length, isFloating(type));
-        ObjectMapper mapper = new ObjectMapper();
-        mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, type instanceof DecimalType);
-        for (int i = 0; i < texts.length; i++) {
-          if (texts[i] != null) {
-            try {
-              fill(known, i, (JsonNode) mapper.readTree(texts[i]), key, type);
-            } catch (IOException e) {
-              known.forget(i); // no statistics
-            }
+        known = new Column(count, isFloating(type));
+        if (texts != null) {
+          try {
+            read(known, key, type);
+          } catch (IOException e) {
+            known = new Column(count, isFloating(type)); // no statistics
           }
         }
         columns.put(name, known);
       }
       return known;
+    }
+
+    /** The file is the length of each text (-1: none), then the texts. */
+    private void read(Column column, String key, DataType type) throws IOException {
+      ObjectMapper mapper = new ObjectMapper();
+      mapper.configure(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS, type instanceof DecimalType);
+      texts.seek(0);
+      DataInputStream input = new DataInputStream(
+          new BufferedInputStream(new FileInputStream(texts.getFD()), 1 << 16));
+      int[] lengths = new int[count];
+      for (int i = 0; i < count; i++) {
+        lengths[i] = Integer.reverseBytes(input.readInt());
+      }
+      for (int i = 0; i < count; i++) {
+        if (lengths[i] >= 0) {
+          byte[] text = new byte[lengths[i]];
+          input.readFully(text);
+          try {
+            fill(column, i, (JsonNode) mapper.readTree(text), key, type);
+          } catch (IOException e) {
+            column.forget(i); // no statistics
+          }
+        }
+      }
     }
 
     private static void fill(Column column, int place, JsonNode said, String name, DataType type) {

@@ -9,25 +9,27 @@ What it does not know: tables, logs, which files to read.
 
 from __future__ import annotations
 
+import os
+import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.sql import types as T
 
 from deltanb.engines.spark.columns import arrow_frame
 from deltanb.engines.spark.compiled import compiled, source
 from deltanb.engines.spark.session_request import is_remote
+from deltanb.errors import warn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_STATS = 1 << 25
-"""Bytes of statistics that Spark is given of a list: they stay in its memory."""
-_FILE_FIELDS = {
-    "path": T.StringType(), "size": T.LongType(), "modified": T.LongType(), "stats": T.StringType()}
+_FILE_FIELDS = {"path": T.StringType(), "size": T.LongType(), "modified": T.LongType()}
 """Of a list of files, the columns that are not values."""
 
 _classes: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -40,14 +42,12 @@ def is_possible(session: SparkSession) -> bool:
 
 def table_of(
     paths: Sequence[str], sizes: Sequence[int], modified: Sequence[int], values: Sequence[Any],
-    stats: pa.ChunkedArray | None = None,
 ) -> pa.Table:
-    """A list of local files for :func:`file_list`: sizes in bytes, times in ms since 1970, values in Arrow.
+    """A list of local files for :func:`file_list`: sizes in bytes, times in ms since 1970.
 
-    ``stats`` are their statistics as JSON from the log; they are not used if they take too much memory.
+    The values are Arrow's.
     """
-    columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64()),
-               pa.nulls(len(paths), pa.string()) if stats is None or stats.nbytes > MAX_STATS else stats]
+    columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), pa.array(modified, pa.int64())]
     return pa.table([*columns, *values], names=[*_FILE_FIELDS, *(f"value{i}" for i in range(len(values)))])
 
 
@@ -64,7 +64,8 @@ class FileList(NamedTuple):
 
 
 def file_list(
-    session: SparkSession, root: str, files: pa.Table, values: T.StructType, described: T.StructType
+    session: SparkSession, root: str, files: pa.Table, values: T.StructType, described: T.StructType,
+    stats: pa.ChunkedArray | None = None,
 ) -> FileList:
     """A list of Parquet files for Spark, if :func:`is_possible`. No file is touched.
 
@@ -74,6 +75,8 @@ def file_list(
         values: the columns that are constant within a file; filters on them skip files.
         described: the columns whose statistics skip files, too: numbers, dates, times, and texts that Spark
             compares byte by byte. :data:`STATISTICS` in their metadata is their name in the statistics.
+        stats: the statistics of the files as JSON from the log. They stay on the disk of the driver until a
+            filter asks for a column, so that their number costs its JVM no memory.
     """
     types = [*_FILE_FIELDS.values(), *(f.dataType for f in values.fields)]
     known = T.StructType([T.StructField(name, kind)
@@ -81,7 +84,51 @@ def file_list(
     # A local relation: its rows are in the driver as the planner's own.
     rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
     by_file, by_row = (session._jsparkSession.parseDataType(some.json()) for some in (values, described))
-    return FileList(_new(session._jvm, _index_class(session), root, by_file, by_row, rows), by_file)
+    with _on_disk(stats) as texts:
+        index = _new(session._jvm, _index_class(session), root, by_file, by_row, rows, texts)
+    return FileList(index, by_file)
+
+
+@contextmanager
+def _on_disk(stats: pa.ChunkedArray | None) -> Iterator[str | None]:
+    """The name of a file with statistics: the length of each (-1: none), then all texts; None without any.
+
+    The JVM opens it within the block and keeps it open, so its name can go at the end.
+    """
+    if stats is None or stats.null_count == len(stats):
+        yield None
+        return
+    try:
+        path = _written(stats)
+    except OSError as error:
+        warn(f"Spark reads files that it could skip: their statistics do not fit into the temporary folder "
+             f"({error}); set TMPDIR to a folder with room", UserWarning)
+        yield None
+        return
+    try:
+        yield path
+    finally:
+        with suppress(PermissionError):  # Windows keeps the name of what is open
+            os.unlink(path)
+
+
+def _written(stats: pa.ChunkedArray) -> str:
+    texts = stats.cast(pa.large_string())
+    lengths = pc.fill_null(pc.binary_length(texts), -1).cast(pa.int32())
+    handle, path = tempfile.mkstemp(prefix="deltanb-statistics-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for chunk in lengths.chunks:
+                file.write(chunk.to_numpy().astype("<i4").tobytes())
+            for chunk in pc.drop_null(texts).chunks:
+                if len(chunk):
+                    _, offsets, data = chunk.buffers()
+                    places = memoryview(offsets).cast("q")
+                    file.write(memoryview(data)[places[chunk.offset]:places[chunk.offset + len(chunk)]])
+    except BaseException:
+        os.unlink(path)
+        raise
+    return path
 
 
 def frame(

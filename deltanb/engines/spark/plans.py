@@ -320,13 +320,14 @@ class Reader:
         root = self.scan.store.local_path("") or "" if self.connector is None else self.connector.root
         files = listed.table_of(
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
-            [value.of_files for value in columns], stats)
+            [value.of_files for value in columns])
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
         read_as = {physical_name(f, self.mode): self._read_as(f) for f in self.snapshot.schema.fields}
         statistics_schema = T.StructType([
             T.StructField(read_as[f.name], f.dataType, True, {listed.STATISTICS: f.name})
             for f in described(self.snapshot.schema, self.mode).fields])
-        return listed.file_list(self.session, spark_path(root.rstrip("/")), files, schema, statistics_schema)
+        return listed.file_list(
+            self.session, spark_path(root.rstrip("/")), files, schema, statistics_schema, stats)
 
     def _relation(self, files: listed.FileList) -> DataFrame:
         more = {} if self.connector is None else self.connector.options

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import datetime as dt
 import itertools
+import json
 import math
 import operator
 import random
+import tempfile
 import weakref
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -416,8 +420,43 @@ def test_texts_that_are_compared_otherwise_leave_no_file_out(spark, tmp_path, ma
         assert files_read(frame.filter("t = 'a'")) == expected
 
 
-def test_too_many_statistics_are_left_where_they_are(spark, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(listed, "MAX_STATS", 10)
-    table = dn.create(tmp_path, {"id": [1]})
+def test_files_are_skipped_whatever_the_size_of_their_statistics(spark, tmp_path) -> None:
+    padding, files = "x" * (1 << 24), []
+    for i in range(4):
+        file = one_file(tmp_path, f"f{i}.parquet", pa.table({"id": [i]}))
+        stats = {"numRecords": 1, "minValues": {"id": i}, "maxValues": {"id": i}, "padding": padding}
+        files.append(file.replace(stats=None if i == 1 else json.dumps(stats)))  # one without, between others
+    frame = read_table(with_files(tmp_path, schema_of(id="long"), files), None, spark)
+    assert [files_read(frame.filter(f"id = {i}")) for i in range(4)] == [2, 1, 2, 2]
+    assert frame.filter("id = 3").count() == 1
+
+
+def test_statistics_are_left_on_the_disk_without_a_name(spark, tmp_path, monkeypatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    table = dn.create(tmp_path / "t", {"id": [1]})
     table.append({"id": [2]})
-    assert files_read(table.to_df(spark).filter("id = 2")) == 2
+    frame = table.to_df(spark)
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert files_read(frame.filter("id = 2")) == 1
+
+
+def test_without_room_for_statistics_all_files_are_read_and_it_is_said(spark, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    table = dn.create(tmp_path / "t", {"id": [1]})
+    table.append({"id": [2]})
+    with pytest.warns(UserWarning, match="set TMPDIR"):
+        frame = table.to_df(spark)
+    assert files_read(frame.filter("id = 2")) == 2
+    assert frame.filter("id = 2").count() == 1
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_statistics_in_pieces_are_written_in_order(cut) -> None:
+    texts = ["left out", "one", None, "", "zwölf", None][cut:]
+    stats = pa.chunked_array([pa.array(texts[:3]).slice(1 - cut), pa.array(texts[3:])])
+    with listed._on_disk(stats) as path:
+        content = Path(path).read_bytes()
+    lengths, text = array.array("i", content[:20]), content[20:]
+    assert lengths.tolist() == [3, -1, 0, 6, -1]
+    assert text.decode() == "onezwölf"
