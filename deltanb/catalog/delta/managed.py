@@ -240,7 +240,7 @@ class ManagedCommitter(FolderCommitter):
             InvalidTable: a file of that name has other content, written without the catalog.
             StorageError: it cannot be written.
         """
-        commits, last = self.log.commits, None
+        commits, last, file_name = self.log.commits, None, None
         assert isinstance(commits, CatalogCommits)
         mine = self._staged if self._staged is not None and self._staged.version == version else None
         if mine is not None and commits.is_published(version):
@@ -252,13 +252,17 @@ class ManagedCommitter(FolderCommitter):
             if commit.version > version:
                 break
             self._put_into_folder(commit.version, commits.read(commit.version))
-            last = commit.version
+            last, file_name = commit.version, commit.file_name
         if mine is not None:
             self._put_into_folder(version, mine.body, mine.name)
-            last = version
+            last, file_name = version, mine.name.rpartition("/")[2]
         if last is not None:
-            self.catalog.set_published(self.table_id, last)
+            self.notify_published(last, file_name)
             commits.note_published(last)
+
+    def notify_published(self, version: int, file_name: str | None) -> None:
+        """Notify the catalog that all versions up to one, which has a staged file, are in the folder."""
+        self.catalog.set_published(self.table_id, version)
 
     def _put_into_folder(self, version: int, body: bytes, staged: str | None = None) -> None:
         """Publish a commit in the folder, as a hard link of the staged file if possible."""

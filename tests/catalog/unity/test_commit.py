@@ -188,18 +188,22 @@ def test_what_cannot_be_published_on_the_way_is_no_commit(
     assert ids(table) == [*range(1, 12), 13]
 
 
-def test_a_report_of_before_a_catalog_was_set_back_is_forgotten(unity: Unity, shop: Any) -> None:
-    """It would say of versions that are still to come that they are in the folder."""
+@pytest.mark.parametrize("latest", [1, 3, 5])
+def test_a_report_of_before_a_catalog_was_set_back_is_not_made(unity: Unity, shop: Any, latest: int) -> None:
+    """It would say of others' commits, or of those that are still to come, that they are in the folder."""
     table = shop.table("shop.orders")
     for number in (2, 3, 4):
         table.append({"id": [number]})
-    table_id = unity.table("main.shop.orders")["id"]
-    assert shop.store._published[table_id] == 3
     state = unity.table("main.shop.orders")
+    assert shop.store.published_of(state["id"]) == 3
     state["rows"], state["marker"] = [
-        {**state["rows"][-1], "version": 1, "file-name": f"{1:020}.restored.json"}], None
+        {**state["rows"][-1], "version": version, "file-name": f"{version:020}.restored.json"}
+        for version in range(1, latest + 1)], None
     shop.store.load(TableName.of("shop.orders"))
-    assert table_id not in shop.store._published
+    assert shop.store.published_of(state["id"]) is None
+    unity.clear()
+    shop.store.report(TableName.of("shop.orders"), state["id"])
+    assert unity.counts[UPDATE] == 0 and unpublished(unity) == list(range(1, latest + 1))
 
 
 ANSWERS: dict[str, Does] = {"loading fails": unavailable(), "loading is lost": LOST_ANSWER}

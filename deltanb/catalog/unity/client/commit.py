@@ -115,6 +115,11 @@ class UnityCommitter(ManagedCommitter):
         """What was published since the last request; the next one reports it."""
         return self.catalog.published_of(self.table_id)
 
+    def notify_published(self, version: int, file_name: str | None) -> None:
+        """Remember it for the next request. Of a commit that was staged twice the catalog may have the other
+        file; then the report of a later version is the next one."""
+        self.catalog.set_published(self.table_id, version, file_name)
+
     def ratified(
         self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action], attempt: int
     ) -> Parts[Ratified | Refused]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from deltanb.catalog.iceberg.metadata.fields import Json, plain
 from deltanb.catalog.rest.endpoint import Endpoint
@@ -62,6 +62,21 @@ class UnityRow(TableRow):
     """As a list has it: ``MANAGED`` or ``EXTERNAL``; empty where it does not say."""
 
 
+class _Published(NamedTuple):
+    """What is in a table's folder, up to a version; ``file_name`` is the staged file it was ratified by."""
+
+    version: int
+    file_name: str | None
+
+    def is_of(self, tail: Tail) -> bool:
+        """Whether the catalog still has the commit and does not know that it is published.
+
+        It may have been set back since, and have another commit of the version by now. The server believes a
+        report and forgets the commits: of those that are in no folder nobody would know any more.
+        """
+        return any(each.version == self.version and each.file_name == self.file_name for each in tail.commits)
+
+
 class UnityStore:
     """The catalog ``name`` of the server that a connection leads to.
 
@@ -77,7 +92,7 @@ class UnityStore:
         self.namespaces, self.tables = UnitySchemas(self), UnityTables(self)
         self._names: dict[str, TableName] = {}
         self._loaded: dict[str, Loaded] = {}
-        self._published: dict[str, int] = {}  # by us, and not reported yet
+        self._published: dict[str, _Published] = {}  # by us, and not reported yet
         self._lock = threading.Lock()
         try:
             self.ask("get_config", {"catalog": name, "protocol-versions": VERSIONS}, answers.CONFIG)
@@ -167,7 +182,8 @@ class UnityStore:
         table_id = loaded.table_id
         with self._lock:
             self._names[table_id], self._loaded[table_id] = name, loaded
-            if self._published.get(table_id, 0) > loaded.tail.latest:  # the catalog was set back since
+            report = self._published.get(table_id)
+            if report is not None and not report.is_of(loaded.tail):
                 del self._published[table_id]
         return loaded
 
@@ -233,14 +249,14 @@ class UnityStore:
             StorageError: the server cannot be reached; nothing was changed.
             CommitOutcomeUnknown: it does not say whether it has done it.
         """
-        version = self._published.get(table_id)
-        reports = [] if version is None else [published(version)]
+        report = self._published.get(table_id)
+        reports = [] if report is None else [published(report.version)]
         self.connection.request(
             _DELTA["update_table"], self.path_of(name), plain,
             {"requirements": [{"type": "assert-table-uuid", "uuid": table_id}],
              "updates": [*updates, *reports]})
         with self._lock:
-            if self._published.get(table_id) == version:
+            if self._published.get(table_id) == report:
                 self._published.pop(table_id, None)
 
     def report(self, name: TableName, table_id: str) -> None:
@@ -255,14 +271,18 @@ class UnityStore:
             except UnityRefusal as refusal:
                 raise refusal.error from None
 
-    def set_published(self, table_id: str, version: int) -> None:
-        """Remember what is published: it is reported with the next commit, which saves a request."""
+    def set_published(self, table_id: str, version: int, file_name: str | None = None) -> None:
+        """Remember what is published, up to a version and its staged file: it is reported with the next
+        commit, which saves a request."""
         with self._lock:
-            self._published[table_id] = max(version, self._published.get(table_id, 0))
+            before = self._published.get(table_id)
+            if before is None or before.version <= version:
+                self._published[table_id] = _Published(version, file_name)
 
     def published_of(self, table_id: str) -> int | None:
         """Up to which version a table's commits are in the folder, where the next request is to say so."""
-        return self._published.get(table_id)
+        report = self._published.get(table_id)
+        return None if report is None else report.version
 
     def overview(self, most: int) -> UnityOverview:
         """At most ``most`` schemas and tables, in a handful of requests."""
