@@ -17,6 +17,7 @@ from deltanb.query.names import place_of_handle
 from deltanb.query.result import OF_CATALOG, OF_TABLE, QueryResult, rows_of_texts
 from deltanb.query.statements.command import Command
 from deltanb.schema.paths import quoted
+from deltanb.schema.protocol import CATALOG_MANAGED, supports
 from deltanb.schema.types import backticked
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import redacted
@@ -82,7 +83,8 @@ def show_create_table(performer: Performer, command: Command) -> QueryResult:
     place, own = place_of_handle(table), table.metadata.name
     path = redacted(table.path)
     if place.catalog is not None:
-        name, location = quoted(place.name.split(".")), None
+        is_managed = supports(table.protocol, CATALOG_MANAGED)  # the catalog chooses its place
+        name, location = quoted(place.name.split(".")), None if is_managed else path
     elif own is not None and own.isidentifier():
         name, location = quoted([own]), path
     else:
