@@ -19,7 +19,8 @@ from typing import Protocol
 
 from deltanb.store.base import FileStatus, LogStore
 
-__all__ = ["LOG_FOLDER", "STAGED_FOLDER", "Commits", "FolderCommits", "commit_name", "commits_among"]
+__all__ = ["LOG_FOLDER", "STAGED_FOLDER", "Commits", "FolderCommits", "PublishedCommits", "commit_name",
+           "commits_among"]
 
 LOG_FOLDER = "_delta_log"
 STAGED_FOLDER = f"{LOG_FOLDER}/_staged_commits"
@@ -145,6 +146,16 @@ class FolderCommits:
                 yield read(name)
             except FileNotFoundError:
                 yield None
+
+
+class PublishedCommits(FolderCommits):
+    """Those of a table that a catalog manages, or is about to, as far as they are files.
+
+    The newest may be missing: a commit is published right after it is ratified. So nothing is committed
+    behind these.
+    """
+
+    is_managed = True
 
 
 def commits_among(names: Iterable[str]) -> dict[int, str]:

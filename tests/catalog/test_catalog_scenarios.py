@@ -11,11 +11,11 @@ import pytest
 
 from deltanb import actions
 from deltanb.actions import Action, Protocol
-from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits
+from deltanb.catalog.delta.commits import CatalogCommits
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.ratification import DeltaCommit, Ratified
 from deltanb.catalog.store.store import CatalogStore
-from deltanb.log.commits import commit_name
+from deltanb.log.commits import PublishedCommits, commit_name
 from deltanb.schema.protocol import features_of
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
@@ -34,7 +34,7 @@ class InCatalog:
         for version, commit in enumerate(setup):
             self.store.put_if_absent(commit_name(version), body_of(self.managed(commit)))
         if not setup:  # a first version is written straight into the log
-            self.log = DeltaLog(self.store, UnregisteredCommits(self.store))
+            self.log = DeltaLog(self.store, PublishedCommits(self.store))
             return
         row = store.tables.register_delta(f"ns.t{next(_numbers)}", self.store.root, len(setup) - 1)
         self.name, self.table_id = row.name, str(row.table_id)
@@ -79,7 +79,7 @@ class InCatalog:
     def seen_anew(self) -> DeltaLog:
         """The table, as somebody loads it from the catalog."""
         if not hasattr(self, "table_id"):
-            return DeltaLog(self.store, UnregisteredCommits(self.store))
+            return DeltaLog(self.store, PublishedCommits(self.store))
         return DeltaLog(self.store, CatalogCommits(self.store, self.catalog, self.table_id),
                         partial(ManagedCommitter, self.catalog, self.name, self.table_id), str(self.name))
 

@@ -12,7 +12,7 @@ import pytest
 
 from deltanb import errors
 from deltanb.actions import Action, AddFile
-from deltanb.catalog.delta.commits import UnregisteredCommits
+from deltanb.log.commits import PublishedCommits
 from deltanb.observe.schedule import Writer, interleavings
 from deltanb.options import set_options
 from deltanb.schema.protocol import GROUPS, supports
@@ -94,7 +94,7 @@ def lake(protocols: Mapping[str, Mapping[str, Any]]) -> dict[str, DeltaLog]:
         "id long, account string", partition_by=["account"], protocol=protocol)
               .commit(add("account=x/0", {"account": "x"}), add("account=y/0", {"account": "y"})).store
               for name, protocol in protocols.items()}
-    return {name: DeltaLog(store, UnregisteredCommits(store)) for name, store in stores.items()}
+    return {name: DeltaLog(store, PublishedCommits(store)) for name, store in stores.items()}
 
 
 def logs_of(tables: dict[str, DeltaLog]) -> dict[str, dict[int, bytes]]:

@@ -24,7 +24,7 @@ from deltanb.store.base import FileStatus, LogStore
 if TYPE_CHECKING:
     from deltanb.catalog.store.store import Commit, Tail
 
-__all__ = ["CatalogCommits", "Tails", "UnregisteredCommits", "staged_name"]
+__all__ = ["CatalogCommits", "Tails", "staged_name"]
 
 class Tails(Protocol):
     """The interface of a catalog: a :class:`~deltanb.catalog.store.store.CatalogStore` or a server."""
@@ -43,12 +43,6 @@ def staged_name(file_name: str) -> str:
     '_delta_log/_staged_commits/00000000000000000007.4a1f.json'
     """
     return f"{STAGED_FOLDER}/{file_name}"
-
-
-class UnregisteredCommits(FolderCommits):
-    """The commits of a table that a catalog is about to manage, all of which are still files."""
-
-    is_managed = True
 
 
 class _Answer:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltanb.actions import Metadata, Protocol
-from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits
+from deltanb.catalog.delta.commits import CatalogCommits
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.contents import delete_folder, first_file, table_around
 from deltanb.catalog.store.names import TableName
@@ -38,6 +38,7 @@ from deltanb.errors import (
     TableNotFound,
     add_note,
 )
+from deltanb.log.commits import PublishedCommits
 from deltanb.options import options, writer_name
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, FEATURE_PREFIX, supports
 from deltanb.transaction.delta_log import DeltaLog
@@ -128,7 +129,7 @@ class DeltaTables:
         self.catalog.tables.note_folder(place, FolderNote(NEW_TABLE, table_id), options.clock() + GRACE)
         is_ours = location is None  # a folder of this name is nobody else's
         try:
-            log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, asked=asked, **settings)
+            log = create(DeltaLog(store, PublishedCommits(store)), data_or_schema, asked=asked, **settings)
             is_ours = True  # it was empty, and its first version is this one
             return register(self.catalog.tables, name, log.snapshot, table_id, writer_name())
         except BaseException as error:
@@ -224,7 +225,7 @@ class DeltaTables:
 
         store = self.warehouse.store_at(self.warehouse.table_location(_whole(location), "location"))
         place = store.root
-        log = DeltaLog(store, UnregisteredCommits(store))
+        log = DeltaLog(store, PublishedCommits(store))
         if not log.exists:
             hint = "; ".join(filter(None, ["there is no Delta table", hint_of_files(store)]))
             raise TableNotFound(f"{place} cannot be registered: {hint}", path=place)
@@ -281,7 +282,7 @@ def managed_table(store: LogStore, version: int, table_id: str | None) -> Snapsh
     Raises:
         InvalidArgument: there is no log, its newest version is another one, or no catalog could manage it.
     """
-    log = DeltaLog(store, UnregisteredCommits(store))
+    log = DeltaLog(store, PublishedCommits(store))
     if not log.exists:
         raise InvalidArgument(f"location: there is no Delta table at {store.root}")
     snapshot = log.snapshot

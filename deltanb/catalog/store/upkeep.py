@@ -34,7 +34,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from deltanb.catalog.delta.commits import CatalogCommits, UnregisteredCommits, staged_name
+from deltanb.catalog.delta.commits import CatalogCommits, staged_name
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.delta.tables import GRACE
 from deltanb.catalog.store.contents import delete_folder
@@ -43,7 +43,7 @@ from deltanb.catalog.store.ownership import PURGED, FolderNote, key_of, opened
 from deltanb.catalog.store.rows import TableRow
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.commit_times import commit_times
-from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits
+from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits, PublishedCommits
 from deltanb.options import options
 from deltanb.schema.protocol import CATALOG_MANAGED, CATALOG_TABLE_ID, supports
 from deltanb.text.safe_text import get_logger
@@ -337,7 +337,7 @@ def _has_metadata(store: CatalogStore, path: str) -> bool:
 
 def _table_id(folder: LogStore) -> str | None:
     """The id that a catalog gave to the table in a folder; "" if it is no catalog's, None without any."""
-    log = DeltaLog(folder, UnregisteredCommits(folder))
+    log = DeltaLog(folder, PublishedCommits(folder))
     return log.snapshot.properties.get(CATALOG_TABLE_ID, "") if log.exists else None
 
 

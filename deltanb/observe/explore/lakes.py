@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deltanb.catalog.delta.commits import UnregisteredCommits
 from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.store.ratification import Asserted, Refused
 from deltanb.catalog.transaction import CatalogTransaction
 from deltanb.errors import IllegalStateError
+from deltanb.log.commits import PublishedCommits
 from deltanb.observe.explore.exploration import TABLES_OWN
 from deltanb.observe.explore.places import ExploredLog, rows_of, seen_by, still
 from deltanb.observe.explore.programs import Run, Turn
@@ -226,9 +226,9 @@ class CatalogSeat:
         return log, log.update()
 
 
-def managed(store: Overlay) -> UnregisteredCommits:
+def managed(store: Overlay) -> PublishedCommits:
     """The commits of a table of a catalog, all of which a world has."""
-    return UnregisteredCommits(store)
+    return PublishedCommits(store)
 
 
 class _Explored:

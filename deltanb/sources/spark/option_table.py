@@ -114,6 +114,10 @@ _option("excludeRegex", "a regular expression",
         "Leave out the files in whose paths it matches anywhere. Paths are those of the log, "
         "percent-encoded.",
         STREAM_READ, differs="It is an expression of Python; Delta Spark's are Java's.")
+_option("publishedCommits", FLAG,
+        "Of a table that a catalog manages, read the commits that are in its folder: those that it has "
+        "ratified and that are not published yet come later. `table.read_stream()` says so by itself.",
+        STREAM_READ, is_ours=True)
 _option("schemaTrackingLocation", "a folder of this stream, as one below its checkpoint",
         "Remember there which columns the stream has: it reads all rows from before a change of columns, "
         "also one that renames or drops some, as they were. Then it stops; started again, it goes on with "

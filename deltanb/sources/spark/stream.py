@@ -52,6 +52,7 @@ from deltanb.errors import (
     StreamSourceChanged,
     TableNotFound,
 )
+from deltanb.log.commits import PublishedCommits
 from deltanb.log.snapshot import Snapshot
 from deltanb.schema.types import StructType
 from deltanb.sources.spark.option_table import READ, STREAM_READ, STREAM_WRITE, by_lower_name
@@ -100,10 +101,8 @@ def read_stream(
             f"storage_options say how to get to a bucket, and {log.path} is in none; leave them out",
             path=log.path)
     ways = {"memory": "Stream from a table in a folder or a bucket"}
-    if log.commits.is_managed:
-        ways["committer"] = ("Those cannot ask its catalog which commits there are. Read its changes in this "
-                             "process, by table.changes(version), or frames of its versions, by "
-                             "table.as_of(version).to_df()")
+    if log.commits.is_managed:  # those cannot ask its catalog which commits there are
+        options = {**options, "publishedCommits": True}
     if not storage_options:  # else these are sent
         ways["credentials"] = ("Give them as read_stream(storage_options=...), or to the environment of "
                                "those processes, and open the table without")
@@ -147,6 +146,8 @@ class _Read:
             exclude=taken.text("excludeRegex"))
         self.place = Place.at(taken.path, taken.storage_options)
         self.log = DeltaLog.for_table(self.place.store)
+        if taken.flag("publishedCommits"):
+            self.log = DeltaLog(self.place.store, PublishedCommits(self.place.store))
         self.shown: Snapshot = self.log.update()
         if self.shown.version < 0:
             raise TableNotFound(

@@ -15,12 +15,12 @@ pytest.importorskip("httpx")
 pytest.importorskip("sqlalchemy", reason="the catalog is an extra: pip install 'deltanb[catalog]'")
 
 from deltanb.actions import Protocol
-from deltanb.catalog.delta.commits import UnregisteredCommits, staged_name
+from deltanb.catalog.delta.commits import staged_name
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.unity.client.commit import UnityCommits, UnityCommitter
 from deltanb.catalog.unity.client.store import UnityStore
 from deltanb.catalog.unity.client.updates import new_table, protocol_value
-from deltanb.log.commits import commit_name
+from deltanb.log.commits import PublishedCommits, commit_name
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.catalog.test_catalog_scenarios import InCatalog
@@ -43,7 +43,7 @@ class InUnity(InCatalog):
         for version, commit in enumerate(setup[:1]):
             self.store.put_if_absent(commit_name(version), body_of(self.managed(commit)))
         if not setup:  # a first version is written straight into the log
-            self.log = DeltaLog(self.store, UnregisteredCommits(self.store))
+            self.log = DeltaLog(self.store, PublishedCommits(self.store))
             return
         self.register()
         for version, commit in enumerate(setup[1:], 1):
@@ -53,7 +53,7 @@ class InUnity(InCatalog):
     def register(self) -> None:
         """Make a table of the first version, which nobody reads: what is required of it is said."""
         staging = self.client.stage_table(NAME)
-        first = DeltaLog(self.store, UnregisteredCommits(self.store)).snapshot_at(0)
+        first = DeltaLog(self.store, PublishedCommits(self.store)).snapshot_at(0)
         body = new_table("t", staging.location, first.protocol, first.metadata, [], 1)
         body["properties"] = {name: each for name, each in staging.required_properties.items() if each}
         body["partition-columns"] = []
@@ -101,7 +101,7 @@ class InUnity(InCatalog):
     def seen_anew(self) -> DeltaLog:
         """The table, as somebody loads it from the catalog."""
         if not hasattr(self, "table_id"):
-            return DeltaLog(self.store, UnregisteredCommits(self.store))
+            return DeltaLog(self.store, PublishedCommits(self.store))
         self.client.load(NAME)
         return DeltaLog(self.store, UnityCommits(self.store, self.client, self.table_id),
                         partial(UnityCommitter, self.client, NAME, self.table_id), str(NAME))

@@ -86,18 +86,21 @@ def test_streams_end_in_it(spark: Any, orders: dn.DeltaTable, tmp_path: Path) ->
     assert not orders.verify(files="all").proved
 
 
-def test_a_stream_begins_in_it_where_its_folder_has_its_commits(
-    spark: Any, orders: dn.DeltaTable, tmp_path: Path
+def test_a_stream_begins_in_it(
+    spark: Any, orders: dn.DeltaTable, tmp_path: Path, s3_server: S3Server
 ) -> None:
-    """The processes that read a stream know a path, and no catalog."""
-    if orders.log.commits.is_managed:
-        with pytest.raises(errors.InvalidArgument, match=r"cannot ask its catalog .*as_of\(version\)"):
+    """The processes that read a stream know a path and no catalog, and have no keys but their own."""
+    own: dict[str, Any] = {}
+    if orders.path.startswith("s3:"):
+        with pytest.raises(errors.InvalidArgument, match=r"read_stream\(storage_options=\.\.\.\)"):
             orders.read_stream(spark)
-        return
+        own = {"storage_options": s3_server.options}
     copy = dn.create(tmp_path / "copy", orders.schema)
-    copy.write_stream(orders.read_stream(spark), checkpoint=tmp_path / "out",
-                      trigger="availableNow").awaitTermination()
-    assert ids(copy.to_df()) == [1, 2]
+    for number in (3, 4):
+        orders.append({"id": [number], "price": [0]})
+        copy.write_stream(orders.read_stream(spark, **own), checkpoint=tmp_path / "out",
+                          trigger="availableNow").awaitTermination()
+        assert ids(copy.to_df()) == list(range(1, number + 1))
 
 
 def test_keys_are_in_no_plan_and_no_setting(

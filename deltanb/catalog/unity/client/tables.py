@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deltanb.catalog.delta.commits import UnregisteredCommits
 from deltanb.catalog.delta.tables import DeltaTables
 from deltanb.catalog.store.contents import delete_folder
 from deltanb.catalog.store.names import TableName
@@ -33,6 +32,7 @@ from deltanb.errors import (
     UnsupportedProtocol,
     add_note,
 )
+from deltanb.log.commits import PublishedCommits
 from deltanb.schema import properties as table_properties
 from deltanb.schema.protocol import CATALOG_TABLE_ID, FEATURE_PREFIX, FEATURES
 from deltanb.text.safe_text import get_logger
@@ -99,7 +99,7 @@ class UnityDeltaTables(DeltaTables):
             staging.location, lambda _: self.catalog.staging_credentials(staging.table_id),
             staging.storage_credentials)
         try:
-            log = create(DeltaLog(store, UnregisteredCommits(store)), data_or_schema, asked=asked, **settings)
+            log = create(DeltaLog(store, PublishedCommits(store)), data_or_schema, asked=asked, **settings)
         except BaseException:
             _take_back(store)
             raise
