@@ -89,11 +89,18 @@ def is_in_a_catalog(path: str) -> bool:
     >>> is_in_a_catalog("uc://localhost/main.shop.ducks"), is_in_a_catalog("lake/main.shop.ducks")
     (True, False)
     """
-    if path[:5].lower() == "uc://":
-        return True
+    return path[:5].lower() == "uc://" or (catalog_place() is not None and is_like_a_name(path))
+
+
+def is_like_a_name(path: str) -> bool:
+    """Whether a text is written like ``catalog.schema.table``, and there is no such file or folder.
+
+    >>> is_like_a_name("main.shop.ducks"), is_like_a_name("./main.shop.ducks")
+    (True, False)
+    """
     parts = path.split(".")
-    return len(parts) >= 3 and all(parts) and not {"/", "\\", ":"} & set(path) and (
-        catalog_place() is not None and not os.path.exists(path))
+    return (len(parts) >= 3 and all(parts) and not {"/", "\\", ":"} & set(path)
+            and not os.path.exists(path))
 
 
 @answer_wrong_arguments()
@@ -153,6 +160,10 @@ def create(
     from deltanb.commands.define.create import create
     from deltanb.log.file_options import FileOptions
 
+    if isinstance(path, str) and is_in_a_catalog(path):
+        raise InvalidArgument(
+            f"{shown(path)} names a table in a catalog, which makes it: catalog.create_table(name, data) of "
+            f"what deltanb.connect(address) gives. A folder of this name is {shown('./' + path)}", path=path)
     return DeltaTable(create(
         store_for(path, storage_options) if storage_options else path,
         data_or_schema, partition_by, properties, name, description, mode,

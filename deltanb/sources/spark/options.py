@@ -30,6 +30,7 @@ from deltanb.sources.spark.option_table import (
 )
 from deltanb.store.storage_options import access_of
 from deltanb.store.uris import is_served, parse
+from deltanb.table.entry import is_like_a_name
 from deltanb.text.formatting import did_you_mean
 
 __all__ = ["ReadOptions", "SparkOptions", "WriteOptions"]
@@ -75,6 +76,11 @@ class SparkOptions:
             raise InvalidArgument(
                 f'{use} with format("deltanb") needs the path of a table: .load(path), .save(path), or '
                 f'.option("path", path). {NO_NAMES}')
+        if is_like_a_name(self.path):
+            raise InvalidArgument(
+                f"{self.path!r} is written like the name of a table in a catalog, and "
+                f'format("deltanb") takes paths. Of deltanb.open({self.path!r}) to_df() is a frame, and '
+                f"append(frame) writes one; a folder of this name is './{self.path}'")
         self.storage_options = self._of_bucket(others)
         for name, instead in IMPOSSIBLE.items():
             if self.flag(name):

@@ -109,3 +109,15 @@ def test_open_takes_what_connect_takes() -> None:
 def test_what_is_for_unity_alone_is_refused_elsewhere(name: str) -> None:
     with pytest.raises(errors.InvalidArgument, match=f"{name} is for a Unity Catalog"):
         dn.connect("http://localhost:1", **{name: True})  # type: ignore[arg-type]
+
+
+def test_a_name_in_a_catalog_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = "uc://localhost:8080/main"
+    with dn.set_options(catalog=address):
+        for name in ("main.shop.orders", f"{address}.shop.orders"):
+            with pytest.raises(errors.InvalidArgument, match=r"catalog\.create_table\(name, data\)"):
+                dn.create(name, {"id": [1]})
+        dn.create("./main.shop.orders", {"id": [1]})
+    dn.create("main.shop.others", {"id": [1]})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["main.shop.orders", "main.shop.others"]

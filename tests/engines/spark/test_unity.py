@@ -122,5 +122,10 @@ def test_the_format_says_how_a_table_of_a_catalog_is_reached(spark: Any, tmp_pat
                  lambda: frame.write.format("deltanb").mode("append").save(address)):
         with pytest.raises(Exception, match=r"deltanb\.open\(address\)"):
             work()
+    for work in (lambda: spark.read.format("deltanb").load("main.shop.orders").count(),
+                 lambda: frame.write.format("deltanb").mode("append").save("main.shop.orders")):
+        with pytest.raises(Exception, match=r"a folder of this name is '\./main\.shop\.orders'"):
+            work()
+    assert not Path("main.shop.orders").exists()
     with pytest.raises(errors.InvalidArgument, match=r"is the address of a table in a Unity Catalog"):
         dn.DeltaLog.for_table(address)
