@@ -60,7 +60,9 @@ PLACES: dict[str, Callable[[Path, S3Server, str], dn.DeltaTable]] = {
     "managed": in_folder, "external": external, "keys of a bucket": in_bucket}
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=[
+    pytest.param(name, marks=pytest.mark.thorough if name == "external" else ())  # to Spark it is any folder
+    for name in PLACES])
 def orders(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server, bucket: str) -> dn.DeltaTable:
     return PLACES[request.param](tmp_path, s3_server, bucket)
 
