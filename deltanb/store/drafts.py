@@ -116,6 +116,16 @@ class Draft:
             self._handle = None
             os.close(handle)
 
+    def renew(self) -> None:
+        """Give it the time of now: it is older than a file that took the name which it was written for."""
+        file = self._hidden if self._handle is None else self._handle
+        assert file is not None
+        with suppress(OSError):  # a file system that sets no times
+            if held_time() is None:
+                os.utime(file)
+            else:
+                stamp(file)
+
     def link(self, path: str) -> bool:
         """Give it a name, if that is free. The folder is not synced.
 
@@ -230,6 +240,8 @@ class Turn:
         if self._draft is None or body != self._body:
             self._drop()
             self._draft, self._body = Draft(self._store, path, body, make_folders=False), body
+        else:
+            self._draft.renew()  # versions are looked up by the times of their files
         if self._folder is None:
             self._folder = os.path.dirname(path)
             self._wait()

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from deltanb.errors import StorageError
+from deltanb.options import StepClock, set_options
 from deltanb.store import drafts
 from deltanb.store.drafts import Draft, Turn
 from deltanb.store.local import LocalStore, turn_in
@@ -139,6 +141,29 @@ def test_content_reaches_the_disk_before_the_turn_and_once(
         assert not store.put_if_absent("log/1", b"ours", turn=turn)
         assert store.put_if_absent("log/2", b"rebased", turn=turn)
     assert done == ["file", "wait", "file", "folder free"]
+
+
+@pytest.mark.parametrize("is_nameless", [True, False])
+@pytest.mark.parametrize("held", [False, True])
+def test_who_lost_a_name_is_not_older_than_who_took_it(
+    store: LocalStore, is_nameless: bool, held: bool
+) -> None:
+    """Its bytes were on the disk first, and a table's versions are told apart by the times of their files."""
+    store.has_nameless_files &= is_nameless
+    clock = StepClock(step=0)
+    with set_options(clock=clock) if held else nullcontext(), Turn(store) as turn:
+        store.put_if_absent("log/0", b"a")
+        assert not store.put_if_absent("log/0", b"b", turn=turn)
+        draft = turn._draft
+        assert draft is not None
+        os.utime(draft._hidden if draft._handle is None else draft._handle, (0, 0))  # type: ignore[arg-type]
+        clock.advance(1000)
+        store.put_if_absent("log/1", b"a")
+        assert not store.put_if_absent("log/1", b"b", turn=turn)
+        assert store.put_if_absent("log/2", b"b", turn=turn)
+    times = [os.stat(store.local_path(f"log/{name}")).st_mtime_ns // 1_000_000 for name in range(3)]
+    assert times == sorted(times) and store.read("log/2") == b"b"
+    assert not held or times[2] == clock.last
 
 
 def test_a_turn_in_vain_leaves_nothing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
