@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import pickle
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from tests.catalog.unity.clients import MAINTENANCE, catalog_of
 from tests.catalog.unity.fake import Unity
 from tests.catalog.unity.fake_faults import Answer, Asked, Does, Serve, older_refusal, refusal
 from tests.helpers import ids
+from tests.patience import PATIENCE
 
 HOUR = 3_600_000
 SECRETS = {"secret_access_key": "hush-of-unity", "session_token": "short-lived-of-unity"}
@@ -166,9 +170,18 @@ COMMANDS: dict[str, Callable[[dn.DeltaTable], Any]] = {
 }
 
 
+@pytest.fixture(params=["managed", "external"])
+def place(request: pytest.FixtureRequest, bucket: str) -> str | None:
+    """Where a table is made: None where the catalog says it."""
+    return None if request.param == "managed" else f"{bucket}/ours/orders"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_commands(unity: Unity, shop: dn.Catalog, options: dict[str, str], tmp_path: Path, name: str) -> None:
-    table, folder = (shop.create_table("shop.orders", {"id": [1, 2]}),
+def test_commands(unity: Unity, shop: dn.Catalog, options: dict[str, str], tmp_path: Path, name: str,
+                  place: str | None) -> None:
+    if place is not None:
+        unity.maintenance = ()  # what may be done to an external table is not the catalog's to say
+    table, folder = (shop.create_table("shop.orders", {"id": [1, 2]}, location=place),
                      dn.create(tmp_path / "folder", {"id": [1, 2]}))
     for each in (table, folder):
         each.append({"id": [3]})
@@ -211,17 +224,19 @@ def test_keys_that_a_service_calls_expired_are_replaced(
 
 
 def test_who_may_not_write_writes_nothing(
-    unity: Unity, shop: dn.Catalog, options: dict[str, str], s3_server: S3Server
+    unity: Unity, shop: dn.Catalog, options: dict[str, str], s3_server: S3Server, bucket: str,
+    place: str | None,
 ) -> None:
-    shop.create_table("shop.orders", {"id": [1]}).append({"id": [2]})  # so that OPTIMIZE and RESTORE write
+    table = shop.create_table("shop.orders", {"id": [1]}, location=place)
+    table.append({"id": [2]})  # so that OPTIMIZE and RESTORE write
     reader = catalog_of(unity, storage_options=options).table("shop.orders")
     unity.script(lambda asked: asked.query.get("operation") == "READ_WRITE",
                  refusal(403, "PermissionDeniedException", "MODIFY is needed"), forever=True)
-    before = objects(s3_server, unity.root)
+    before = objects(s3_server, bucket)
     for work in COMMANDS.values():
         with pytest.raises(errors.Forbidden, match="MODIFY is needed"):
             work(reader)
-    assert ids(reader) == [1, 2] and objects(s3_server, unity.root) == before
+    assert ids(reader) == [1, 2] and objects(s3_server, bucket) == before
 
 
 def test_the_keys_of_the_longest_prefix_are_used(
@@ -369,6 +384,42 @@ def test_an_external_table_in_a_bucket(
     unity.clear()
     again = shop.register_table("shop.again", location)
     assert keys_asked(unity)[0] == "PATH_READ" and ids(again) == [1, 2]
+
+
+def test_a_drop_keeps_what_an_external_table_has_in_its_bucket(
+    unity: Unity, shop: dn.Catalog, bucket: str, s3_server: S3Server
+) -> None:
+    location = f"{bucket}/ours/orders"
+    shop.create_table("shop.orders", {"id": [1]}, location=location).append({"id": [2]})
+    before = objects(s3_server, bucket)
+    with pytest.raises(errors.InvalidArgument, match="without purge"):
+        shop.drop_table("shop.orders", purge=True)
+    assert shop.list_tables("shop") == ["shop.orders"]
+    shop.drop_table("shop.orders")
+    assert objects(s3_server, bucket) == before and shop.list_tables("shop") == []
+    with pytest.raises(errors.TableAlreadyExists, match="register_table"):
+        shop.create_table("shop.orders", {"id": [3]}, location=location)
+    assert objects(s3_server, bucket) == before
+
+
+def test_writers_race_in_a_bucket(
+    unity: Unity, shop: dn.Catalog, options: dict[str, str], s3_server: S3Server, place: str | None
+) -> None:
+    table = shop.create_table("shop.orders", {"id": [0]}, location=place)
+    start = threading.Barrier(3)
+
+    def append(first: int) -> None:
+        own = catalog_of(unity, storage_options=options).table("shop.orders")
+        start.wait(PATIENCE)
+        for number in range(first, first + 3):
+            own.append({"id": [number]})
+
+    with (dn.set_options(max_commit_attempts=1000), s3_server.counted() as seen,
+          ThreadPoolExecutor(3) as pool):
+        for done in [pool.submit(copy_context().run, append, first) for first in (1, 4, 7)]:
+            done.result(PATIENCE)
+    assert ids(table) == list(range(10)) and table.version == 9
+    assert signers(seen) == {"vended-id"} and not table.verify(files="all").proved
 
 
 def test_an_external_place_without_keys_is_refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,9 +19,11 @@ import deltanb as dn
 from deltanb import errors
 from tests.catalog.unity.clients import Server, catalog_of, of_ours, of_release
 from tests.catalog.unity.fake import Unity
+from tests.catalog.unity.fake_faults import Answer, Asked, Serve, older_refusal
 from tests.helpers import ids, tree
 from tests.patience import PATIENCE
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "unity.md"
 WRITER = """
 import sys
 import deltanb as dn
@@ -202,6 +206,72 @@ def test_a_name_that_is_taken_keeps_what_is_there(server: Server, place: Path) -
     assert ids(dn.open(place.with_name("more"))) == [2]
 
 
+def test_a_table_inside_another_ones_place(server: Server, place: Path) -> None:
+    """The server allows it; what is done to one leaves the other as it is."""
+    outer, inner = made(server, place), server.catalog.create_table(
+        "shop.inner", {"id": [2]}, location=place / "inner")
+    before = tree(place / "inner")
+    outer.delete("id = 1")
+    own = {name for name in tree(place) if name.endswith(".parquet")} - {f"inner/{name}" for name in before}
+    with dn.set_options(clock=dn.options.StepClock(inner.snapshot.timestamp + 10**11)):
+        outer.vacuum()
+    assert own and not own & tree(place), "what it deleted is gone"
+    assert tree(place / "inner") == before and ids(inner) == [2] and ids(outer) == []
+    server.catalog.drop_table("shop.orders")
+    assert ids(inner) == [2] and inner.verify(files="all").is_sound
+
+
+def register(server: Server, place: Path) -> None:
+    with server.connect() as catalog:
+        catalog.register_table("shop.twin", place).append({"id": [7]})
+        catalog.table("shop.twin").restore(0)  # no row tells that it was here
+
+
+def register_untouched(server: Server, place: Path) -> None:
+    with server.connect() as catalog:
+        catalog.create_namespace("attic")
+        catalog.register_table("attic.twin", place)
+
+
+def list_nothing(server: Server, place: Path) -> None:
+    assert server.unity is not None
+    server.unity.script("older.listTables", older_refusal(403, "PERMISSION_DENIED", "no lists"), forever=True)
+
+
+BETWEEN: dict[str, tuple[Callable[[Server, Path], Any], str | None]] = {
+    "nobody comes": (lambda server, place: None, None),
+    "others register it": (register_untouched, r"it is registered as attic\.twin"),
+    "others register it and commit": (register, "somebody has committed to it"),
+    "others commit by its path": (lambda server, place: dn.open(place).append({"id": [7]}),
+                                  "somebody has committed to it"),
+    "the catalog lists no tables": (
+        list_nothing, "whether another table has it by now cannot be seen: .*no lists"),
+}
+"""What happens between a table's first version and a catalog's refusal of it, and why its folder stays."""
+
+
+@pytest.mark.parametrize("case", BETWEEN)
+def test_the_folder_of_a_refused_table_stays_if_others_may_have_it(
+    server: Server, place: Path, case: str
+) -> None:
+    meanwhile, reason = BETWEEN[case]
+    files: list[set[str]] = []
+
+    def refused(asked: Asked, serve: Serve) -> Answer:
+        meanwhile(server, place)
+        files.append(tree(place))
+        return older_refusal(400, "TABLE_ALREADY_EXISTS", "shop.orders is taken")
+
+    assert server.unity is not None
+    server.unity.script(lambda asked: asked.operation == "older.createTable" and (
+        asked.body["name"] == "orders"), refused)
+    with pytest.raises(errors.TableAlreadyExists, match=r"shop\.orders is taken") as caught:
+        made(server, place)
+    [note] = getattr(caught.value, "__notes__", None) or [""]
+    assert len(files) == 1 and tree(place) == (files[0] if reason else set())
+    assert re.search(f"{re.escape(str(place))} was kept: {reason}", note) if reason else not note
+
+
 def test_a_place_in_managed_storage(server: Server) -> None:
     managed = server.catalog.create_table("shop.managed", {"id": [1]})
     before = tree(Path(managed.path))
@@ -210,6 +280,18 @@ def test_a_place_in_managed_storage(server: Server) -> None:
             server.catalog.create_table("shop.other", {"id": [2]}, location=place)
         assert not place.exists() or not tree(place)
     assert server.catalog.list_tables("shop") == ["shop.managed"] and tree(Path(managed.path)) == before
+
+
+def test_the_example_of_the_documentation(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = PAGE.read_text("utf-8").split("\n## External tables\n")[1].split("\n## ")[0]
+    failures: list[str] = []
+    example = doctest.DocTestParser().get_doctest(
+        section, {"catalog": server.catalog, "dn": dn}, PAGE.name, PAGE.name, 0)
+    doctest.DocTestRunner().run(example, out=failures.append)
+    assert len(example.examples) == section.count(">>>") > 6 and failures == []
 
 
 @pytest.mark.parametrize("lax", [False, True])

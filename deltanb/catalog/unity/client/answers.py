@@ -82,7 +82,8 @@ SCHEMA = _known({"name": text}, {"comment": text, "properties": texts})
 """A schema, with the properties that it has."""
 
 
-TABLE = _known({"name": text}, {"table_id": text, "data_source_format": text, "table_type": text})
+TABLE = _known({"name": text}, {"table_id": text, "data_source_format": text, "table_type": text,
+                               "storage_location": text})
 """A table in a list."""
 
 

@@ -11,7 +11,7 @@ answer about another table of the same name is refused.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -60,6 +60,8 @@ class UnityRow(TableRow):
     loaded: Loaded | None = None
     kind: str = ""
     """As a list has it: ``MANAGED`` or ``EXTERNAL``; empty where it does not say."""
+    location: str = ""
+    """As a list has it; empty where it does not say."""
 
 
 class _Published(NamedTuple):
@@ -507,7 +509,7 @@ class UnityTables:
                 continue
         return rows
 
-    def page(self, namespace: Any, token: str | None = None, size: int = MAX_PAGE) -> Page[TableRow]:
+    def page(self, namespace: Any, token: str | None = None, size: int = MAX_PAGE) -> Page[UnityRow]:
         """A page of a schema's Delta tables."""
         name = single(namespace)
         try:
@@ -518,8 +520,14 @@ class UnityTables:
             raise no_schema(self.store, name) from None
         return Page(tuple(
             UnityRow(TableName((name,), each["name"]), each.get("table_id"), "delta",
-                     kind=each.get("table_type", ""))
+                     kind=each.get("table_type", ""), location=each.get("storage_location", ""))
             for each in rows if each.get("data_source_format", "DELTA") == "DELTA"), after)
+
+    def names_at(self, location: str) -> list[TableName]:
+        """The Delta tables whose folder is a place: a request for each page of schemas, and of tables."""
+        schemas = all_rows(self.store.namespaces.children, ())
+        return [row.name for schema in schemas for row in all_rows(self.page, schema)
+                if row.location.rstrip("/") == location.rstrip("/")]
 
     def rename(self, old: Any, new: Any) -> None:
         """Rename a table within its schema.
@@ -554,6 +562,17 @@ class UnityTables:
         except TableNotFound:
             return
         raise InvalidArgument(f"{name} is still there")
+
+
+def all_rows(page: Callable[[Any, str | None], Page[T]], of: Any) -> Iterator[T]:
+    """The rows of all pages."""
+    token = None
+    while True:
+        rows = page(of, token)
+        yield from rows.items
+        token = rows.next_token
+        if token is None:
+            return
 
 
 def row_of(name: TableName, loaded: Loaded) -> TableRow:

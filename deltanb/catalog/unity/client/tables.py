@@ -8,7 +8,7 @@ What it does not know: requests (``store``), commits (``commit``), keys (``acces
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -144,8 +144,20 @@ class UnityDeltaTables(DeltaTables):
                 f"{store.root} is not empty, so no table can be made there; catalog.register_table("
                 f"{str(name)!r}, location) takes over one that is there", path=store.root)
         log = create(DeltaLog(store), data_or_schema, asked=asked, **settings)
-        with _taken_back(name, store):
+        with _taken_back(name, store, lambda: self._why_kept(log)):
             return self._registered(name, log.snapshot)
+
+    def _why_kept(self, log: DeltaLog) -> str | None:
+        """Why the files of a new table stay that its catalog refused: others can find its folder, and may
+        have it by now. None where nobody has, as far as it can be seen.
+
+        Raises:
+            DeltaError: it cannot.
+        """
+        if log.update().version > 0:
+            return "somebody has committed to it"
+        names = self.catalog.tables.names_at(_uri_of(log.path))
+        return f"it is registered as {', '.join(map(str, names))}" if names else None
 
     def take_over(self, name: TableName, location: str) -> TableRow:
         """Register a table that is there as an external one; nothing of it is changed.
@@ -160,21 +172,34 @@ class UnityDeltaTables(DeltaTables):
         return self._registered(name, log.snapshot)
 
     def _registered(self, name: TableName, snapshot: Snapshot) -> TableRow:
-        location = snapshot.log.path
-        uri = location if "://" in location else f"file://{location}"
+        uri = _uri_of(snapshot.log.path)
         body = external_table(self.catalog.name, name, uri, snapshot.metadata)
         return row_of(name, self.catalog.create_external_table(name, body, uri))
 
 
+def _uri_of(path: str) -> str:
+    return path if "://" in path else f"file://{path}"
+
+
 @contextmanager
-def _taken_back(name: TableName, store: LogStore) -> Iterator[None]:
-    """A block that registers a table: its files are deleted if that is surely refused."""
+def _taken_back(
+    name: TableName, store: LogStore, why_kept: Callable[[], str | None] = lambda: None
+) -> Iterator[None]:
+    """A block that registers a table: if that is surely refused its files are deleted, unless there is a
+    reason to keep them."""
     try:
         yield
     except CommitOutcomeUnknown:
         raise
-    except DeltaError:
-        _take_back(store)
+    except DeltaError as error:
+        try:
+            reason = why_kept()
+        except (OSError, DeltaError) as unseen:
+            reason = f"whether another table has it by now cannot be seen: {unseen}"
+        if reason is None:
+            _take_back(store)
+        else:
+            add_note(error, f"the table at {store.root} was kept: {reason}")
         raise
     except BaseException as interrupt:
         add_note(interrupt, f"it is unknown whether {name} was created; its files were kept at {store.root}")
