@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["count", "count_version", "live_rows"]
 
+_NEEDED = ("path", "size", "deletion_vector")
+
 
 def count(snapshot: Snapshot, files: pa.Table, where: str | Predicate | None = None) -> int:
     """The rows of ``files`` for which a condition is TRUE; all of them without one.
@@ -63,7 +65,7 @@ def count_version(snapshot: Snapshot) -> int:
     snapshot.check_readable()
     stated = snapshot.row_count
     if not stated.is_exact:
-        files = snapshot.select_files(["path", "stats", "deletion_vector"])
+        files = snapshot.select_files([*_NEEDED, "stats"])
         stated = snapshot._rows = RowCount(stated.known + _of_footers(snapshot, files))
     return stated.known
 
@@ -78,7 +80,7 @@ def live_rows(snapshot: Snapshot, files: pa.Table) -> list[int]:
     """
     stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
     stated = stats.column(NUM_RECORDS.name).to_pylist()
-    named = files.select(["path", "deletion_vector"]).to_pylist()
+    named = _named(files).to_pylist()
     silent = iter(_each_of_footers(
         snapshot, [file for file, rows in zip(named, stated, strict=True) if rows is None]))
     return [next(silent) if rows is None else rows - _deleted(file)
@@ -89,8 +91,12 @@ def _of_footers(snapshot: Snapshot, files: pa.Table) -> int:
     """The live rows of files without a record count, by their footers."""
     stats = parse_stats(files.column("stats"), snapshot.schema, needed=[NUM_RECORDS])
     is_silent = pc.is_null(stats.column(NUM_RECORDS.name))
-    silent = files.select(["path", "size", "deletion_vector"]).filter(is_silent)
-    return sum(_each_of_footers(snapshot, silent.to_pylist()))
+    return sum(_each_of_footers(snapshot, _named(files).filter(is_silent).to_pylist()))
+
+
+def _named(files: pa.Table) -> pa.Table:
+    """What is needed of files; their sizes, where they are there, spare a bucket some bytes."""
+    return files.select([name for name in _NEEDED if name in files.schema.names])
 
 
 def _each_of_footers(snapshot: Snapshot, files: Iterable[dict[str, Any]]) -> Iterable[int]:
@@ -98,7 +104,7 @@ def _each_of_footers(snapshot: Snapshot, files: Iterable[dict[str, Any]]) -> Ite
 
     def rows_of(file: dict[str, Any]) -> int:
         with opened(snapshot.log.store, decode_path(file["path"]), str(snapshot.log.path),
-                    snapshot.version, end=end_of(file["size"], len(snapshot.schema.fields))) as parquet:
+                    snapshot.version, end=end_of(file.get("size"), len(snapshot.schema.fields))) as parquet:
             return int(parquet.metadata.num_rows) - _deleted(file)
 
     return parallel.each(rows_of, files, read_concurrency(snapshot.log.store), name="count")
