@@ -241,7 +241,7 @@ def test_rows_of_files_without_statistics_are_drawn_too(
     table = dn.convert(tmp_path / "t", collect_stats=False)
     opened: list[str] = []
     inner = counting.opened
-    monkeypatch.setattr(counting, "opened", lambda *a: opened.append(a[1]) or inner(*a))
+    monkeypatch.setattr(counting, "opened", lambda *a, **k: opened.append(a[1]) or inner(*a, **k))
     assert sorted(table.sample(9)["id"]) == [0, 1, 2, 3, 4] and opened == ["a.parquet"]
 
 
