@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deltanb.errors import DeltaError, InvalidArgument
+from deltanb.store.uris import UNITY
 from deltanb.text.formatting import count
 from deltanb.text.safe_text import redacted, safe
 
@@ -94,7 +95,7 @@ def _catalog(arguments: argparse.Namespace, text: str) -> Any:
         if warehouse is not None:
             raise InvalidArgument("--warehouse needs --catalog, which is missing")
         return nullcontext()
-    if url.startswith(("http://", "https://", "uc://")):
+    if url.startswith(("http://", "https://", UNITY)):
         return connect(url)
     if warehouse is None:
         raise InvalidArgument(f"--catalog {url}: pass --warehouse, the folder that holds its tables")

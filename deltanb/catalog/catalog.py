@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,7 @@ from deltanb.catalog.iceberg.tables import IcebergTables
 from deltanb.catalog.limits import Limits
 from deltanb.catalog.snapshot import CatalogSnapshot
 from deltanb.catalog.store.history import CatalogHistory, Entry
-from deltanb.catalog.store.names import MAX_PAGE, Page, TableName
+from deltanb.catalog.store.names import MAX_PAGE, Page, TableName, all_rows
 from deltanb.catalog.store.places import Warehouse
 from deltanb.catalog.store.rows import taken
 from deltanb.catalog.store.store import CatalogStore
@@ -237,7 +237,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
         ['shop']
         """
         children = self.store.namespaces.children
-        return [".".join(parts) for parts in _all(lambda token: children(parent or (), token))]
+        return [".".join(parts) for parts in all_rows(lambda token: children(parent or (), token))]
 
     def namespace_properties(self, name: Any) -> dict[str, str]:
         """The properties of a namespace.
@@ -474,7 +474,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
         >>> catalog.list_tables("shop")
         ['shop.ducks']
         """
-        return [str(row.name) for row in _all(lambda token: self.page(namespace, token, MAX_PAGE))]
+        return [str(row.name) for row in all_rows(lambda token: self.page(namespace, token, MAX_PAGE))]
 
     def page(self, namespace: Any, token: str | None = None, size: int = 1000) -> Page[TableRow]:
         """A page of a namespace's tables, by name; ``next_token`` leads to the next page.
@@ -745,13 +745,3 @@ class Catalog(Displayable, Spelt, place="catalog"):
         log, version = self.delta.log(row), int(pointer)
         snapshot = log.update()
         return log, snapshot if snapshot.version == version else log.snapshot_at(version)
-
-
-def _all(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
-    """The items of all pages."""
-    token: str | None = None
-    while True:
-        items, token = page(token)
-        yield from items
-        if token is None:
-            return

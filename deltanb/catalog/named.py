@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from deltanb.catalog.rest.client.catalog import connect
-from deltanb.catalog.unity.client.address import Address, is_address, parse_address
+from deltanb.catalog.unity.client.address import Address, parse_address
 from deltanb.errors import InvalidArgument
 from deltanb.options import catalog_place
+from deltanb.store.uris import is_of_unity
 from deltanb.table.table import DeltaTable
 from deltanb.text.safe_text import shown
 
@@ -26,14 +27,14 @@ def open_named(name: str, **connection: Any) -> DeltaTable:
         InvalidArgument: it names no table, or one of another catalog.
         TableNotFound: there is none of the name.
     """
-    if is_address(name):
+    if is_of_unity(name):
         at = parse_address(name)
         if len(at.name) != 2:
             raise InvalidArgument(f"{name} names no table; the address of one is uc://host/catalog.schema.table")
         return _opened(connect(str(Address(at.url, at.catalog)), **connection), at.name)
     place = catalog_place()
     own, _, rest = name.partition(".")
-    if is_address(place):  # the server's; which of its catalogs, the name says
+    if is_of_unity(place):  # the server's; which of its catalogs, the name says
         place = str(Address(parse_address(place).url, own))
     catalog = connect(place, **connection) if isinstance(place, str) else place
     if not isinstance(place, str) and any(connection.values()):

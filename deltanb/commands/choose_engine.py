@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltanb.actions import decode_path
 from deltanb.commands.session import through_session
 from deltanb.engines.arrow.constraints import Checker
-from deltanb.engines.arrow.data_file import end_of, opened
+from deltanb.engines.arrow.data_file import Known, opened
 from deltanb.engines.arrow.engine import PROCESS
 from deltanb.engines.arrow.generated import checks_of
 from deltanb.errors import DeltaError, InvalidArgument, InvalidPredicate, UnsupportedPredicate
@@ -138,8 +138,8 @@ def bytes_to_read(store: LogStore, files: Iterable[pa.Table], whole: bool = Fals
 
 def _stored_bytes(store: LogStore, path: str, logged: int) -> int:
     """The size by the file's footer, or by the log if it cannot be read, which a later step reports."""
-    end = end_of(logged, 0)
-    with suppress(DeltaError, OSError, ValueError), opened(store, decode_path(path), end=end) as parquet:
+    known = Known(logged)
+    with suppress(DeltaError, OSError, ValueError), opened(store, decode_path(path), known=known) as parquet:
         parquet.check_sound()
         groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
         return sum(group.column(place).total_compressed_size

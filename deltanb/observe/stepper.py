@@ -434,7 +434,7 @@ class CommitStepper(Stepper):
     ) -> None:
         self.txn, self.tables, self._of = txn, [txn.table], f"table {txn.table}: "
         drive = Drive(txn.commit_steps(actions, operation), txn.committer, txn._commit_lock(), by_parts=True)
-        self._is_managed = txn.log.commits.is_managed
+        self._is_managed = hasattr(txn.committer, "putting")  # a catalog ratifies it; then it is published
         super().__init__(drive, frames.opened(txn.table, as_operation(operation).name, txn.read_version,
                                               self._is_managed))
 
@@ -519,25 +519,15 @@ class CommitStepper(Stepper):
         if last.place != "publish":
             self._show(frames.after(last, PublishCommits(self.version)))
         else:
-            self.txn.run_post_commit_hooks()
-            unreported = getattr(self.txn.committer, "unreported", lambda: None)
-            is_there = self.txn.log.commits.published(self.version) == self.version
-            self._show(frames.published(last, self.version, is_there, unreported() is None))
+            self._show(self._published(self.version))
         return self._frames[-1].line
 
-    def close(self) -> None:
-        """As of any commit; one that is there is published all the same.
-
-        >>> import deltanb as dn
-        >>> from deltanb.testing import MemoryStore
-        >>> stepper = dn.create(MemoryStore(), {"id": [1]}).start_transaction().stepper()
-        >>> stepper.close()
-        >>> stepper.in_short()
-        'abandoned'
-        """
-        while not self.is_done and self._drive.committed is not None:
-            self._publish()
-        super().close()
+    def _published(self, version: int) -> StepFrame:
+        """The last frame of such a commit, after what follows it."""
+        self.txn.run_post_commit_hooks()
+        committer: Any = self.txn.committer
+        is_there = self.txn.log.commits.published(version) == version
+        return frames.published(self._frames[-1], version, is_there, committer.unreported() is None)
 
     def in_short(self) -> str:
         """How the commit ended.
@@ -567,7 +557,7 @@ class CommitStepper(Stepper):
     def _abandoned(self, why: str, error: BaseException) -> StepFrame:
         landed, last = self.txn.committed, self._frames[-1]
         if landed is not None:
-            return frames.after(last, landed)
+            return self._published(landed.version) if self._is_managed else frames.after(last, landed)
         version = int(getattr(self._drive.step, "version", self.txn.read_version + 1))
         return frames.abandoned(last, why, f"look whether v{version} is there" if self.txn.may_have_landed
                                 else "nothing was written")

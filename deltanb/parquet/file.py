@@ -13,7 +13,6 @@ import struct
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,10 +21,11 @@ import pyarrow.types as t
 
 from deltanb.concurrency.memory import pool
 from deltanb.parquet.format import IS_ENCRYPTED, MAGIC, MAX_FOOTERS, ending, read_metadata
+from deltanb.parquet.ranges import bridged
 from deltanb.parquet.thrift import Values
 
-__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "bridged", "chunk_place", "has_codes", "open_parquet",
-           "raw_footer", "read_footer"]
+__all__ = ["ARROW_SCHEMA", "Chunk", "Footer", "chunk_place", "has_codes", "open_parquet", "raw_footer",
+           "read_footer"]
 
 FIRST_READ = 1 << 16
 """Bytes read from the end: nearly every footer is smaller, and a store is asked once."""
@@ -136,35 +136,6 @@ def chunk_place(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     if chunk.has_dictionary_page:
         begin = min(begin, chunk.dictionary_page_offset)
     return begin, begin + chunk.total_compressed_size
-
-
-HOLE_BYTES, HOLE_SHARE = 8192, 16
-"""A hole between ranges is read with them up to so many bytes (so does Arrow), and where all such holes
-together are at most this part of what is wanted."""
-
-
-def bridged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges of a file in their order, those as one that have no hole between them, or a small one.
-
-    >>> bridged([(0, 200_000), (210_000, 400_000), (500_000, 500_100)])
-    [(0, 400000), (500000, 500100)]
-    """
-    ordered = sorted(ranges)
-    rest = sum(stop - start for start, stop in ordered) // HOLE_SHARE
-    holes = sorted((start - stop, at) for at, ((_, stop), (start, _)) in enumerate(pairwise(ordered), 1))
-    bridges = set()
-    for hole, at in holes:
-        if hole > HOLE_BYTES and hole > rest:
-            break
-        rest -= hole
-        bridges.add(at)
-    joined: list[tuple[int, int]] = []
-    for at, (start, stop) in enumerate(ordered):
-        if at in bridges:
-            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
-        else:
-            joined.append((start, stop))
-    return joined
 
 
 class SafeFile(pq.ParquetFile):

@@ -30,13 +30,14 @@ from deltanb.parquet.format import (
     ending,
     read_metadata,
 )
+from deltanb.parquet.ranges import Range, joined
 from deltanb.parquet.thrift import Values
 from deltanb.text.damage import is_of_the_store
 
 if TYPE_CHECKING:
     from deltanb.parquet.file import SafeFile
 
-__all__ = ["Chunk", "Page", "Pages", "Range", "Stated", "joined"]
+__all__ = ["Chunk", "Page", "Pages", "Stated"]
 
 HEADER_BYTES = 256
 """Bytes of a page that are read for its header; eight times as many for one that is longer."""
@@ -44,7 +45,6 @@ MAX_HEADER_BYTES = 1 << 16
 MAX_PAGES = 4_096
 """Pages of a column of a row group; to find more takes longer than to decode them."""
 
-Range = tuple[int, int]
 """Rows of a row group: from, to."""
 
 
@@ -226,14 +226,3 @@ def _stated(header: Values, is_flat: bool) -> Stated:
     bounds = inner.get("statistics", {})
     return Stated(rows, inner["num_values"], bounds.get("null_count"), bounds.get("min_value"),
                   bounds.get("max_value"))
-
-
-def joined(ranges: Iterable[Range]) -> list[Range]:
-    """Ascending ranges, those as one that follow each other."""
-    merged: list[Range] = []
-    for start, stop in ranges:
-        if merged and merged[-1][1] == start:
-            merged[-1] = merged[-1][0], stop
-        else:
-            merged.append((start, stop))
-    return merged

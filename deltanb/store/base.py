@@ -125,10 +125,11 @@ def read_concurrency(store: LogStore, usual: int | None = None) -> int | None:
     return MAX_WAITING if is_remote(store) else usual
 
 
-def open_input(store: LogStore, name: str, ahead: int) -> pa.NativeFile:
-    """As ``store.open_input(name)``; a store with ``open_ahead`` asks first for so many bytes of the end."""
+def open_input(store: LogStore, name: str, ahead: int | None) -> pa.NativeFile:
+    """As ``store.open_input(name)``; a store with ``open_ahead`` asks first for so many bytes of the end,
+    where somebody knows how many."""
     opener = getattr(store, "open_ahead", None)
-    file: pa.NativeFile = store.open_input(name) if opener is None else opener(name, ahead)
+    file: pa.NativeFile = store.open_input(name) if opener is None or ahead is None else opener(name, ahead)
     return file
 
 

@@ -16,7 +16,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.store.base import LogStore
 from deltanb.store.local import LocalStore, can_name_a_file
 from deltanb.store.paths import place_of
-from deltanb.store.uris import is_served
+from deltanb.store.uris import is_of_unity, is_served
 from deltanb.text.safe_text import without_credentials
 
 __all__ = ["beside", "elsewhere", "store_for"]
@@ -66,7 +66,7 @@ def store_for(
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[0].lower() == "file:":
         return LocalStore(text)
-    if scheme[0].lower() == "uc:":
+    if is_of_unity(text):
         raise InvalidArgument(
             f"{text} is the address of a table in a Unity Catalog, which opens it: take what "
             "deltanb.open(address) gives. On Spark its to_df() is a frame, and append(frame) and "

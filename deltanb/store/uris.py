@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deltanb.errors import InvalidArgument
 from deltanb.text.safe_text import redacted, without_credentials
 
-__all__ = ["SERVICES", "Location", "is_served", "parse"]
+__all__ = ["SERVICES", "UNITY", "Location", "is_of_unity", "is_served", "parse"]
+
+UNITY = "uc://"
+"""Begins the address of what a Unity Catalog has: no store serves that, its catalog opens it."""
 
 SERVICES = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure Storage"}
 """The services by the short name that stands for each here."""
@@ -57,6 +60,15 @@ class Location(NamedTuple):
         key = _normal(key)
         start = self.root.removesuffix(self.key).rstrip("/") if self.key else self.root
         return self._replace(key=key, root=f"{start}/{key}" if key else start)
+
+
+def is_of_unity(text: Any) -> bool:
+    """Whether a text means an address of Unity Catalog, well formed or not.
+
+    >>> is_of_unity("uc://localhost/main"), is_of_unity("s3://bucket/main"), is_of_unity(None)
+    (True, False, False)
+    """
+    return isinstance(text, str) and text[:len(UNITY)].lower() == UNITY
 
 
 def is_served(text: str) -> bool:

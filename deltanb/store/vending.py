@@ -74,6 +74,11 @@ class Vended:
     config: Mapping[str, str | None]
     expires: int | None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has expired by now."""
+        return self.expires is not None and self.expires <= options.clock()
+
     def __repr__(self) -> str:
         return f"Vended({', '.join([*sorted(map(str, self.config)), f'expires={self.expires}'])})"
 
@@ -235,7 +240,7 @@ class Vending:
         except Exception as error:  # whose text may have the answer in it
             raise self._refuse(f"asking its catalog failed with {type(error).__name__}") from None
         values, now = self._values_of(answer), options.clock()
-        if answer.expires is not None and answer.expires <= now:
+        if answer.has_ended:
             raise self._refuse("those that its catalog vends have expired already. Set the clock of this "
                                "machine, or ask who runs the catalog")
         logger.debug("Credentials for %s (%s) are vended until %s", self.root, operation, answer.expires)

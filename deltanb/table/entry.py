@@ -16,6 +16,7 @@ from deltanb.errors import InvalidArgument
 from deltanb.options import catalog_place
 from deltanb.store.base import LogStore
 from deltanb.store.open import store_for
+from deltanb.store.uris import is_of_unity
 from deltanb.table.table import DeltaTable
 from deltanb.text import upper
 from deltanb.text.safe_text import shown
@@ -89,7 +90,7 @@ def is_in_a_catalog(path: str) -> bool:
     >>> is_in_a_catalog("uc://localhost/main.shop.ducks"), is_in_a_catalog("lake/main.shop.ducks")
     (True, False)
     """
-    return path[:5].lower() == "uc://" or (catalog_place() is not None and is_like_a_name(path))
+    return is_of_unity(path) or (catalog_place() is not None and is_like_a_name(path))
 
 
 def is_like_a_name(path: str) -> bool:

@@ -105,10 +105,10 @@ class Drive:
         if self.committed is not None and self.step is None:
             return None
         try:
-            if self._parts is not None and self._goes_on(self._parts):
-                return self.step
             if self._parts is None:
                 self.reply = self._reply(self.step) if self.step is not None and self.step.asks else None
+            elif self._goes_on(self._parts):
+                return self.step
             self._parts = None
             if isinstance(self.reply, BaseException) and not isinstance(self.reply, Exception):
                 raise self.reply

@@ -13,14 +13,14 @@ pytest.importorskip("httpx")
 
 import deltanb as dn
 from deltanb import errors
-from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.notebook import bundle
-from tests.catalog.unity.clients import catalog_of
+from tests.catalog.unity.clients import catalog_of, publishing_nothing
 from tests.catalog.unity.fake import Unity
 from tests.catalog.unity.fake_faults import LOST_ANSWER, LOST_REQUEST
 from tests.helpers import ids, tree
 from tests.notebook.looks import assert_consistent, assert_golden
+from tests.table_kinds import HANDLES
 
 
 @pytest.fixture(autouse=True)
@@ -154,14 +154,17 @@ def test_an_answer_that_is_lost_is_looked_up(
     assert seen[asked + 1] == ending and ids(orders) == [1, 7]
 
 
-def test_a_backlog_is_published_and_the_same_file_proposed_again(
-    unity: Unity, orders: dn.DeltaTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(ManagedCommitter, "publish", lambda *_: None)
+@pytest.fixture
+def backlog(orders: dn.DeltaTable, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A commit to a table that has as many unpublished ones as the server takes."""
+    with publishing_nothing(monkeypatch):
         for number in range(2, 12):
             orders.append({"id": [number]})
-    stepper = stepper_of(orders, 12)
+    return stepper_of(orders, 12)
+
+
+def test_a_backlog_is_published_and_the_same_file_proposed_again(orders: dn.DeltaTable, backlog: Any) -> None:
+    stepper = backlog
     assert lines(stepper)[1:6] == [
         "stage: v11, not visible yet", "ratify: does the catalog take v11?",
         "publish: the catalog takes no more until v10 is in the folder",
@@ -170,13 +173,9 @@ def test_a_backlog_is_published_and_the_same_file_proposed_again(
 
 
 def test_a_commit_that_is_given_up_behind_a_refusal_is_not_proposed_again(
-    unity: Unity, orders: dn.DeltaTable, monkeypatch: pytest.MonkeyPatch
+    orders: dn.DeltaTable, backlog: Any
 ) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(ManagedCommitter, "publish", lambda *_: None)
-        for number in range(2, 12):
-            orders.append({"id": [number]})
-    stepper, before = stepper_of(orders, 12), staged(orders)
+    stepper, before = backlog, staged(orders)
     while not stepper.frame.line.endswith("until v10 is in the folder"):
         stepper.advance()
     stepper.close()
@@ -194,9 +193,9 @@ def test_a_frame_looks_as_it_did(unity: Unity, orders: dn.DeltaTable, update_gol
     assert_golden(stepper, "managed_stepper", update_golden)
 
 
-@pytest.mark.parametrize("catalog", CATALOGS)
-def test_a_conflict_names_the_table_as_its_catalog_does(catalog: str, tmp_path: Path) -> None:
-    table = CATALOGS[catalog](tmp_path)
+def test_a_conflict_names_the_table_as_its_catalog_does(tmp_path: Path) -> None:
+    """Of our own catalog; of Unity's it is tried on each server."""
+    table = in_our_own(tmp_path)
     txn = table.transaction()
     txn.delete("id = 1")
     dn.DeltaTable(table.log).update({"id": "id + 1"}, where="id = 1")
@@ -207,3 +206,17 @@ def test_a_conflict_names_the_table_as_its_catalog_does(catalog: str, tmp_path: 
     for shown in (str(caught.value), str(conflict), drawn):
         assert "shop.orders" in shown
         assert Path(table.path).name not in shown
+
+
+@pytest.mark.parametrize("make", HANDLES, ids=lambda make: make.__name__)
+def test_a_commit_to_any_kind_of_table_is_stepped_or_refused(make: Any, tmp_path: Path) -> None:
+    with make(tmp_path, {"id": [1]}) as home:
+        try:
+            txn = home.table.start_transaction()
+            stepper = txn.stepper(txn.write_files({"id": [7]}), "WRITE")
+        except (errors.DeltaError, AttributeError) as refused:
+            assert str(refused)
+            return
+        while not stepper.is_done:
+            stepper.advance()
+        assert stepper.frame.state == "committed" and stepper.frame.algorithm[-1][0] in ("won", "publish")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from deltanb.errors import InvalidArgument
@@ -123,6 +123,16 @@ class Page(NamedTuple, Generic[T]):
     def of(cls, keys: list[str], items: list[T], size: int) -> Page[T]:
         """A page of ``size`` rows out of up to ``size + 1``; an extra row means that there are more."""
         return cls(tuple(items[:size]), token_after(keys[size - 1]) if len(items) > size else None)
+
+
+def all_rows(page: Callable[[str | None], Page[T]]) -> Iterator[T]:
+    """The rows of all pages, each of which is asked for when it is reached."""
+    token: str | None = None
+    while True:
+        items, token = page(token)
+        yield from items
+        if token is None:
+            return
 
 
 def token_after(key: str) -> str:

@@ -31,8 +31,8 @@ from deltanb.catalog.store.store import Commit, Tail
 from deltanb.schema.protocol import FEATURE_PREFIX
 from deltanb.text.safe_text import shown
 
-__all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived",
-           "last_change", "loaded_value", "properties_of", "protocol_of", "uniform_of"]
+__all__ = ["bare", "columns_of", "columns_value", "commit_of", "domains_of", "is_derived", "last_change",
+           "loaded_value", "properties_of", "protocol_of", "uniform_of", "uri_of"]
 
 MAX_DEPTH = 100  # of nested types
 MAINTENANCE = ("DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP")
@@ -221,3 +221,8 @@ def last_change(etag: str | None, metadata: Mapping[str, Any]) -> tuple[int, int
     if version.isdecimal() and time.isdecimal():
         return int(version), int(time)
     return 0, int(metadata.get("createdTime") or 0)
+
+
+def uri_of(place: str) -> str:
+    """A place as a URI."""
+    return place if "://" in place or place.startswith("file:") else f"file://{place}"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from deltanb.actions import decode_path
 from deltanb.concurrency import parallel
-from deltanb.engines.arrow.data_file import end_of, opened, plan
+from deltanb.engines.arrow.data_file import Known, opened, plan
 from deltanb.engines.arrow.read import stream
 from deltanb.log.row_count import RowCount, of_files
 from deltanb.log.skipping.stats import NUM_RECORDS, parse_stats
@@ -103,8 +103,9 @@ def _each_of_footers(snapshot: Snapshot, files: Iterable[dict[str, Any]]) -> Ite
     """The live rows of each of some files, by its footer."""
 
     def rows_of(file: dict[str, Any]) -> int:
+        known = Known(file.get("size"), len(snapshot.schema.fields))
         with opened(snapshot.log.store, decode_path(file["path"]), str(snapshot.log.path),
-                    snapshot.version, end=end_of(file.get("size"), len(snapshot.schema.fields))) as parquet:
+                    snapshot.version, known=known) as parquet:
             return int(parquet.metadata.num_rows) - _deleted(file)
 
     return parallel.each(rows_of, files, read_concurrency(snapshot.log.store), name="count")

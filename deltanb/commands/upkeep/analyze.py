@@ -19,7 +19,7 @@ from deltanb.commands.begin import begin
 from deltanb.commands.result import CommandResult
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import statistics
-from deltanb.engines.arrow.data_file import end_of, opened
+from deltanb.engines.arrow.data_file import Known, opened
 from deltanb.errors import InvalidArgument
 from deltanb.schema import column_mapping
 from deltanb.schema.types import StructType
@@ -111,8 +111,8 @@ def _physical(txn: OptimisticTransaction, name: str) -> tuple[str, ...]:
 def _described(txn: OptimisticTransaction, file: AddFile, paths: Sequence[tuple[str, ...]]) -> str:
     """The statistics of all rows of the file; rows hidden by a deletion vector make the bounds wide."""
     path = decode_path(file.path)
-    end = end_of(file.size, len(txn.snapshot.schema.fields))
-    with opened(txn.log.store, path, txn.table, end=end) as parquet, reading("the data file", path):
+    known = Known(file.size, len(txn.snapshot.schema.fields))
+    with opened(txn.log.store, path, txn.table, known=known) as parquet, reading("the data file", path):
         parquet.check_sound()
 
         def read(names: list[str]) -> pa.Table:

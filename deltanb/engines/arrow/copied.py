@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.actions import AddFile, decode_path
 from deltanb.engines.arrow.copyable import Original, can_be_copied, is_much, logged
-from deltanb.engines.arrow.data_file import end_of, naming, opened
+from deltanb.engines.arrow.data_file import Known, naming, opened
 from deltanb.engines.arrow.file_writer import empty_footer, on_disk
 from deltanb.parquet.format import MAGIC
 from deltanb.parquet.splice import Assembly
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from deltanb.engines.arrow.write import TableWriter
 
-_Ended = tuple[Original, int | None]
-"""A file, and how many bytes of its end are asked for first."""
 MOST_GROUPS = 1 << 15
 """Row groups of a file, which are numbered in 16 bits."""
 
@@ -62,12 +60,12 @@ def _copied(writer: TableWriter, files: Sequence[AddFile], table: str, version: 
     originals = []
     for file in files:
         path = decode_path(file.path)
-        end = end_of(file.size, len(writer.file_schema))
-        with opened(writer.store, path, table, version, end=end) as parquet:
+        known = Known(file.size, len(writer.file_schema))
+        with opened(writer.store, path, table, version, known=known) as parquet:
             original = Original.of(path, parquet, template, writer.form)
             if original is None or not collector.take_over(parquet.metadata, logged(file)):
                 return None
-            originals.append((original, end))
+            originals.append((original, known))
     groups = [group for original, _ in originals for group in original.groups]
     count, size = len(groups), sum(group.length for group in groups)
     if not 0 < count < MOST_GROUPS or not is_much(collector.rows, size, count):
@@ -89,8 +87,8 @@ def _are_large(files: Sequence[AddFile]) -> bool:
 
 
 def _written(
-    writer: TableWriter, name: str, file: pa.NativeFile, originals: Sequence[_Ended], template: bytes,
-    whose: tuple[str, int],
+    writer: TableWriter, name: str, file: pa.NativeFile, originals: Sequence[tuple[Original, Known]],
+    template: bytes, whose: tuple[str, int],
 ) -> int | None:
     """Write the new file and return its size; None where a page is not right."""
     whole, size = Assembly(template), None
@@ -116,11 +114,11 @@ def _written(
 
 
 def _contents(
-    writer: TableWriter, originals: Sequence[_Ended], whose: tuple[str, int]
+    writer: TableWriter, originals: Sequence[tuple[Original, Known]], whose: tuple[str, int]
 ) -> Iterator[tuple[Original, int, bytes | None]]:
     """The row groups of files, one after the other, with their bytes."""
-    for original, end in originals:
-        with opened(writer.store, original.path, *whose, end=end) as parquet:
+    for original, known in originals:
+        with opened(writer.store, original.path, *whose, known=known) as parquet:
             parquet.expect(range(len(original.groups)))
             for number in range(len(original.groups)):
                 with naming(original.path):

@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
 __all__ = [
-    "BATCH_ROWS", "ROW_POSITION", "Scan", "Shared", "end_of", "opened", "plan", "plan_for", "read_data_file",
+    "BATCH_ROWS", "ROW_POSITION", "Known", "Scan", "Shared", "opened", "plan", "plan_for", "read_data_file",
     "with_row_ids",
 ]
 
@@ -210,8 +210,8 @@ def read_data_file(
         deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
     few = batch_rows < BATCH_ROWS
     at_once = _MOST_END if scan.takes_all and only is None else _AT_ONCE
-    end = end_of(row.get("size"), scan.width, at_once)
-    opening: AbstractContextManager[SafeFile] = opened(scan.store, path, scan.table, scan.version, few, end)
+    opening: AbstractContextManager[SafeFile] = opened(
+        scan.store, path, scan.table, scan.version, few, Known(row.get("size"), scan.width, at_once))
     if parquet is not None:
         opening = nullcontext(parquet)
     elif shared is not None:
@@ -356,36 +356,43 @@ class Shared:
         """The file for one thread, by ``opening`` where it has to be: a bucket is asked for its end once."""
         with ExitStack() as stack:
             with self._lock:
-                mine = self._opened.again() if self._opened is not None else None
+                mine = self._opened and self._opened.again()
                 if mine is None:
                     mine = self._opened = stack.enter_context(opening)
             yield mine
 
 
-def end_of(size: int | None, width: int, at_once: int = _AT_ONCE) -> int | None:
-    """Bytes of a file's end that hold its footer, as far as one can guess; None where nothing is known.
+class Known(NamedTuple):
+    """What is known of a file before it is opened: how many bytes it has, as the log says (None: not known),
+    how many columns, and up to how many bytes it is asked for as a whole."""
 
-    ``size`` is what the log says that it has, ``width`` the number of its columns. Up to ``at_once`` bytes it
-    is the whole file.
-    """
-    if not size:
-        return None
-    if size <= at_once:
-        return max(size, _LEAST_END)
-    chunks = width * (1 + size // _GROUP_BYTES)
-    return min(_MOST_END, max(_LEAST_END, _CHUNK_IN_FOOTER * chunks))
+    size: int | None = None
+    width: int = 0
+    at_once: int = _AT_ONCE
+
+    @property
+    def end(self) -> int | None:
+        """Bytes of its end that hold the footer, as far as one can guess; None where nothing is known."""
+        if not self.size:
+            return None
+        if self.size <= self.at_once:
+            return max(self.size, _LEAST_END)
+        chunks = self.width * (1 + self.size // _GROUP_BYTES)
+        return min(_MOST_END, max(_LEAST_END, _CHUNK_IN_FOOTER * chunks))
+
+
+UNKNOWN = Known()
 
 
 @contextmanager
 def opened(
     store: LogStore, path: str, table: str = "", version: int | None = None, few: bool = False,
-    end: int | None = None,
+    known: Known = UNKNOWN,
 ) -> Iterator[SafeFile]:
     """The data file of a decoded path; ``table`` and ``version`` name in errors what needs it.
 
     ``few``: only the first rows are read, of a file on this machine with no more bytes than they take.
-    Elsewhere a request takes longer than the bytes of a row group. ``end``: bytes of its end that a bucket is
-    asked for first.
+    Elsewhere a request takes longer than the bytes of a row group. ``known`` spares a bucket some bytes.
 
     Raises:
         DataFileNotFound: there is none.
@@ -394,7 +401,7 @@ def opened(
     try:
         with naming(path):
             target, name = place_of(store, path, is_encoded=False).opened()
-            file = target.open_input(name) if end is None else open_input(target, name, end)
+            file = open_input(target, name, known.end)
     except FileNotFoundError:
         whose = table or "the table" if version is None else f"version {version} of {table or 'the table'}"
         raise DataFileNotFound(

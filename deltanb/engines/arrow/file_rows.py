@@ -17,7 +17,8 @@ from pyroaring import BitMap64
 
 from deltanb.concurrency.memory import pool
 from deltanb.engines.arrow.row_groups import leaf_places
-from deltanb.parquet.pages import Pages, Range
+from deltanb.parquet.pages import Pages
+from deltanb.parquet.ranges import Range
 from deltanb.sql.coercion import arrow_scalar
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ import pyarrow.types as t
 from deltanb.engines.arrow.conform import Place, compile_conversion
 from deltanb.engines.arrow.row_groups import Judge, Leaf, type_at
 from deltanb.errors import DeltaError
-from deltanb.parquet.pages import Chunk, Page, Pages, Range, joined
+from deltanb.parquet.pages import Chunk, Page, Pages
+from deltanb.parquet.ranges import Range, joined
 from deltanb.schema.types import DataType, PrimitiveType, StructField, arrow_type
 from deltanb.sql.coercion import arrow_array
 

@@ -101,8 +101,8 @@ class Patcher:
             yield from decode(None, None)
             return
         scan, path = self._scan, decode_path(file.path)
-        end = data_file.end_of(file.size, scan.width)
-        with data_file.opened(scan.store, path, scan.table, scan.version, end=end) as parquet:
+        known = data_file.Known(file.size, scan.width)
+        with data_file.opened(scan.store, path, scan.table, scan.version, known=known) as parquet:
             with naming(path):
                 original = Original.of(path, parquet, self._template, self.form)
             if original is not None and file is self._first:
@@ -120,13 +120,12 @@ class Patcher:
         self, file: AddFile, original: Original, parquet: SafeFile, positions: BitMap64, changed: BitMap64,
         decode: Decode, renew: Renew | None, gone: BitMap64,
     ) -> Iterator[Any]:
-        rest, stop = BitMap64(), 0
+        rest, places = BitMap64(), _places(original, positions)
         with naming(original.path):
-            parquet.expect(self._whole(original, positions))
-        for number, group in enumerate(original.groups):
-            start, stop = stop, stop + group.num_rows
-            taken, stays = None, positions.range_cardinality(start, stop) == group.num_rows
-            if stays and is_much(group.num_rows, group.length):
+            parquet.expect(number for number, (_, _, may_stay) in enumerate(places) if may_stay)
+        for number, (start, stop, may_stay) in enumerate(places):
+            taken = None
+            if may_stay:
                 if not changed.range_cardinality(start, stop):
                     taken = self._copied(file, original, parquet, number)
                 elif self._assigned is not None and renew and not gone.range_cardinality(start, stop):
@@ -143,15 +142,6 @@ class Patcher:
             yield taken
         if rest:
             yield from decode(parquet, rest)
-
-    def _whole(self, original: Original, positions: BitMap64) -> Iterator[int]:
-        """The row groups that may be taken as they are, of which all columns are read."""
-        stop = 0
-        for number, group in enumerate(original.groups):
-            start, stop = stop, stop + group.num_rows
-            stays = positions.range_cardinality(start, stop) == group.num_rows
-            if stays and is_much(group.num_rows, group.length):
-                yield number
 
     def _copied(self, file: AddFile, original: Original, parquet: SafeFile, number: int) -> Encoded | None:
         with naming(original.path):
@@ -185,6 +175,17 @@ class Patcher:
         if collector.left:
             collector.settle(footer, rows.select)
         return collector.states
+
+
+def _places(original: Original, positions: BitMap64) -> list[tuple[int, int, bool]]:
+    """Of each row group where its rows begin and end, and whether it may be taken as it is: all of them are
+    written again, and they are worth it."""
+    places, stop = [], 0
+    for group in original.groups:
+        start, stop = stop, stop + group.num_rows
+        stays = positions.range_cardinality(start, stop) == group.num_rows
+        places.append((start, stop, stays and is_much(group.num_rows, group.length)))
+    return places
 
 
 def _may_be_copied(file: AddFile) -> bool:

@@ -142,10 +142,10 @@ def _parts(
 
     In a bucket a part is no smaller than what a request should bring.
     """
-    least = 0 if not is_remote(scan.store) else BLOCK if scan.takes_all else SELECTIVE_PART
+    is_far, least = is_remote(scan.store), BLOCK if scan.takes_all else SELECTIVE_PART
     for row in _rows(files):
-        parts = min(most, max(1, (row.get("size") or maxsize) // least)) if least else most
-        shared = Shared() if parts > 1 else None
+        parts = min(most, max(1, (row.get("size") or maxsize) // least)) if is_far else most
+        shared = Shared() if is_far and parts > 1 else None
         for part in range(parts):
             yield row, (part, parts), shared
 

@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from deltanb.actions import AddFile, decode_path
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import deletion_vectors
-from deltanb.engines.arrow.data_file import Scan, end_of, opened, plan, read_data_file
+from deltanb.engines.arrow.data_file import Known, Scan, opened, plan, read_data_file
 from deltanb.log.replay import files_table
 from deltanb.store.base import LogStore, is_remote
 
@@ -61,8 +61,8 @@ def physical_count(txn: OptimisticTransaction, file: AddFile) -> int:
     """How many rows a file has, deleted ones too: from its statistics, else from its footer."""
     if file.num_records is not None:
         return file.num_records
-    end = end_of(file.size, len(txn.snapshot.schema.fields))
-    with opened(txn.log.store, decode_path(file.path), txn.table, end=end) as parquet:
+    known = Known(file.size, len(txn.snapshot.schema.fields))
+    with opened(txn.log.store, decode_path(file.path), txn.table, known=known) as parquet:
         return int(parquet.metadata.num_rows)
 
 

@@ -145,9 +145,9 @@ class _Read:
             fail_on_data_loss=taken.flag("failOnDataLoss", True),
             exclude=taken.text("excludeRegex"))
         self.place = Place.at(taken.path, taken.storage_options)
-        self.log = DeltaLog.for_table(self.place.store)
-        if taken.flag("publishedCommits"):
-            self.log = DeltaLog(self.place.store, PublishedCommits(self.place.store))
+        store = self.place.store
+        self.log = DeltaLog(store, PublishedCommits(store)) if taken.flag("publishedCommits") \
+            else DeltaLog.for_table(store)
         self.shown: Snapshot = self.log.update()
         if self.shown.version < 0:
             raise TableNotFound(

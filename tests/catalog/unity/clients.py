@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 import deltanb as dn
+from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.unity.client.access import Access
 from deltanb.catalog.unity.client.auth import auth_of
 from deltanb.catalog.unity.client.catalog import UnityCatalog
@@ -102,3 +104,11 @@ def of_ours(lax: bool, path: Path) -> Iterator[Server]:
 SERVERS: dict[str, Callable[[Path], AbstractContextManager[Server]]] = {
     **{f"Unity {release}": partial(of_release, release) for release in RELEASES},
     "ours": partial(of_ours, False), "ours, lax": partial(of_ours, True)}
+
+
+@contextmanager
+def publishing_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A block in which what is ratified stays unpublished."""
+    with monkeypatch.context() as patched:
+        patched.setattr(ManagedCommitter, "publish", lambda *_: None)
+        yield

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltanb.catalog.unity.client.address import Address, is_address, is_safe, origin_of, parse_address
+from deltanb.catalog.unity.client.address import Address, is_safe, origin_of, parse_address
 from deltanb.errors import InvalidArgument
+from deltanb.store.uris import is_of_unity
 from tests.examples import many
 
 URLS = {
@@ -116,7 +117,7 @@ def test_dots_join_parts_and_backticks_quote_them(text: str, parts: tuple[str, .
 def test_what_is_no_address_is_refused_with_a_way_out(text: Any, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         parse_address(text)
-    assert is_address(text) == str(text).startswith("uc://")
+    assert is_of_unity(text) == str(text).startswith("uc://")
 
 
 @pytest.mark.parametrize("text", WITH_SECRETS)

@@ -19,7 +19,7 @@ from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.names import TableName
 from deltanb.catalog.unity.client.auth import auth_of
 from deltanb.log.commits import STAGED_FOLDER, commit_name
-from tests.catalog.unity.clients import MAINTENANCE, RELEASES, catalog_of
+from tests.catalog.unity.clients import MAINTENANCE, RELEASES, catalog_of, publishing_nothing
 from tests.catalog.unity.fake import Unity
 from tests.catalog.unity.fake_faults import (
     LOST_ANSWER,
@@ -172,8 +172,7 @@ def test_what_cannot_be_published_on_the_way_is_no_commit(
 ) -> None:
     """The server wants to see commits published, and the disk is full."""
     table, other = shop.table("shop.orders"), catalog_of(unity).table("shop.orders")
-    with monkeypatch.context() as patched:
-        patched.setattr(ManagedCommitter, "publish", lambda *_: None)
+    with publishing_nothing(monkeypatch):
         for number in range(2, 12):
             other.append({"id": [number]})
     with monkeypatch.context() as patched:
@@ -322,8 +321,7 @@ def test_a_winner_is_passed_or_conflicts(unity: Unity, shop: dn.Catalog) -> None
 def test_who_won_may_have_published_nothing(unity: Unity, shop: dn.Catalog, monkeypatch: Any) -> None:
     """As one that was killed behind its ratification."""
     one, other = shop.table("shop.orders"), catalog_of(unity).table("shop.orders")
-    with monkeypatch.context() as patched:
-        patched.setattr("deltanb.catalog.delta.managed.ManagedCommitter.publish", lambda *_: None)
+    with publishing_nothing(monkeypatch):
         for number in (2, 3):
             other.append({"id": [number]})
     assert not (Path(one.path) / commit_name(2)).exists()
@@ -334,8 +332,7 @@ def test_who_won_may_have_published_nothing(unity: Unity, shop: dn.Catalog, monk
 
 def test_too_many_unpublished_commits_are_published(unity: Unity, shop: dn.Catalog, monkeypatch: Any) -> None:
     table, other = shop.table("shop.orders"), catalog_of(unity).table("shop.orders")
-    with monkeypatch.context() as patched:
-        patched.setattr("deltanb.catalog.delta.managed.ManagedCommitter.publish", lambda *_: None)
+    with publishing_nothing(monkeypatch):
         for number in range(2, 12):
             other.append({"id": [number]})
         with pytest.raises(errors.CommitFailed):

@@ -27,7 +27,7 @@ from deltanb import errors
 from deltanb.catalog.delta.managed import commit_info_of
 from deltanb.log.commits import STAGED_FOLDER
 from deltanb.store.local import LocalStore
-from tests.catalog.unity.clients import catalog_of
+from tests.catalog.unity.clients import catalog_of, publishing_nothing
 from tests.catalog.unity.fake import Unity
 from tests.catalog.unity.fake_faults import LOST_ANSWER, LOST_REQUEST, Answer, Asked, Does, Serve, play
 from tests.helpers import ids
@@ -169,8 +169,7 @@ class World:
         catalog = catalog_of(self.unity)
         catalog.create_namespace("shop")
         table: Any = catalog.create_table("shop.orders", {"id": [1]})
-        with monkeypatch.context() as patched:
-            patched.setattr("deltanb.catalog.delta.managed.ManagedCommitter.publish", lambda *_: None)
+        with publishing_nothing(monkeypatch):
             for number in range(case.unpublished):
                 table.append({"id": [2 + number]})
         self.before = ids(table)

@@ -40,6 +40,16 @@ def test_a_table_is_written_and_read_by_spark(spark: Any, shop: dn.Catalog) -> N
         dn.open(table.path)
 
 
+def test_a_stream_reads_what_is_published(spark: Any, shop: dn.Catalog, tmp_path: Path) -> None:
+    orders = shop.table("shop.orders")
+    copy = dn.create(tmp_path / "copy", orders.schema)
+    for number in (3, 4):
+        orders.append({"id": [number], "price": [0]})
+        copy.write_stream(orders.read_stream(spark), checkpoint=tmp_path / "stream",
+                          trigger="availableNow").awaitTermination()
+        assert ids(copy.to_df()) == list(range(1, number + 1))
+
+
 def test_a_transaction_takes_dataframes_and_gives_them(spark: Any, shop: dn.Catalog) -> None:
     with shop.transaction() as txn:
         orders = txn.table("shop.orders")

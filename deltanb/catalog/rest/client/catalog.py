@@ -15,6 +15,7 @@ from deltanb.catalog.rest.client.iceberg import RemoteIcebergTables
 from deltanb.catalog.rest.client.store import RemoteStore
 from deltanb.catalog.store.places import Warehouse
 from deltanb.errors import InvalidArgument, Unauthorized
+from deltanb.store.uris import is_of_unity
 from deltanb.text.spellings import answer_wrong_arguments
 
 __all__ = ["connect"]
@@ -73,7 +74,7 @@ def connect(
     of_unity: dict[str, Any] = {
         "client_id": client_id, "client_secret": client_secret, "token_url": token_url, "scope": scope,
         "profile": profile, "allow_local_files": allow_local_files, "allow_maintenance": allow_maintenance}
-    if isinstance(url, str) and url[:5].lower() == "uc://":
+    if is_of_unity(url):
         from deltanb.catalog.unity.client.catalog import connect_unity
 
         return connect_unity(url, timeout, storage_options=storage_options, token=token, **of_unity)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltanb.catalog.unity.client.answers import PATH_CREDENTIALS, Credential
 from deltanb.errors import Forbidden, InvalidArgument
-from deltanb.options import options
 from deltanb.store.local import LocalStore
 from deltanb.store.uris import is_served
 from deltanb.store.vended import Vended, vended_store
@@ -57,9 +56,12 @@ class Access:
         unused = {"READ", "READ_WRITE"} if first else set()
 
         def vend(operation: str) -> Vended:
-            credentials = first if operation in unused and not _have_ended(first) else asked(operation)
-            unused.discard(operation)
-            return longest(credentials, location, operation)
+            if operation in unused:
+                unused.discard(operation)
+                keys = longest(first, location, operation)
+                if not keys.has_ended:
+                    return keys
+            return longest(asked(operation), location, operation)
 
         return self._store(location, vend)
 
@@ -85,11 +87,6 @@ class Access:
                 f"the catalog {self.catalog.place} names the place {shown(location)} on this machine, which "
                 "a server is not allowed to by itself; deltanb.connect(…, allow_local_files=True) allows it")
         return LocalStore(location)
-
-
-def _have_ended(credentials: Sequence[Credential]) -> bool:
-    now = options.clock()
-    return any(each.expiration_time_ms is not None and each.expiration_time_ms <= now for each in credentials)
 
 
 def longest(credentials: Sequence[Credential], location: str, operation: str) -> Vended:

@@ -17,11 +17,11 @@ from deltanb.catalog.rest.http import is_loopback
 from deltanb.catalog.store.names import check_part
 from deltanb.errors import InvalidArgument
 from deltanb.schema.types import backticked
+from deltanb.store.uris import UNITY, is_of_unity
 from deltanb.text.safe_text import shown
 
-__all__ = ["Address", "is_address", "is_safe", "origin_of", "parse_address"]
+__all__ = ["Address", "is_safe", "origin_of", "parse_address"]
 
-SCHEME = "uc://"
 FORM = "uc://host[:port]/catalog[.schema[.table]]"
 MAX_PARTS = 3  # of a full name: catalog, schema, table
 
@@ -66,16 +66,7 @@ class Address:
 
     def __str__(self) -> str:
         parts = (part if _PLAIN.fullmatch(part) else backticked(part) for part in (self.catalog, *self.name))
-        return f"{SCHEME}{self.url.partition('://')[2]}/{'.'.join(parts)}"
-
-
-def is_address(text: Any) -> bool:
-    """Whether a text means an address of Unity Catalog, well formed or not.
-
-    >>> is_address("uc://localhost/main"), is_address("s3://bucket/main"), is_address(None)
-    (True, False, False)
-    """
-    return isinstance(text, str) and text[:len(SCHEME)].lower() == SCHEME
+        return f"{UNITY}{self.url.partition('://')[2]}/{'.'.join(parts)}"
 
 
 def parse_address(text: Any) -> Address:
@@ -93,9 +84,9 @@ def parse_address(text: Any) -> Address:
         ...
     deltanb.errors.InvalidArgument: the address 'uc://localhost/main/shop' has a slash in its name; parts ...
     """
-    if not is_address(text):
+    if not is_of_unity(text):
         raise InvalidArgument(f"{shown(text)} is not an address of Unity Catalog; give {FORM}")
-    rest = text[len(SCHEME):]
+    rest = text[len(UNITY):]
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
     if "@" in authority or "@" in rest.partition("`")[0]:
         raise InvalidArgument(  # without the text, since a password may be in it

@@ -280,11 +280,10 @@ class UnityCommitter(ManagedCommitter):
         return Ratified(proposal.version)
 
     def _is_published(self, version: int, file_name: str) -> bool:
-        store, mine = self.log.store, self._staged
-        is_at_hand = mine is not None and mine.name == staged_name(file_name)
+        store, mine, staged = self.log.store, self._staged, staged_name(file_name)
         try:
-            published = store.read(commit_name(version))
-            return published == (mine.body if mine and is_at_hand else store.read(staged_name(file_name)))
+            body = mine.body if mine is not None and mine.name == staged else store.read(staged)
+            return store.read(commit_name(version)) == body
         except FileNotFoundError as error:
             raise CommitOutcomeUnknown(
                 f"{self.name}: version {version} is published, and is not in the table's log any more, so it "

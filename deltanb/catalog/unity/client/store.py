@@ -11,14 +11,15 @@ answer about another table of the same name is refused.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from deltanb.catalog.iceberg.metadata.fields import Json, plain
 from deltanb.catalog.rest.endpoint import Endpoint
 from deltanb.catalog.rest.forms import nothing
-from deltanb.catalog.store.names import MAX_PAGE, Page, TableName, check_size, parts_of
+from deltanb.catalog.store.names import MAX_PAGE, Page, TableName, all_rows, check_size, parts_of
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import DeltaState, TableRow
 from deltanb.catalog.store.store import Tail
@@ -525,8 +526,8 @@ class UnityTables:
 
     def names_at(self, location: str) -> list[TableName]:
         """The Delta tables whose folder is a place: a request for each page of schemas, and of tables."""
-        schemas = all_rows(self.store.namespaces.children, ())
-        return [row.name for schema in schemas for row in all_rows(self.page, schema)
+        schemas = all_rows(partial(self.store.namespaces.children, ()))
+        return [row.name for schema in schemas for row in all_rows(partial(self.page, schema))
                 if row.location.rstrip("/") == location.rstrip("/")]
 
     def rename(self, old: Any, new: Any) -> None:
@@ -562,17 +563,6 @@ class UnityTables:
         except TableNotFound:
             return
         raise InvalidArgument(f"{name} is still there")
-
-
-def all_rows(page: Callable[[Any, str | None], Page[T]], of: Any) -> Iterator[T]:
-    """The rows of all pages."""
-    token = None
-    while True:
-        rows = page(of, token)
-        yield from rows.items
-        token = rows.next_token
-        if token is None:
-            return
 
 
 def row_of(name: TableName, loaded: Loaded) -> TableRow:

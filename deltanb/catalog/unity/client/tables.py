@@ -23,6 +23,7 @@ from deltanb.catalog.unity.client.commit import UnityCommits, UnityCommitter
 from deltanb.catalog.unity.client.store import UnityRow, UnityStore, row_of
 from deltanb.catalog.unity.client.updates import external_table, new_table
 from deltanb.catalog.unity.contract import PROPERTIES, PROTOCOL
+from deltanb.catalog.unity.forms import uri_of
 from deltanb.errors import (
     CommitOutcomeUnknown,
     DeltaError,
@@ -156,7 +157,7 @@ class UnityDeltaTables(DeltaTables):
         """
         if log.update().version > 0:
             return "somebody has committed to it"
-        names = self.catalog.tables.names_at(_uri_of(log.path))
+        names = self.catalog.tables.names_at(uri_of(log.path))
         return f"it is registered as {', '.join(map(str, names))}" if names else None
 
     def take_over(self, name: TableName, location: str) -> TableRow:
@@ -172,13 +173,9 @@ class UnityDeltaTables(DeltaTables):
         return self._registered(name, log.snapshot)
 
     def _registered(self, name: TableName, snapshot: Snapshot) -> TableRow:
-        uri = _uri_of(snapshot.log.path)
+        uri = uri_of(snapshot.log.path)
         body = external_table(self.catalog.name, name, uri, snapshot.metadata)
         return row_of(name, self.catalog.create_external_table(name, body, uri))
-
-
-def _uri_of(path: str) -> str:
-    return path if "://" in path else f"file://{path}"
 
 
 @contextmanager

@@ -57,6 +57,7 @@ from deltanb.catalog.unity.forms import (
     loaded_value,
     protocol_of,
     uniform_of,
+    uri_of,
 )
 from deltanb.catalog.unity.server.claims import believed
 from deltanb.catalog.unity.server.commits import Content, configuration_of, disagreement
@@ -77,8 +78,7 @@ from deltanb.transaction.ids import new_table_id
 if TYPE_CHECKING:
     from deltanb.store.base import LogStore
 
-__all__ = ["ENDPOINTS", "delta_row", "drop", "location_of", "require_catalog", "required", "staged_by",
-           "uri_of"]
+__all__ = ["ENDPOINTS", "delta_row", "drop", "location_of", "require_catalog", "required", "staged_by"]
 
 _log = get_logger("deltanb.catalog.rest.server")
 
@@ -393,11 +393,6 @@ def location_of(row: TableRow) -> str:
     """A Delta table's folder, as a URI."""
     assert row.delta is not None
     return uri_of(row.delta.location)
-
-
-def uri_of(place: str) -> str:
-    """A place as a URI."""
-    return place if "://" in place or place.startswith("file:") else f"file://{place}"
 
 
 def _credential(location: str, operation: str) -> Json:

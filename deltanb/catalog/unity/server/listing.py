@@ -31,6 +31,7 @@ from deltanb.catalog.rest.server.pages import values_of
 from deltanb.catalog.rest.server.refusals import EXTENSION_STATUSES
 from deltanb.catalog.store.names import Page, TableName, parts_of
 from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.unity.forms import uri_of
 from deltanb.catalog.unity.infos import COMMENT, schema_value, table_value
 from deltanb.catalog.unity.server.endpoints import (
     delta_row,
@@ -39,7 +40,6 @@ from deltanb.catalog.unity.server.endpoints import (
     require_catalog,
     required,
     staged_by,
-    uri_of,
 )
 from deltanb.catalog.unity.server.refusals import in_older_form, older_refusal
 from deltanb.errors import InvalidArgument, NamespaceNotEmpty
