@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,16 +14,6 @@ from tests.bucket_logs import CHECKPOINT, FILES, KINDS, LAST, built, put
 
 pytest.importorskip("obstore")
 pytest.importorskip("deltalake")
-
-WORKER = """
-import json, sys, deltalake
-options = json.loads(sys.argv[1])
-for line in sys.stdin:
-    uri, work = json.loads(line)
-    opened = lambda **settings: deltalake.DeltaTable(uri, storage_options=options, **settings)
-    print(json.dumps(eval(work)), flush=True)
-"""
-"""Another process, since the server is in this one: for each line delta-rs does what it says."""
 
 OURS: dict[str, tuple[Callable[[Callable[..., dn.DeltaTable]], Any], str]] = {
     "open": (lambda opened: opened().snapshot.version, "opened().version()"),
@@ -45,25 +32,9 @@ OURS: dict[str, tuple[Callable[[Callable[..., dn.DeltaTable]], Any], str]] = {
 """A piece of work -> ours, and delta-rs's; both give the same."""
 
 
-@pytest.fixture(scope="module")
-def worker(s3_server: S3Server) -> Iterator[Callable[[str, str], Any]]:
-    process = subprocess.Popen([sys.executable, "-c", WORKER, json.dumps(s3_server.options)], text=True,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None and process.stdout is not None
-
-    def done(uri: str, work: str) -> Any:
-        print(json.dumps([uri, work]), file=process.stdin, flush=True)
-        return json.loads(process.stdout.readline())
-
-    yield done
-    process.stdin.close()
-    process.wait()
-    process.stdout.close()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_requests_for_the_log_are_no_more_than_delta_rs_makes(
-    kind: str, s3_server: S3Server, bucket: str, worker: Callable[[str, str], Any]
+    kind: str, s3_server: S3Server, bucket: str, delta_rs: Callable[[str, str], Any]
 ) -> None:
     uri = f"{bucket}/t"
     put(built(kind), s3_server, uri)
@@ -73,7 +44,7 @@ def test_requests_for_the_log_are_no_more_than_delta_rs_makes(
         with s3_server.counted() as mine:
             result = ours(lambda **settings: dn.open(uri, storage_options=s3_server.options, **settings))
         with s3_server.counted() as others:
-            assert worker(uri, theirs) == result, name
+            assert delta_rs(uri, theirs) == result, name
         counts[name] = len(mine), len(others)
     assert all(mine <= others for mine, others in counts.values()), counts
 

@@ -6,11 +6,8 @@ makes, and bytes at most a tenth more than the column chunks that are wanted, by
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +22,6 @@ from deltanb.testing.s3_server import Request, S3Server
 pytest.importorskip("obstore")
 pytest.importorskip("deltalake")
 
-WORKER = """
-import json, sys, deltalake
-uri, options = sys.argv[1], json.loads(sys.argv[2])
-for line in sys.stdin:
-    table = deltalake.DeltaTable(uri, storage_options=options)
-    query = lambda sql: deltalake.QueryBuilder().register("t", table).execute(sql).read_all()
-    exec(line)
-    print("done", flush=True)
-"""
-"""Another process, since the server is in this one: for each line delta-rs does what it says."""
 COLUMNS = ("id", "a", "b", "c", "text")
 ONE, MANY = 45_000, 600_000
 """Rows of a table with a row group of a megabyte, and of one with three row groups, 15 MB together."""
@@ -69,11 +56,11 @@ WORKS = {
     "selective": Work(lambda t: t.to_arrow(where="id = 7"), "query('select * from t where id = 7')",
                       lambda group, _: group == 0),
     "first rows": Work(lambda t: t.head(5), "query('select * from t limit 5')", lambda group, _: group == 0),
-    "time travel": Work(lambda t: t.as_of(0).to_arrow(), "table.load_as_version(0), query('select * from t')",
+    "time travel": Work(lambda t: t.as_of(0).to_arrow(), "query('select * from t', version=0)",
                         everything),
     "update": Work(lambda t: t.update({"a": "0.5"}, where="id = 8"),
-                   "table.update(updates={'a': '0.5'}, predicate='id = 8')", everything),
-    "delete": Work(lambda t: t.delete("id = 9"), "table.delete('id = 9')", everything),
+                   "opened().update(updates={'a': '0.5'}, predicate='id = 8')", everything),
+    "delete": Work(lambda t: t.delete("id = 9"), "opened().delete('id = 9')", everything),
 }
 CHANGES = ("update", "delete")
 FINDS = {"update": "id", "delete": "id"}
@@ -88,7 +75,7 @@ class Place:
     server: S3Server
     sizes: dict[str, int]
     footers: dict[str, pq.FileMetaData]
-    worker: subprocess.Popen[str]
+    delta_rs: Callable[[str, str], Any]
 
     def open(self) -> dn.DeltaTable:
         return dn.open(self.uri, storage_options=self.server.options)
@@ -99,10 +86,8 @@ class Place:
             work()
         return [one for one in requests if one.key.endswith(".parquet") and "_delta_log" not in one.key]
 
-    def theirs(self, code: str) -> None:
-        assert self.worker.stdin is not None and self.worker.stdout is not None
-        print(code, file=self.worker.stdin, flush=True)
-        assert self.worker.stdout.readline() == "done\n"
+    def theirs(self, work: str) -> Any:
+        return self.delta_rs(self.uri, work)
 
     def brought(self, request: Request) -> int:
         """Bytes of the answer to a request."""
@@ -122,7 +107,9 @@ class Place:
 
 
 @pytest.fixture(params=[ONE, MANY], ids=["one row group", "several"])
-def place(request: pytest.FixtureRequest, s3_server: S3Server, bucket: str) -> Iterator[Place]:
+def place(
+    request: pytest.FixtureRequest, s3_server: S3Server, bucket: str, delta_rs: Callable[[str, str], Any]
+) -> Place:
     uri = f"{bucket}/t"
     table = dn.create(uri, rows(request.param), storage_options=s3_server.options)
     table.set_properties({"who": "tests"})  # a version more, to travel from
@@ -133,15 +120,7 @@ def place(request: pytest.FixtureRequest, s3_server: S3Server, bucket: str) -> I
         sizes[key] = file["size"]
         with store.open_input(file["path"]) as content:
             footers[key] = pq.ParquetFile(content).metadata
-    options = {**s3_server.options, "aws_conditional_put": "etag"}
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, uri, json.dumps(options)], text=True,
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    yield Place(uri, s3_server, sizes, footers, worker)
-    assert worker.stdin is not None
-    worker.stdin.close()
-    worker.wait()
-    assert worker.stdout is not None
-    worker.stdout.close()
+    return Place(uri, s3_server, sizes, footers, delta_rs)
 
 
 def test_requests_are_no_more_than_delta_rs_makes_and_bytes_what_is_wanted(place: Place) -> None:

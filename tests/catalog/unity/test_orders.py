@@ -1,9 +1,10 @@
 """Two writers and a publisher of a managed table, in the orders in which their requests and files can meet.
 
-Real clients, in threads of which one runs at a time: each stops before a request to the server and before a
-file of the log is written, and a scheduler says who goes on. What is explored are all orders with at most so
-many preemptions (Musuvathi and Qadeer, "Iterative Context Bounding", PLDI 2007): a writer is left in the
-middle that often, and else goes on until it ends. ``--thorough`` runs all of them, a usual run a part.
+Real clients, in threads of which one runs at a time (``observe/turns``): each stops before a request to the
+server and before a file of the log is written, and a scheduler says who goes on. What is explored are all
+orders with at most so many preemptions (Musuvathi and Qadeer, "Iterative Context Bounding", PLDI 2007): a
+writer is left in the middle that often, and else goes on until it ends. ``--thorough`` runs all of them, a
+usual run a part.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ import deltanb as dn
 from deltanb import errors
 from deltanb.catalog.delta.managed import commit_info_of
 from deltanb.log.commits import STAGED_FOLDER
+from deltanb.observe.turns import Runner
 from deltanb.store.local import LocalStore
 from tests.catalog.unity.clients import catalog_of, publishing_nothing
 from tests.catalog.unity.fake import Unity
 from tests.catalog.unity.fake_faults import LOST_ANSWER, LOST_REQUEST, Answer, Asked, Does, Serve, play
 from tests.helpers import ids
-from tests.patience import PATIENCE
 
 Work = Callable[[], Any]
 PREEMPTIONS, SAMPLE = 2, 5
@@ -40,61 +41,40 @@ MOST_STEPS = 200
 
 
 class Scheduler:
-    """Threads of which one runs at a time, in an order: who goes on at each stop."""
+    """Writers that take turns, in an order: who goes on at each stop."""
 
     def __init__(self, works: Sequence[Work], switches: Sequence[tuple[int, int]]) -> None:
         self.switches = dict(switches)
-        self.outcomes: list[Any] = [None] * len(works)
+        self.runners = [Runner(str(at), work, lambda txn, step: None) for at, work in enumerate(works)]
         self.stops = 0
         self.watch: Callable[[], None] = lambda: None
         """Called between two turns, while nobody runs."""
-        self.trace: list[tuple[int, str]] = []
-        self._turns = [threading.Event() for _ in works]
-        self._back = threading.Event()
-        self._ended = [False] * len(works)
-        self._threads = [threading.Thread(target=self._run, args=(at, work), daemon=True)
-                         for at, work in enumerate(works)]
-        self._at = {thread: at for at, thread in enumerate(self._threads)}
+        self.trace: list[tuple[str, str]] = []
+
+    @property
+    def outcomes(self) -> list[Any]:
+        """The errors that they ended with; None where they ended with none."""
+        return [runner.outcome for runner in self.runners]
 
     def run(self) -> None:
         """Until all have ended. Whoever runs goes on, but at a switch: (stop, how many further on)."""
-        for thread in self._threads:
-            thread.start()
-        current = 0
-        while not all(self._ended):
-            able = [at for at, ended in enumerate(self._ended) if not ended]
+        current = self.runners[0]
+        while able := [runner for runner in self.runners if not runner.done]:
             place = able.index(current) if current in able else 0
             current = able[(place + self.switches.get(self.stops, 0)) % len(able)]
-            self._back.clear()
-            self._turns[current].set()
-            assert self._back.wait(PATIENCE), "a writer has stopped where nobody sees it"
+            current.advance()
             self.stops += 1
             assert self.stops < MOST_STEPS
             if self.stops % WATCHED_EACH == 0:
                 self.watch()
-        for thread in self._threads:
-            thread.join()
 
     def stop(self, where: str) -> None:
-        """Wait for its turn, if it is one of the threads."""
-        at = self._at.get(threading.current_thread())
-        if at is not None:
-            self.trace.append((at, where))
-            self._back.set()
-            self._wait(at)
-
-    def _run(self, at: int, work: Work) -> None:
-        self._wait(at)
-        try:
-            self.outcomes[at] = work()
-        except Exception as error:
-            self.outcomes[at] = error
-        self._ended[at] = True
-        self._back.set()
-
-    def _wait(self, at: int) -> None:
-        assert self._turns[at].wait(PATIENCE), "nobody had a turn for it"
-        self._turns[at].clear()
+        """Wait for its turn, if it is one of the writers' threads."""
+        here = threading.current_thread()
+        for runner in self.runners:
+            if runner._thread is here:
+                self.trace.append((runner.name, where))
+                runner._give_the_turn_on()
 
 
 @dataclass
