@@ -73,9 +73,10 @@ class _Guarded:
     def __hash__(self) -> int:
         return hash(self.inner)
 
-    def list_from(self, name: str) -> list[FileStatus]:
+    def list_from(self, name: str, **bounds: Any) -> list[FileStatus]:
+        """As the store's; one that hands on what a bucket of ours can do takes its bounds, too."""
         with self._translated("listed", name):
-            return self.inner.list_from(name)
+            return self.inner.list_from(name, **bounds)
 
     def list_names(self, name: str) -> list[str]:
         with self._translated("listed", name):

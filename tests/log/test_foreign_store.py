@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from deltanb.errors import CommitOutcomeUnknown, DeltaError, StorageError
 from deltanb.store.base import FileStatus
 from deltanb.store.guard import guarded, unguarded
 from deltanb.store.local import LocalStore
+from deltanb.store.object import ObjectStore
 from deltanb.testing import MemoryStore
 from deltanb.transaction.delta_log import DeltaLog
 
@@ -144,3 +146,37 @@ def test_the_callers_own_exception_is_not_the_stores() -> None:
     with pytest.raises(ZeroDivisionError):
         for _ in guarded(store).list_all(""):
             1 // 0  # noqa: B018
+
+
+class Relay:
+    """A store of somebody's that asks one of ours, and changes nothing of what it can do."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("place", ["memory", "folder", "bucket"])
+def test_a_store_that_asks_one_of_ours_can_do_what_that_can(
+    place: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    def in_bucket() -> ObjectStore:
+        uri: str = request.getfixturevalue("bucket")
+        return ObjectStore(f"{uri}/t", request.getfixturevalue("s3_server").options)
+
+    places: dict[str, Callable[[], Any]] = {
+        "memory": MemoryStore, "folder": lambda: LocalStore(str(tmp_path)), "bucket": in_bucket}
+    ours = places[place]()
+    table = dn.create(Relay(ours), {"id": [1, 2]})
+    table.delete("id = 2")
+    table.log.checkpoint()
+    table.append({"id": [3]})
+    DeltaLog.clear_cache()
+    again = dn.open(Relay(ours))
+    assert sorted(again.to_arrow()["id"].to_pylist()) == [1, 3]
+    assert again.as_of(0).count() == 2 and len(again.history()) == 3
+    assert again.vacuum(0, check=False).num_files == 1
