@@ -34,7 +34,12 @@ def test_losers_read_the_winners_and_are_tried_again() -> None:
     alone, four = (Crowd(writers, BUCKET, commits=200).run() for writers in (1, 4))
     assert four.attempts > alone.attempts
     assert alone.rate < four.rate < 1 / (BUCKET.put * (1 - SPREAD)), "a round trip between two versions"
-    assert Crowd(4, DISK, commits=200).run().attempts <= 2, "in its turn nobody comes between"
+
+
+def test_on_a_disk_the_rate_does_not_fall_when_more_writers_come() -> None:
+    """Nobody reads winners in its turn, while all others wait."""
+    rates = [Crowd(writers, DISK, commits=400).run().rate for writers in (1, 4, 16, 64)]
+    assert rates == sorted(rates)
 
 
 @pytest.mark.parametrize("way", WAYS)

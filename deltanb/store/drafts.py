@@ -217,16 +217,20 @@ class Draft:
 
 
 class Turn:
-    """A writer's turn in a folder: it begins with the first :meth:`put`, and lasts until the block ends.
+    """A writer's turn in a folder: it begins with the first :meth:`put` whose name is free, and lasts until
+    the block ends.
 
     The content is on the disk before anybody is made to wait, and the folder is synced after the next one's
-    turn has begun.
+    turn has begun. A name that is taken meanwhile ends the waiting, too: whoever took it is read, and the
+    next name asked for, while others have their turns. Read in one's own, all others would wait for that.
     """
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
         self._folder: str | None = None
         self._lock: int | None = None
+        self._until = 0.0
+        self._has_begun = False
         self._draft: Draft | None = None
         self._body = b""
         self._has_put = False
@@ -242,23 +246,27 @@ class Turn:
             self._draft, self._body = Draft(self._store, path, body, make_folders=False), body
         else:
             self._draft.renew()  # versions are looked up by the times of their files
-        if self._folder is None:
-            self._folder = os.path.dirname(path)
-            self._wait()
+        if not (self._has_begun or self._begins(path)):
+            return False
         self._has_put |= self._draft.link(path)
         return self._has_put
 
-    def _wait(self) -> None:
-        """Until it is this one's turn, or everybody else's has lasted too long."""
-        if fcntl is None or self._folder is None:
-            return
-        with suppress(OSError):  # a file system without such locks has no turns
-            self._lock = os.open(self._folder, os.O_RDONLY)
-            until = time.monotonic() + PATIENCE
-            while not _locked(self._lock):
-                if time.monotonic() > until:
-                    return
-                time.sleep(POLL * (0.5 + random.random()))
+    def _begins(self, path: str) -> bool:
+        """Wait until it is this one's turn, or everybody else's has lasted too long; False where the name is
+        taken by then."""
+        self._folder = os.path.dirname(path)
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without such locks has no turns
+                if self._lock is None:
+                    self._lock, self._until = os.open(self._folder, os.O_RDONLY), time.monotonic() + PATIENCE
+                while not os.path.lexists(path):
+                    if _locked(self._lock) or time.monotonic() > self._until:
+                        break
+                    time.sleep(POLL * (0.5 + random.random()))
+                else:
+                    return False
+        self._has_begun = True
+        return True
 
     def _drop(self) -> None:
         draft, self._draft = self._draft, None

@@ -17,7 +17,7 @@ import heapq
 import itertools
 import json
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any
 
 from deltanb.actions import AddFile
 from deltanb.options import MAX_COMMIT_ATTEMPTS
+from deltanb.store.drafts import POLL
 from deltanb.testing import MemoryStore, TableBuilder
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.current import CurrentTransaction
@@ -104,7 +105,7 @@ class Crowd:
         self._draw = random.Random(seed)
         self._number = 0
         self._events: list[tuple[float, int, Life]] = []
-        self._queue: deque[Life] = deque()
+        self._queue: list[Life] = []
         self._is_taken = False
         txn = TableBuilder(MemoryStore()).create("id long").log.start_transaction()
         txn.commit_steps([_file("first")], Operation("WRITE")).close()
@@ -126,26 +127,28 @@ class Crowd:
         self.outcome.seconds = self.now
         return self.outcome
 
+    def _wake_waiting(self) -> None:
+        """Those who wait look again: a version is taken, or the turn is free."""
+        waiting, self._queue = self._queue, []
+        for life in waiting:
+            self._wake(self.now + POLL * self._draw.random(), life)
+
     def _wake(self, when: float, life: Life) -> None:
         self._number += 1  # of two that wake at once the one that began to wait first
         heapq.heappush(self._events, (when, self._number, life))
 
     def _life(self, writer: int) -> Life:
-        """The seconds that a writer waits for, one after the other; None waits for its turn."""
+        """The seconds that a writer waits for, one after the other; None waits for its turn, or for a
+        version to be taken."""
         for number in itertools.count():
             began = self.now
             yield self._asked(self.place.read)  # a listing
             current = self._prepared(f"{writer}-{number}")
             yield self._asked(self.place.put)  # the data file
-            if self.place.has_turns:
-                if self._is_taken:
-                    yield None
-                self._is_taken = True
             attempts = yield from self._commit(current)
             if self.place.has_turns:
-                self._is_taken = bool(self._queue)
-                if self._queue:
-                    self._wake(self.now, self._queue.popleft())
+                self._is_taken = False
+                self._wake_waiting()
             self.outcome.commits.append((writer, attempts, self.now - began))
 
     def _commit(self, current: CurrentTransaction) -> Generator[float | None, None, int]:
@@ -161,11 +164,19 @@ class Crowd:
             if isinstance(step, Backoff):
                 yield step.seconds
             elif isinstance(step, PutIfAbsent):
+                if self.place.has_turns:
+                    while self._is_taken and step.version not in self.log:
+                        yield None
+                    if step.version in self.log:
+                        reply = False
+                        continue
+                    self._is_taken = True
                 half = self._asked(self.place.put) / 2
                 yield half
                 reply = step.version not in self.log
                 if reply:
                     self.log[step.version], self._latest = Winner(step.version, step.actions), step.version
+                    self._wake_waiting()
                 yield half
             elif isinstance(step, ReadWinner):
                 yield self._asked(self.place.read)

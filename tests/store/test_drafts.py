@@ -55,25 +55,39 @@ def test_a_turn_lasts_from_the_first_put_to_the_end_of_the_block(store: LocalSto
     assert store.read("log/0") == b"a" and names(store) == ["0"]
 
 
-def test_who_comes_second_waits_and_meets_what_the_first_wrote(store: LocalStore) -> None:
-    outcomes: list[bool] = []
-    waiting = threading.Event()
+def test_who_waits_hears_of_each_name_that_is_taken_and_has_the_first_free_one(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Winners are read while others have their turns: in a turn of one's own all would wait for that."""
+    outcomes: list[tuple[str, bool]] = []
+    waits, locked = threading.Event(), drafts._locked
+
+    def looked(handle: int) -> bool:
+        is_mine = locked(handle)
+        if not is_mine:
+            waits.set()
+        return is_mine
 
     def second() -> None:
         with Turn(store) as turn:
-            waiting.set()
-            for name in ("log/0", "log/1"):
-                outcomes.append(store.put_if_absent(name, b"b", turn=turn))
+            for name in ("log/0", "log/1", "log/2"):
+                outcomes.append((name, store.put_if_absent(name, b"b", turn=turn)))
 
+    monkeypatch.setattr(drafts, "_locked", looked)
     with Turn(store) as turn:
-        store.put_if_absent("log/0", b"a", turn=turn)
+        assert store.put_if_absent("log/0", b"a", turn=turn)
         thread = threading.Thread(target=second)
         thread.start()
-        waiting.wait()
-        assert outcomes == []
+        waits.wait()
+        assert outcomes == [("log/0", False)]
+        store.put("log/1", b"a")
+        waits.clear()
+        waits.wait()
+        waits.clear()
+        waits.wait()  # for the third name: the look at the second one may have begun before it was taken
+        assert outcomes == [("log/0", False), ("log/1", False)] and names(store) == ["0", "1"]
     thread.join()
-    assert outcomes == [False, True]
-    assert (store.read("log/0"), store.read("log/1")) == (b"a", b"b")
+    assert outcomes[2] == ("log/2", True) and is_free(store)
 
 
 def test_nobody_waits_for_ever(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +137,7 @@ def test_content_reaches_the_disk_before_the_turn_and_once(
     """A writer that lost writes the same bytes under the next name: they are there already."""
     store.put("log/0", b"theirs")
     done: list[str] = []
-    fsync, wait = os.fsync, Turn._wait
+    fsync, begins = os.fsync, Turn._begins
 
     def synced(handle: int) -> None:
         is_folder = os.path.isdir(f"/proc/self/fd/{handle}")
@@ -131,16 +145,17 @@ def test_content_reaches_the_disk_before_the_turn_and_once(
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Turn, "_wait", lambda turn: (done.append("wait"), wait(turn)))
+    monkeypatch.setattr(Turn, "_begins",
+                        lambda turn, path: begins(turn, path) and (done.append("turn"), True)[1])
     with Turn(store) as turn:
         assert not store.put_if_absent("log/0", b"ours", turn=turn)
         assert store.put_if_absent("log/1", b"ours", turn=turn)
-    assert done == ["file", "wait", "folder free"]
+    assert done == ["file", "turn", "folder free"]
     done.clear()
     with Turn(store) as turn:
         assert not store.put_if_absent("log/1", b"ours", turn=turn)
         assert store.put_if_absent("log/2", b"rebased", turn=turn)
-    assert done == ["file", "wait", "file", "folder free"]
+    assert done == ["file", "file", "turn", "folder free"]
 
 
 @pytest.mark.parametrize("is_nameless", [True, False])
