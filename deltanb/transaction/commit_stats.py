@@ -62,7 +62,7 @@ class Laps:
     """Bytes of the last body that was put."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CommitStats:
     """One try to commit, in numbers. Sizes are in bytes, durations in milliseconds.
 
@@ -130,20 +130,6 @@ class CommitStats:
         """
         return max(0, self.attempts - 1)
 
-    @property
-    def weight(self) -> int:
-        """Characters of the texts it holds.
-
-        >>> import deltanb as dn
-        >>> from deltanb.testing import MemoryStore
-        >>> seen = []
-        >>> with dn.set_options(commit_listeners=[seen.append]):
-        ...     table = dn.create(MemoryStore(), {"id": [1]})
-        >>> seen[0].weight == len(table.metadata.schema_string)
-        True
-        """
-        return len(self.new_metadata.schema_string or "") if self.new_metadata is not None else 0
-
     def lightened(self) -> CommitStats:
         """The numbers without the actions.
 
@@ -153,8 +139,8 @@ class CommitStats:
         >>> with dn.set_options(commit_listeners=[seen.append]):
         ...     _ = dn.create(MemoryStore(), {"id": [1]})
         >>> light = seen[0].lightened()
-        >>> light.weight, light.num_add
-        (0, 1)
+        >>> light.info is light.new_metadata is None, light.num_add
+        (True, 1)
         """
         return replace(self, info=None, new_metadata=None)
 

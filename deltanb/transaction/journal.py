@@ -53,7 +53,7 @@ class LostRace:
     writer: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One transaction that tried to commit.
 
@@ -63,10 +63,10 @@ class Attempt:
     were asked, without the parts that conflicts are judged by, which its read version tells again.
     ``newest`` is the last version that this process had committed when it ended. ``prepared`` is the whole
     transaction where it failed; it can be checked by other rules later. ``stats`` has its numbers, without
-    actions that are long. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was part of
-    one. ``time`` is when it was prepared, in epoch milliseconds. Of one that failed, ``rule`` is the conflict
-    rule that ended it, ``written`` the bytes of the files that it had written, and ``stream`` the query it
-    was a batch of. ``is_elsewhere``: it is another process's, of whom not all is known. Beyond
+    actions, which the log tells. ``run`` is the run of :func:`deltanb.retry` that it was part of, if it was
+    part of one. ``time`` is when it was prepared, in epoch milliseconds. Of one that failed, ``rule`` is the
+    conflict rule that ended it, ``written`` the bytes of the files that it had written, and ``stream`` the
+    query it was a batch of. ``is_elsewhere``: it is another process's, of whom not all is known. Beyond
     :data:`MAX_KEPT` the oldest attempts lose ``prepared`` and ``scans``; ``is_whole`` is False then.
     ``hook_failures`` are the hooks that failed after it committed.
     """
@@ -180,8 +180,7 @@ class Journal(deque[Attempt]):
         with self._lock:
             place = self._place_of(stats.txn_id)
             if place is not None:
-                light = stats if stats.weight < TEXT_OF_A_FILE else stats.lightened()
-                object.__setattr__(self[place], "stats", light)  # before anybody was told of it
+                object.__setattr__(self[place], "stats", stats.lightened())  # before anybody was told of it
 
     def hook_failed(self, failure: HookFailure) -> None:
         """Keep a hook's failure beside the attempt that it followed."""

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from deltanb.schema.types import StructType
     from deltanb.sql.predicates import Predicate
 
+NO_IDS: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -163,8 +165,9 @@ class ReadRegistry:
 
     def freeze(self) -> Reads:
         """The registry as it is now, frozen."""
-        return Reads(tuple(self.scans), tuple(self.files), self.whole_table,
-                     frozenset(self.app_ids), elsewhere=self.elsewhere, has_queries=self.has_queries)
+        app_ids = frozenset(self.app_ids) if self.app_ids else NO_IDS
+        return Reads(tuple(self.scans), tuple(self.files), self.whole_table, app_ids,
+                     elsewhere=self.elsewhere, has_queries=self.has_queries)
 
 
 class FileScan(Displayable, Sequence[AddFile]):

@@ -62,7 +62,7 @@ def test_a_commit_in_numbers() -> None:
     assert 0 < stats.commit_duration_ms < stats.txn_duration_ms
     assert stats.state_reconstruction_duration_ms == 1.0
     (recorded,) = [attempt.stats for attempt in journal_of(log)]
-    assert recorded == stats
+    assert recorded == stats.lightened(), "of 10,000 attempts: the log tells the actions"
 
 
 def test_a_failure_in_numbers() -> None:
@@ -76,7 +76,7 @@ def test_a_failure_in_numbers() -> None:
     assert (stats.outcome, stats.commit_version, stats.read_version, stats.error) == (
         "failed", None, None, why.value.kind)
     assert (stats.attempts, stats.num_add, stats.num_files_total, stats.retries) == (2, 1, None, 1)
-    assert [a.stats for a in journal_of(log)] == [stats]
+    assert [a.stats for a in journal_of(log)] == [stats.lightened()]
 
 
 def test_every_end_of_a_commit_is_told_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from deltanb.actions import AddFile
@@ -149,3 +151,21 @@ def test_journals_are_by_table_and_have_an_end(monkeypatch: pytest.MonkeyPatch) 
         first.start_transaction().commit([FILE])
     assert [attempt.version for attempt in journal_of(first)] == [3, 4]
     assert not journal_of(second)
+
+
+def test_what_a_journal_keeps_of_a_commit_is_less_than_a_kilobyte() -> None:
+    """So that a handle which commits all day does not grow: a thousand commits are a megabyte."""
+    log = log_with()
+    log.start_transaction().commit([FILE])
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            log.start_transaction().commit([FILE.replace(path=f"part=1/{number}")])
+        attempts = journal_of(log)
+        before, _ = tracemalloc.get_traced_memory()
+        count = len(attempts)
+        attempts.clear()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count >= 200 and 100 < (before - after) / count < 1_000
