@@ -19,6 +19,7 @@ from deltanb.catalog.iceberg.file_io import file_io_properties
 from deltanb.errors import CommitFailed, DeltaError, InvalidArgument, StorageError
 from deltanb.store.object import ObjectStore
 from deltanb.testing.s3_server import ACCESS, Request, S3Server
+from tests.examples import every
 from tests.helpers import ids
 from tests.patience import PATIENCE
 
@@ -129,7 +130,7 @@ with catalog.transaction() as txn:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("done", every(2, [False, True]))
 def test_a_writer_killed_between_puts_leaves_all_tables_or_none_changed(
     s3_server: S3Server, shop: dn.Catalog, url: str, bucket: str, done: bool
 ) -> None:

@@ -27,6 +27,7 @@ from deltanb.options import set_options
 from deltanb.parquet.splice import row_groups
 from deltanb.schema.properties import DAY_MS
 from deltanb.testing import MemoryStore, TableBuilder, add, remove
+from tests.examples import few
 from tests.helpers import note_decoded_columns
 
 GROUP = 4
@@ -255,6 +256,7 @@ def test_peers_read_copies(tmp_path: Path) -> None:
 
 @given(st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), min_size=1, max_size=6), max_size=6),
        st.sampled_from(["classic", "v2"]))
+@few
 def test_whatever_happens_in_between_a_checkpoint_says_what_the_commits_say(plan: Any, policy: str) -> None:
     table = table_of(20, **{"delta.checkpointPolicy": policy})
     for version, commit in enumerate(plan, 2):

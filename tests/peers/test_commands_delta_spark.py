@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import deltanb as dn
+from tests.examples import every
 from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -138,7 +139,7 @@ def made(path: Path, name: str) -> Any:
     return mine
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", every(2, list(COMMANDS)))
 def test_command(delta_spark: DeltaSpark, tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"

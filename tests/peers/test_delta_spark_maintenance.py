@@ -141,7 +141,7 @@ STEPS: list[tuple[str, Callable[[Any, str], Any]]] = [
 NEWCOMERS = pa.table({"id": [3, 50, 51], "p": [-3, -50, -51]})
 
 
-@pytest.mark.parametrize(("mode", "vectors", "engine"), every(3, [
+@pytest.mark.parametrize(("mode", "vectors", "engine"), every(4, [
     ("none", "false", "arrow"), ("id", "true", "arrow"), ("id", "false", "spark"),
     ("name", "true", "spark")]))
 def test_rows_keep_their_ids_from_hand_to_hand(
@@ -215,7 +215,7 @@ def test_detail(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert sorted(ours["tableFeatures"]) == sorted(theirs["tableFeatures"])
 
 
-@pytest.mark.parametrize("lite", [False, True])
+@pytest.mark.parametrize("lite", every(2, [False, True]))
 def test_vacuum(delta_spark: DeltaSpark, tmp_path: Path, lite: bool) -> None:
     path = appended(delta_spark, tmp_path / "t", **{"delta.enableDeletionVectors": "true"})
     dn.open(path).optimize()

@@ -18,6 +18,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.testing.s3_server import Request, S3Server
+from tests.examples import crossed
 
 pytest.importorskip("obstore")
 pytest.importorskip("deltalake")
@@ -141,8 +142,7 @@ def test_requests_are_no_more_than_delta_rs_makes_and_bytes_what_is_wanted(place
         assert brought <= SLACK * needed, (name, [one.headers.get("range") for one in reads])
 
 
-@pytest.mark.parametrize("width", [5, 2000])
-@pytest.mark.parametrize("lie", [0, 1, 40_000, 10**12])
+@pytest.mark.parametrize(("width", "lie"), crossed(2, [5, 2000], [0, 1, 40_000, 10**12]))
 def test_a_footer_is_found_however_long_and_whatever_the_log_says_of_the_size(
     s3_server: S3Server, bucket: str, width: int, lie: int
 ) -> None:

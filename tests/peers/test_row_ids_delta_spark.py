@@ -28,7 +28,7 @@ from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
-HISTORIES = first(3, of=60)
+HISTORIES = first(1, of=60)
 SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string(), "v": pa.int64()})
 LAYOUTS = [{}, VECTORS, FEED, {**FEED, **VECTORS}]
 KEYS = 12

@@ -21,7 +21,7 @@ PROPERTIES = (
     "'delta.enableRowTracking' = 'true'", "'delta.columnMapping.mode' = 'name'",
     "'delta.enableInCommitTimestamps' = 'true'", "'delta.checkpointPolicy' = 'v2'",
 )
-SEEDS = first(2, of=500)
+SEEDS = first(1, of=500)
 
 
 def write(peer: DeltaSpark, path: Path, seed: int, length: int = 8) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from deltanb.errors import UnsupportedPredicate
 from deltanb.table.entry import create
 from deltanb.table.table import DeltaTable
-from tests.examples import many
 from tests.random_predicates import ROWS, Sql, conditions
 
 pytestmark = pytest.mark.slow
@@ -56,8 +55,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @given(data=st.data(), condition=conditions())
-@settings(many, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow,
-                                                   HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow,
+                                 HealthCheck.filter_too_much])
 def test_rows_read_and_deleted_are_those_that_duckdb_finds(
     duck: Callable[[str], set[int]], tables: list[Path], tmp_path: Path, data: st.DataObject, condition: Sql
 ) -> None:

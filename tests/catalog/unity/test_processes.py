@@ -16,6 +16,7 @@ import deltanb as dn
 from deltanb.catalog.rest.server.service import Settings
 from deltanb.catalog.rest.server.serving import serve
 from tests.catalog.unity.fake import Unity
+from tests.examples import every
 from tests.helpers import ids
 from tests.patience import PATIENCE
 
@@ -49,7 +50,7 @@ PLACES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", every(2, list(PLACES)))
 def test_appends_of_several_processes_are_there_once(place: str, tmp_path: Path) -> None:
     with PLACES[place](tmp_path) as url:
         address = url.replace("http://", "uc://") + "/default"

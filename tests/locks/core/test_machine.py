@@ -25,7 +25,7 @@ from deltanb.errors import (
 )
 from deltanb.locks import LockResult
 from deltanb.locks.core.modes import EXCLUSIVE, MODE_NAMES, NONE, OWNED, SHARED, UPGRADABLE
-from tests.examples import few, longer
+from tests.examples import every, few, longer
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.model import ModelLock, Request, result_of, stuck
 
@@ -284,7 +284,7 @@ def test_manager_against_the_model(upgrade_rule: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("upgrade_rule", ["STRICT", "LENIENT", "UNCHECKED"])
+@pytest.mark.parametrize("upgrade_rule", every(3, ["STRICT", "LENIENT", "UNCHECKED"]))
 def test_manager_against_the_model_for_longer(upgrade_rule: str) -> None:
     run_state_machine_as_test(machine(upgrade_rule),
                               settings=longer)

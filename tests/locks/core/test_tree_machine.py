@@ -45,7 +45,7 @@ from deltanb.locks.core.modes import (
     intention_of,
 )
 from deltanb.locks.core.stack import Locker
-from tests.examples import few, longer
+from tests.examples import every, few, longer
 from tests.locks.clockwork import Call, Clockwork
 from tests.locks.model import Request, stuck
 from tests.locks.tree_model import ModelGranule, result_of
@@ -362,7 +362,7 @@ def test_manager_against_the_model(upgrade_rule: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("upgrade_rule", ["STRICT", "LENIENT", "UNCHECKED"])
+@pytest.mark.parametrize("upgrade_rule", every(3, ["STRICT", "LENIENT", "UNCHECKED"]))
 def test_manager_against_the_model_for_longer(upgrade_rule: str) -> None:
     run_state_machine_as_test(machine(upgrade_rule),
                               settings=longer)
