@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from deltanb.concurrency.parallel import MAX_WAITING
+from deltanb.errors import StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileStatus", "LogStore", "delete_many", "is_remote", "open_input", "read_concurrency"]
+__all__ = ["FileStatus", "LogStore", "delete_many", "is_remote", "open_input", "read_concurrency",
+           "read_range"]
 
 DELETED_AT_ONCE = 1000
 
@@ -131,6 +133,26 @@ def open_input(store: LogStore, name: str, ahead: int | None) -> pa.NativeFile:
     opener = getattr(store, "open_ahead", None)
     file: pa.NativeFile = store.open_input(name) if opener is None or ahead is None else opener(name, ahead)
     return file
+
+
+def read_range(store: LogStore, name: str, start: int, stop: int) -> bytes:
+    """Some bytes of a file, fewer where it ends before; a store with ``fetch`` is asked for these alone.
+
+    Raises:
+        FileNotFoundError: there is none.
+        StorageError: it cannot be read.
+    """
+    fetch = getattr(store, "fetch", None)
+    if fetch is None:
+        with store.open_input(name) as file:
+            return bytes(file.read_at(stop - start, start)) if start < file.size() else b""
+    try:
+        return bytes(fetch(name, (start, stop))[0])
+    except StorageError:
+        status = store.status(name)
+        if status is not None and status.size <= start:  # no such range: services say that in many ways
+            return b""
+        raise
 
 
 def delete_many(store: LogStore, names: Sequence[str]) -> Iterator[str]:

@@ -57,7 +57,7 @@ def test_a_column_and_columns_are_arrows_and_nothing_else_is_read(
 ) -> None:
     planned: list[Any] = []
     inner = data_file.plan_for
-    monkeypatch.setattr(data_file, "plan_for", lambda *a: planned.append(a[2]) or inner(*a))
+    monkeypatch.setattr(data_file, "plan_for", lambda *a, **k: planned.append(a[2]) or inner(*a, **k))
     assert ducks["id"].equals(ducks.to_arrow()["id"]) and isinstance(ducks["x"], pa.ChunkedArray)
     assert ducks[["x", "ID"]].equals(ducks.to_arrow(["x", "id"]))
     assert planned == [["id"], None, ["x"], ["x", "ID"], ["x", "id"]]

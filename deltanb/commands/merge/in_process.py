@@ -41,13 +41,13 @@ from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.concurrency.memory import give_back, pool
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.assignments import replaced
-from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, read_data_file
 from deltanb.engines.arrow.enforce import Enforcer, nullable
 from deltanb.engines.arrow.engine import PROCESS
 from deltanb.engines.arrow.patched import Changing, Patcher
 from deltanb.engines.arrow.read import SMALL_SCAN_BYTES
 from deltanb.engines.arrow.row_ids import renewed
-from deltanb.engines.arrow.touched import ahead, live_rows
+from deltanb.engines.arrow.touched import ahead, live_rows, plan_in
 from deltanb.engines.contract import JoinedRows
 from deltanb.log.arrays import array_of, numbers
 from deltanb.schema.types import StructType, to_arrow
@@ -171,7 +171,7 @@ class ArrowMerge:
         schema = to_arrow(nullable(self.schema))
         names = [name for name in schema.names if name not in without]
 
-        scan = plan(self.txn.snapshot, row_ids=set(groups) != {INSERT})
+        scan = plan_in(self.txn, row_ids=set(groups) != {INSERT})
         tracked = [scan.schema.field(field.name) for field in scan.tracked]
         written = pa.schema([*(schema.field(name) for name in names), *tracked])
         in_place = self._in_place() if UPDATE in groups else None

@@ -28,8 +28,9 @@ from deltanb.commands.merge.reach import Reach
 from deltanb.commands.merge.sides import evaluated, is_true, sided
 from deltanb.concurrency import parallel
 from deltanb.concurrency.memory import pool
-from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, plan, read_data_file
+from deltanb.engines.arrow.data_file import BATCH_ROWS, ROW_POSITION, Scan, read_data_file
 from deltanb.engines.arrow.read import SMALL_SCAN_BYTES
+from deltanb.engines.arrow.touched import plan_in
 from deltanb.log.arrays import array_of, numbers
 from deltanb.sql import expressions as ex
 from deltanb.store.base import is_remote
@@ -97,8 +98,8 @@ class Search:
         self.names, self.on, self.clauses, self.conditions = names, on, clauses, conditions
         self.source, self.keys, self.reach = source, keys, reach
         self.by_source = any(clause.kind == NOT_MATCHED_BY_SOURCE for clause in clauses)
-        self._snapshot = txn.snapshot
-        own = plan(txn.snapshot, sorted(self._key_columns | (self._others if self.by_source else set())))
+        self._txn = txn
+        own = plan_in(txn, sorted(self._key_columns | (self._others if self.by_source else set())))
         self._scan = own if self.by_source else replace(
             own, groups=reach, judged=txn.snapshot.schema.fields)
 
@@ -137,14 +138,14 @@ class Search:
     @cached_property
     def _late(self) -> Scan | None:
         """The scan of further columns for rows whose keys matched."""
-        return plan(self._snapshot, sorted(self._others)) if self._others and not self.by_source else None
+        return plan_in(self._txn, sorted(self._others)) if self._others and not self.by_source else None
 
     @cached_property
     def _lonely(self) -> Scan:
         """The scan of files without a match."""
         conditions = [condition for clause, condition in zip(self.clauses, self.conditions, strict=True)
                       if clause.kind == NOT_MATCHED_BY_SOURCE and condition is not None]
-        return plan(self._snapshot, sorted({path[1] for one in conditions for path in one.column_paths}))
+        return plan_in(self._txn, sorted({path[1] for one in conditions for path in one.column_paths}))
 
     # -- files ---------------------------------------------------------------------------------------
 

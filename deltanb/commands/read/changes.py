@@ -34,9 +34,9 @@ from deltanb.actions import (
 from deltanb.commands.read.moved_rows import ALONE, CHANGED, Piece, classify_moved
 from deltanb.commands.rows.change_files import CHANGE_TYPE
 from deltanb.concurrency import parallel
-from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import Scan, plan_for, read_data_file
 from deltanb.engines.arrow.row_ids import Fields, columns_of
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import (
     DataFileNotFound,
     IncompatibleSchemaChange,
@@ -434,13 +434,14 @@ def _files_of(
         return
     added = {decode_path(a.path): a for a in actions if isinstance(a, AddFile) and a.data_change}
     removed = {decode_path(a.path): a for a in actions if isinstance(a, RemoveFile) and a.data_change}
+    vectors = VectorFiles()
     for path, remove in removed.items():
         values = _values_of(remove, log, version, metadata)
         ids = (remove.base_row_id, remove.default_row_commit_version)
         if path not in added:
             yield ChangedFile(version, remove.path, "delete", values, remove.deletion_vector, None, *ids)
             continue
-        before, after = _vector(log, remove), _vector(log, added[path])
+        before, after = _vector(vectors, log, remove), _vector(vectors, log, added[path])
         for kind, only in (("delete", after - before), ("insert", before - after)):
             if only:
                 yield ChangedFile(version, remove.path, kind, values, None, only, *ids)
@@ -485,10 +486,10 @@ def _changes_nothing(info: CommitInfo) -> bool:
         str(metrics.get(name)) == "0" for name in _NO_ROW_CHANGED)
 
 
-def _vector(log: DeltaLog, file: AddFile | RemoveFile) -> BitMap64:
+def _vector(vectors: VectorFiles, log: DeltaLog, file: AddFile | RemoveFile) -> BitMap64:
     if file.deletion_vector is None:
         return BitMap64()
-    return deletion_vectors.load(log.store, file.deletion_vector, data_file=file.path)
+    return vectors.load(log.store, file.deletion_vector, data_file=file.path)
 
 
 def _values_of(

@@ -23,9 +23,9 @@ from pyroaring import BitMap64
 
 from deltanb.commands.read.diff_rows import Sides, conformed, match
 from deltanb.concurrency import parallel
-from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import plan, read_data_file
 from deltanb.engines.arrow.row_ids import columns_of
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import DeltaError, InvalidArgument
 from deltanb.log.diff import FileDiff, RowDiff, TableDiff, compare, num_rows
 from deltanb.log.snapshot import Snapshot
@@ -204,10 +204,11 @@ def _masked(
 ) -> tuple[list[_Reading], list[_Reading]]:
     """The rows that only one version shows, of files whose deletion vectors differ."""
     gone, come = [], []
+    vectors = VectorFiles()
     old, new = (table.to_pylist(maps_as_pydicts="lossy")
                 for table in (files.remasked_before, files.remasked_after))
     for one, two in zip(old, new, strict=True):
-        hidden = [_vector(snapshot, row) for snapshot, row in ((before, one), (after, two))]
+        hidden = [_vector(vectors, snapshot, row) for snapshot, row in ((before, one), (after, two))]
         if hidden[1] - hidden[0]:
             gone.append(_Reading(one, hidden[1] - hidden[0]))
         if hidden[0] - hidden[1]:
@@ -215,11 +216,11 @@ def _masked(
     return gone, come
 
 
-def _vector(snapshot: Snapshot, row: Mapping[str, Any]) -> BitMap64:
+def _vector(vectors: VectorFiles, snapshot: Snapshot, row: Mapping[str, Any]) -> BitMap64:
     vector = row["deletion_vector"]
     if vector is None:
         return BitMap64()
-    return deletion_vectors.load(snapshot.log.store, vector, data_file=row["path"])
+    return vectors.load(snapshot.log.store, vector, data_file=row["path"])
 
 
 def _beyond(

@@ -17,7 +17,6 @@ from pyroaring import BitMap64
 
 from deltanb.actions import decode_path
 from deltanb.commands.read.count import live_rows
-from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import Scan, plan, read_data_file
 from deltanb.log.arrays import array_of
 
@@ -63,7 +62,7 @@ def sample(
 def _rows_at(scan: Scan, file: Mapping[str, Any], places: np.ndarray[Any, Any]) -> pa.Table:
     """The rows at places among the live ones of a file."""
     if file["deletion_vector"] is not None:
-        deleted = np.array(deletion_vectors.load(
+        deleted = np.array(scan.vectors.load(
             scan.store, file["deletion_vector"], data_file=decode_path(file["path"])), np.int64)
         before = deleted - np.arange(len(deleted))  # the live rows before each of them
         places = places + np.searchsorted(before, places, side="right")

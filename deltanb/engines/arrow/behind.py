@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 from deltanb.actions import Action, AddFile, DeletionVector
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.closer_look import Budget, RowLook
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.schema import properties
 from deltanb.transaction.row_levels import MAX_LOOKS, ROW_LEVELS, CloserLook
 
@@ -93,6 +94,7 @@ class _Changes:
 
     def __init__(self, current: CurrentTransaction, winner: Winner) -> None:
         self.current, self.winner = current, winner
+        self.vectors = VectorFiles()
         self.moved: set[str] = set()
         self.rows: dict[str, BitMap64] = {}
         """Path of a file as the winner left it -> all rows that are gone then."""
@@ -100,9 +102,9 @@ class _Changes:
     def unite(self, path: str, store: LogStore) -> None:
         """Add the rows that the winner took of a file to those of the transaction's vector."""
         self.moved.add(path)
-        rows = deletion_vectors.load(store, self.current.vectors[path])
+        rows = self.vectors.load(store, self.current.vectors[path])
         theirs = self.winner.vectors[path]
-        self.rows[path] = rows | deletion_vectors.load(store, theirs)
+        self.rows[path] = rows | self.vectors.load(store, theirs)
 
     def move(self, path: str, places: Mapping[str, BitMap64], store: LogStore) -> None:
         """Take rows from the files to which they were moved."""
@@ -110,7 +112,7 @@ class _Changes:
         for new, rows in places.items():
             if new not in self.rows:
                 vector = self.winner.added[new].deletion_vector
-                self.rows[new] = BitMap64() if vector is None else deletion_vectors.load(store, vector)
+                self.rows[new] = BitMap64() if vector is None else self.vectors.load(store, vector)
             self.rows[new] |= rows
 
     def written(self, store: LogStore, seen: CloserLook, begun: list[AddFile]) -> CloserLook:

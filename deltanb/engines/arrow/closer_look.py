@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pyroaring import BitMap64
 
 from deltanb.actions import Action, AddFile, RemoveFile
-from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import ROW_POSITION
 from deltanb.engines.arrow.read import plan, read_data_file, read_table
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import DataFileNotFound, DeltaError, InvalidPredicate, UnsupportedPredicate
 from deltanb.log.replay import Delta, feed_actions
 from deltanb.log.snapshot import EMPTY, Snapshot
@@ -83,6 +83,7 @@ class RowLook:
 
     def __init__(self, log: LogReader, looks: Iterable[str], budget: Budget) -> None:
         self.log, self.looks, self.budget = log, frozenset(looks), budget
+        self.vectors = VectorFiles()
         self.doubts: list[str] = []
         """Why files stayed that may not meet, since the last :meth:`forget`."""
         self._pair: tuple[CurrentTransaction | None, Winner | None] = (None, None)
@@ -352,10 +353,10 @@ class RowLook:
         Raises:
             _RowsReturn: it brings others back.
         """
-        rows = deletion_vectors.load(self.log.store, vector)
+        rows = self.vectors.load(self.log.store, vector)
         if before is None:
             return rows
-        gone = deletion_vectors.load(self.log.store, before)
+        gone = self.vectors.load(self.log.store, before)
         if not gone <= rows:
             raise _RowsReturn
         return rows - gone

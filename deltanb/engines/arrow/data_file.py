@@ -12,6 +12,7 @@ columns, filter, the columns that the filter did without, projection.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import copy
@@ -25,7 +26,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, decode_path
-from deltanb.engines.arrow import deletion_vectors, page_bounds, row_groups
+from deltanb.engines.arrow import page_bounds, row_groups
 from deltanb.engines.arrow.conform import (
     Conversion,
     Place,
@@ -35,6 +36,7 @@ from deltanb.engines.arrow.conform import (
 )
 from deltanb.engines.arrow.file_rows import FileRows, Rows, positions_of
 from deltanb.engines.arrow.row_ids import Fields, columns_of, filled
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, TableNotFound, require
 from deltanb.parquet.file import SafeFile, open_parquet
 from deltanb.parquet.pages import Pages
@@ -83,7 +85,7 @@ class Scan:
     these are wanted and the table has them. ``table`` and ``version`` name the snapshot in errors.
     ``groups`` says which row groups are read, where somebody knows more than the predicate does;
     ``judged`` are the columns that it asks statistics of. ``width`` is how many columns the table has (0: not
-    known).
+    known). ``vectors`` reads the deletion vectors of all files.
     """
 
     store: LogStore
@@ -98,6 +100,7 @@ class Scan:
     groups: row_groups.Judge | None = None
     judged: tuple[StructField, ...] = ()
     width: int = 0
+    vectors: VectorFiles = dataclasses.field(default_factory=VectorFiles, compare=False, repr=False)
 
     @property
     def takes_all(self) -> bool:
@@ -133,12 +136,13 @@ def plan(
     snapshot: Snapshot,
     columns: Sequence[str] | None = None,
     where: str | Predicate | None = None,
-    *, row_ids: bool = False,
+    *, row_ids: bool = False, vectors: VectorFiles | None = None,
 ) -> Scan:
     """What to read from each file of ``snapshot``.
 
     ``columns`` are top-level names in any case (None: all); ``where`` is a predicate on any column.
     ``row_ids`` adds the two columns of :mod:`deltanb.engines.arrow.row_ids`, where the table tracks rows.
+    ``vectors`` reads deletion vectors, where somebody has read some already.
 
     Raises:
         TableNotFound: there is no table yet.
@@ -149,7 +153,7 @@ def plan(
     table = str(snapshot.log.path)
     if snapshot.version < 0:
         raise TableNotFound(f"there is no table at {table}: create one first", path=table)
-    scan = plan_for(snapshot, snapshot.schema, columns, where)
+    scan = plan_for(snapshot, snapshot.schema, columns, where, vectors=vectors)
     return with_row_ids(scan, snapshot) if row_ids else scan
 
 
@@ -165,6 +169,7 @@ def plan_for(
     columns: Sequence[str] | None = None,
     where: Where | None = None,
     constants: Collection[str] = (),
+    *, vectors: VectorFiles | None = None,
 ) -> Scan:
     """As :func:`plan`, for rows of another schema than the snapshot's own.
 
@@ -182,6 +187,7 @@ def plan_for(
         partition_columns=frozenset(schema.field(name).name for name in names),
         mode=mode_of(snapshot.metadata, snapshot.protocol),
         predicate=predicate, table=str(snapshot.log.path), version=snapshot.version, width=len(schema.fields),
+        vectors=vectors or VectorFiles(),
     )
     _ = scan.schema, scan.filter  # what cannot be held or evaluated is refused before a file is read
     return scan
@@ -207,7 +213,7 @@ def read_data_file(
     path = decode_path(row["path"])
     deleted = None
     if row.get("deletion_vector") is not None:
-        deleted = deletion_vectors.load(scan.store, row["deletion_vector"], data_file=path)
+        deleted = scan.vectors.load(scan.store, row["deletion_vector"], data_file=path)
     few = batch_rows < BATCH_ROWS
     at_once = _MOST_END if scan.takes_all and only is None else _AT_ONCE
     opening: AbstractContextManager[SafeFile] = opened(

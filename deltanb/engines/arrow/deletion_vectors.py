@@ -25,6 +25,7 @@ from deltanb.actions import AddFile, DeletionVector, decode_path, encode_path
 from deltanb.actions.data_files import STORAGE_TYPES
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable, StorageError
 from deltanb.options import options, random_id
+from deltanb.store.base import read_range
 from deltanb.store.new_files import created
 from deltanb.store.paths import place_of
 from deltanb.text.damage import reading, what_is_wrong
@@ -50,14 +51,19 @@ _FRAME = struct.Struct(">i")  # dataSize and checksum of a vector in a file, big
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUE = {character: value for value, character in enumerate(_Z85)}
 
+Read = Callable[["LogStore", str, int, int], bytes]
+"""Gives the bytes of a store's file from a place to another one: :func:`~deltanb.store.base.read_range`."""
+
 
 def load(
-    store: LogStore, vector: DeletionVector | Mapping[str, Any], *, data_file: str = ""
+    store: LogStore, vector: DeletionVector | Mapping[str, Any], *, data_file: str = "",
+    read: Read = read_range,
 ) -> BitMap64:
     """The row positions that ``vector`` removes, wherever it is stored.
 
     ``vector`` is an action's ``DeletionVector`` or the ``deletion_vector`` struct of a files row.
-    ``data_file`` only names the data file in errors.
+    ``data_file`` only names the data file in errors. ``read`` gives bytes of files; who loads many vectors
+    has them from :class:`~deltanb.engines.arrow.vector_files.VectorFiles`.
 
     Raises ``InvalidTable`` when the vector is damaged or its fields contradict each other, and
     ``DataFileNotFound`` when its file is gone.
@@ -73,7 +79,7 @@ def load(
         if dv.storage_type == "i":
             data = z85_decode(dv.path_or_inline_dv, dv.size_in_bytes, where)
         elif dv.storage_type in STORAGE_TYPES:
-            data = _read_from_file(store, dv, where)
+            data = _read_from_file(store, dv, where, read)
         else:
             raise _invalid(f"{where} has the storage type {dv.storage_type!r}; "
                            f"{', '.join(map(repr, STORAGE_TYPES))} exist")
@@ -265,17 +271,16 @@ def z85_decode(text: str, size: int, where: str = "the text") -> bytes:
     return bytes(out[:size])
 
 
-def _read_from_file(store: LogStore, dv: DeletionVector, where: str) -> bytes:
+def _read_from_file(store: LogStore, dv: DeletionVector, where: str, read: Read) -> bytes:
     """The bytes of a stored vector, after its length and its checksum were found right."""
     path, is_encoded = vector_path(dv.storage_type, dv.path_or_inline_dv) or ("", False)
     path = decode_path(path) if is_encoded else path
     target, name = place_of(store, path, is_encoded=False).opened()
+    start, length = dv.offset or 0, _FRAME.size + dv.size_in_bytes + 4
+    if start < 0 or dv.size_in_bytes < 0:
+        raise _invalid(f"{where} has {dv.size_in_bytes} bytes at offset {start} of {path!r}")
     try:
-        with target.open_input(name) as file:
-            start, length = dv.offset or 0, _FRAME.size + dv.size_in_bytes + 4
-            if start < 0 or dv.size_in_bytes < 0:
-                raise _invalid(f"{where} has {dv.size_in_bytes} bytes at offset {start} of {path!r}")
-            frame = file.read_at(length, start) if start < file.size() else b""
+        frame = read(target, name, start, start + length)
     except FileNotFoundError as error:
         raise DataFileNotFound(
             f"{where} should be in {path!r}, which does not exist: without it deleted rows would "

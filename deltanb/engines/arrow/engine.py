@@ -16,12 +16,20 @@ from deltanb.actions import AddFile
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import inputs, zorder
 from deltanb.engines.arrow.assignments import Assigner
-from deltanb.engines.arrow.data_file import ROW_POSITION, plan, read_data_file
+from deltanb.engines.arrow.data_file import ROW_POSITION, read_data_file
 from deltanb.engines.arrow.patched import NOTHING, Changing, Patcher
-from deltanb.engines.arrow.read import iter_batches
+from deltanb.engines.arrow.read import stream
 from deltanb.engines.arrow.rewriter import Rewriter
 from deltanb.engines.arrow.row_ids import columns_of, renewed, tracked_in
-from deltanb.engines.arrow.touched import ahead, bitmap, live_count, live_rows, marked_rows, mask_of
+from deltanb.engines.arrow.touched import (
+    ahead,
+    bitmap,
+    live_count,
+    live_rows,
+    marked_rows,
+    mask_of,
+    plan_in,
+)
 from deltanb.engines.contract import TouchedFile
 from deltanb.store.base import read_concurrency
 
@@ -47,7 +55,7 @@ class ProcessEngine:
     ) -> list[TouchedFile]:
         """Only the condition's columns are read, of the row groups that may hold such rows."""
         assert condition.predicate is not None
-        scan = plan(txn.snapshot, [], condition.predicate)
+        scan = plan_in(txn, [], condition.predicate)
 
         def search(file: AddFile) -> TouchedFile:
             rows = BitMap64()
@@ -67,7 +75,7 @@ class ProcessEngine:
         self, txn: OptimisticTransaction, files: FileScan, condition: Condition, label: str
     ) -> dict[str, Any] | None:
         """The first of them, in the order of the files."""
-        for batch in iter_batches(txn.snapshot, files.table, where=condition.predicate):
+        for batch in stream(plan_in(txn, None, condition.predicate), files.table):
             if batch.num_rows:
                 row: dict[str, Any] = batch.slice(0, 1).to_pylist()[0]
                 return row
@@ -78,7 +86,7 @@ class ProcessEngine:
     ) -> list[AddFile]:
         """They are read by their positions: the condition is not evaluated again. Row groups that hold no
         touched row are copied."""
-        scan = plan(txn.snapshot, row_ids=True)
+        scan = plan_in(txn, row_ids=True)
         rewritten = [one for one in touched if one.others]
         patcher = Patcher(txn, [one.file for one in rewritten])
 
@@ -100,7 +108,7 @@ class ProcessEngine:
     ) -> list[AddFile]:
         """In the order of the rows in their files."""
         assigner = Assigner(txn.snapshot.schema, assignments)
-        scan, tracked = plan(txn.snapshot, row_ids=True), columns_of(txn.metadata, txn.protocol)
+        scan, tracked = plan_in(txn, row_ids=True), columns_of(txn.metadata, txn.protocol)
         patcher = Patcher(
             txn, [one.file for one in touched], Changing(assigner.changed, assigner.inputs))
 
@@ -141,7 +149,7 @@ class ProcessEngine:
         read: Callable[[TouchedFile], Generator[Any, None, None]],
     ) -> list[AddFile]:
         return self.write(txn, inputs.Source(
-            plan(txn.snapshot, row_ids=True).schema, lambda: ahead(read, touched, txn.log.store),
+            plan_in(txn, row_ids=True).schema, lambda: ahead(read, touched, txn.log.store),
             mixes=patcher.copies, plain=patcher.plain))
 
 

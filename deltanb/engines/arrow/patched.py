@@ -24,11 +24,12 @@ from deltanb.actions import AddFile, Metadata, decode_path
 from deltanb.engines.arrow import data_file
 from deltanb.engines.arrow.constraints import Check
 from deltanb.engines.arrow.copyable import Original, can_be_copied, is_much, logged
-from deltanb.engines.arrow.data_file import Scan, naming, plan, read_data_file
+from deltanb.engines.arrow.data_file import Scan, naming, read_data_file
 from deltanb.engines.arrow.file_writer import FOOTER_ROWS, Encoded, Part, empty_footer, encoded
 from deltanb.engines.arrow.row_groups import leaf_places
 from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.engines.arrow.statistics import Collector, State, of_group
+from deltanb.engines.arrow.touched import plan_in
 from deltanb.engines.arrow.write import USUAL, TableWriter
 from deltanb.parquet.file import SafeFile
 from deltanb.schema.types import StructType
@@ -79,7 +80,7 @@ class Patcher:
         self.form = writer.form
         self.copies = can_be_copied(self.form) and not writer.holds_partitions
         if self.copies:
-            self._scan = plan(txn.snapshot, [])
+            self._scan = plan_in(txn, [])
             self._leaves = writer.collector().leaves
             self._template = empty_footer(writer.file_schema, self.form)
             self._assigned = Assigned.of(txn, changing, writer) if changing is not None else None
@@ -208,8 +209,8 @@ class Assigned:
             return None
         fields = [field for field in txn.metadata.schema.fields if field.name in changed]
         narrow = txn.metadata.replace(schema_string=StructType(fields).to_json(), partition_columns=())
-        scan = plan(txn.snapshot, [field.name for field in txn.metadata.schema.fields
-                                   if field.name in changed | changing.inputs])
+        scan = plan_in(txn, [field.name for field in txn.metadata.schema.fields
+                             if field.name in changed | changing.inputs])
         return cls(scan, _writer(txn, narrow), _runs(whole, changed))
 
     def to_group(

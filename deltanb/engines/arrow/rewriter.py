@@ -15,8 +15,8 @@ import pyarrow as pa
 from deltanb.actions import AddFile, Metadata
 from deltanb.engines.arrow import inputs
 from deltanb.engines.arrow.copied import copied
-from deltanb.engines.arrow.data_file import plan
-from deltanb.engines.arrow.read import iter_batches
+from deltanb.engines.arrow.read import stream
+from deltanb.engines.arrow.touched import plan_in
 from deltanb.engines.arrow.write import TableWriter, write_files
 from deltanb.log.file_options import FileOptions
 from deltanb.schema import column_mapping
@@ -48,7 +48,7 @@ class Rewriter:
         self.txn, self.snapshot = txn, txn.snapshot
         self.clustering = [tuple(path) for path in clustering]
         self.metadata = plain_metadata(txn.metadata)
-        self.scan = plan(txn.snapshot, row_ids=True)
+        self.scan = plan_in(txn, row_ids=True)
 
     @property
     def schema(self) -> pa.Schema:
@@ -57,7 +57,7 @@ class Rewriter:
 
     def batches(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The live rows of rows of ``snapshot.files``, in their order."""
-        return iter_batches(self.snapshot, files, row_ids=True)
+        return stream(self.scan, files)
 
     def copied(self, files: pa.Table) -> list[AddFile] | None:
         """One file with the rows of ``files``, none of which is decoded; None: that cannot be."""

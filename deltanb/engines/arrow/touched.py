@@ -20,12 +20,14 @@ from deltanb.actions import AddFile, decode_path
 from deltanb.concurrency import parallel
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import Known, Scan, opened, plan, read_data_file
+from deltanb.engines.arrow.vector_files import vectors_of
 from deltanb.log.replay import files_table
 from deltanb.store.base import LogStore, is_remote
 
 if TYPE_CHECKING:
     from deltanb.engines.contract import TouchedFile
     from deltanb.parquet.file import SafeFile
+    from deltanb.sql.predicates import Predicate
     from deltanb.transaction.transaction import OptimisticTransaction
 
 _Batch = TypeVar("_Batch")
@@ -94,14 +96,23 @@ def deleted_rows(txn: OptimisticTransaction, file: AddFile) -> BitMap64 | None:
     """The positions of the rows of a file that a deletion vector hides; None without one."""
     if file.deletion_vector is None:
         return None
-    return deletion_vectors.load(txn.log.store, file.deletion_vector, data_file=file.path)
+    return vectors_of(txn).load(txn.log.store, file.deletion_vector, data_file=file.path)
+
+
+def plan_in(
+    txn: OptimisticTransaction, columns: Sequence[str] | None = None, where: str | Predicate | None = None,
+    *, row_ids: bool = False,
+) -> Scan:
+    """As :func:`~deltanb.engines.arrow.data_file.plan` of its snapshot; deletion vectors are read once for
+    all that the transaction does."""
+    return plan(txn.snapshot, columns, where, row_ids=row_ids, vectors=vectors_of(txn))
 
 
 # --- reading rows again ---------------------------------------------------------------------------
 
 def schema_with_row_ids(txn: OptimisticTransaction) -> pa.Schema:
     """Of rows that are read to be written again: the snapshot's columns, then those of row tracking."""
-    return plan(txn.snapshot, row_ids=True).schema
+    return plan_in(txn, row_ids=True).schema
 
 
 def rows_of(
@@ -113,7 +124,7 @@ def rows_of(
     ``which``: ``"touched"`` for the rows that are meant, ``"others"`` for the live rows beside them.
     ``row_ids`` adds each row's id and commit version, where the table tracks rows.
     """
-    scan = plan(txn.snapshot, columns, row_ids=row_ids)
+    scan = plan_in(txn, columns, row_ids=row_ids)
 
     def read(file: TouchedFile) -> Generator[pa.RecordBatch, None, None]:
         positions = file.rows if which == "touched" else live_rows(txn, file.file) - file.rows
@@ -144,7 +155,7 @@ def written_rows(
     """The rows of files that the transaction wrote, in its logical schema; all columns, or some."""
     schema = txn.metadata.schema
     fields = schema.fields if columns is None else tuple(schema.field(name) for name in columns)
-    scan = replace(plan(txn.snapshot), columns=fields, fields=fields)
+    scan = replace(plan_in(txn), columns=fields, fields=fields)
     if is_remote(txn.log.store):
         yield from parallel.streamed(
             lambda file: read_data_file(scan, file), files, parallel.MAX_WAITING, "read")

@@ -33,7 +33,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow import read as in_process
 from deltanb.engines.spark import buckets, file_lists, listed
 from deltanb.engines.spark.bitmaps import CHUNK_BITS, WORDS, bitmaps
@@ -358,7 +357,7 @@ class Reader:
         tables = []
         for number, file in enumerate(group):
             assert file.vector is not None
-            rows = deletion_vectors.load(self.scan.store, file.vector, data_file=file.local)
+            rows = self.scan.vectors.load(self.scan.store, file.vector, data_file=file.local)
             positions = pa.Array.from_buffers(
                 pa.uint64(), len(rows), [None, pa.py_buffer(rows.to_array())])
             key = pa.scalar(number, pa.int32()) if self.lists else pa.scalar(file_path(file.local))

@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, RemoveFile
-from deltanb.engines.arrow import deletion_vectors
 from deltanb.engines.arrow.data_file import Scan, plan
 from deltanb.engines.arrow.row_ids import columns_of
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import DataFileNotFound, DeltaError
 from deltanb.observe.blame.answers import UNKNOWN, Answers
 from deltanb.observe.blame.commits import Commit, Commits
@@ -129,14 +129,14 @@ def removed_parts(commits: Commits, commit: Commit) -> list[Part]:
     """The rows that a commit removed: of files, and in place by deletion vectors."""
     store = commits.log.store
     values_before = cache(lambda: _partition_values(commits.snapshot(commit.version - 1)))
-    parts = []
+    parts, vectors = [], VectorFiles()
     for key, file in commit.removed.items():
         added = commit.added.get(key)
         entry = _as_file(file, values_before)
         if added is None:
             parts.append(Part(entry))
             continue
-        before, after = (BitMap64() if one.deletion_vector is None else deletion_vectors.load(
+        before, after = (BitMap64() if one.deletion_vector is None else vectors.load(
             store, one.deletion_vector, data_file=one.path) for one in (file, added))
         if after - before:
             parts.append(Part(entry, after - before))

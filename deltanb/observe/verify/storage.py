@@ -18,8 +18,9 @@ import pyarrow as pa
 from deltanb.actions.data_files import decode_path, statistics_of
 from deltanb.commands.rows.change_files import CHANGE_FOLDER
 from deltanb.commands.upkeep.listing import hidden_from_vacuum, is_of_another, outside_logs
-from deltanb.engines.arrow import data_file, deletion_vectors, generated, statistics
+from deltanb.engines.arrow import data_file, generated, statistics
 from deltanb.engines.arrow.constraints import Checker
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import (
     ConstraintViolation,
     DataFileNotFound,
@@ -99,10 +100,11 @@ def check_files(snapshot: Snapshot, state: LogState, everything: bool) -> Iterat
     files = snapshot.select_files(columns)
     chosen = range(files.num_rows) if everything else _sample(files)
     values = _Values(snapshot) if everything else None
+    vectors = VectorFiles() if values is None else values.scan.vectors
     with progress("verify: data files read", len(chosen)) as seen:
         for at in chosen:
             row = files.slice(at, 1).to_pylist()[0]
-            yield from _check_file(snapshot, row, values)
+            yield from _check_file(snapshot, row, values, vectors)
             seen()
 
 
@@ -115,12 +117,14 @@ def _sample(files: pa.Table) -> Sequence[int]:
     return sorted({*largest, *range(0, files.num_rows, step)})[:SAMPLE]
 
 
-def _check_file(snapshot: Snapshot, row: Mapping[str, Any], values: _Values | None) -> Iterator[Finding]:
+def _check_file(
+    snapshot: Snapshot, row: Mapping[str, Any], values: _Values | None, vectors: VectorFiles
+) -> Iterator[Finding]:
     version, path = snapshot.version, row["path"]
     vector, store = row["deletion_vector"], snapshot.log.store
     if vector is not None:
         try:
-            deletion_vectors.load(store, vector, data_file=path)
+            vectors.load(store, vector, data_file=path)
         except DataFileNotFound as error:
             yield kinds.VECTOR_MISSING(str(error), version, path)
             return

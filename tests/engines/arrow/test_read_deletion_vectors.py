@@ -10,8 +10,10 @@ from pyroaring import BitMap64
 
 from deltanb.actions import DeletionVector
 from deltanb.engines.arrow import deletion_vectors as dvs
+from deltanb.engines.arrow.vector_files import VectorFiles
 from deltanb.errors import DataFileNotFound, InvalidArgument, InvalidTable
 from deltanb.store.local import LocalStore
+from deltanb.store.object import ObjectStore
 
 SAMPLES = [
     [0],
@@ -101,9 +103,14 @@ def test_a_missing_file_is_named(store):
     assert name in str(caught.value) and "part-1.parquet" in str(caught.value)
 
 
+@pytest.mark.parametrize("load", [dvs.load, VectorFiles().load], ids=["one", "many"])
+@pytest.mark.parametrize("place", ["folder", "bucket"])
 @pytest.mark.parametrize(
     "damage", ["checksum", "content", "size", "short", "cardinality", "offset"])
-def test_damage_is_never_believed(store, damage):
+def test_damage_is_never_believed(store, damage, place, load, request):
+    if place == "bucket":
+        uri, server = request.getfixturevalue("bucket"), request.getfixturevalue("s3_server")
+        store = ObjectStore(f"{uri}/t", server.options)
     (dv,) = dvs.write_file(store, [BitMap64([1, 2, 3])])
     name = dvs.relative_path(dv.path_or_inline_dv)
     content = bytearray(store.read(name))
@@ -122,7 +129,7 @@ def test_damage_is_never_believed(store, damage):
         offset = 9999
     store.put(name, bytes(content))
     with pytest.raises(InvalidTable, match="deletion vector"):
-        dvs.load(store, DeletionVector("u", dv.path_or_inline_dv, size, cardinality, offset))
+        load(store, DeletionVector("u", dv.path_or_inline_dv, size, cardinality, offset))
 
 
 @pytest.mark.parametrize(("kind", "text", "size", "message"), [
