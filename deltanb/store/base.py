@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from deltanb.concurrency.parallel import MAX_WAITING
-from deltanb.errors import StorageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,9 +44,10 @@ class LogStore(Protocol):
 
     A store may have more, which is used where it is there: ``is_remote``, True where each request waits for a
     network (:func:`is_remote`); ``read_many(names)``, an iterator of contents with None for what is absent;
-    ``delete_many(names)``; ``identity``, a text that is the same for all stores of one place; and
-    ``creates_only``, True where ``open_output`` raises FileExistsError for a name that is taken. In a store
-    without it new files have random names, whatever ``options.new_id`` gives.
+    ``delete_many(names)``; ``read_range(name, start, stop)`` (:func:`read_range`); ``identity``, a text that
+    is the same for all stores of one place; and ``creates_only``, True where ``open_output`` raises
+    FileExistsError for a name that is taken. In a store without it new files have random names, whatever
+    ``options.new_id`` gives.
     """
 
     root: str
@@ -136,23 +136,18 @@ def open_input(store: LogStore, name: str, ahead: int | None) -> pa.NativeFile:
 
 
 def read_range(store: LogStore, name: str, start: int, stop: int) -> bytes:
-    """Some bytes of a file, fewer where it ends before; a store with ``fetch`` is asked for these alone.
+    """The bytes of a file from a place to another one, fewer where it ends before: by one request where the
+    store has ``read_range``.
 
     Raises:
         FileNotFoundError: there is none.
         StorageError: it cannot be read.
     """
-    fetch = getattr(store, "fetch", None)
-    if fetch is None:
-        with store.open_input(name) as file:
-            return bytes(file.read_at(stop - start, start)) if start < file.size() else b""
-    try:
-        return bytes(fetch(name, (start, stop))[0])
-    except StorageError:
-        status = store.status(name)
-        if status is not None and status.size <= start:  # no such range: services say that in many ways
-            return b""
-        raise
+    reader = getattr(store, "read_range", None)
+    if reader is not None:
+        return bytes(reader(name, start, stop))
+    with store.open_input(name) as file:
+        return bytes(file.read_at(stop - start, start)) if start < file.size() else b""
 
 
 def delete_many(store: LogStore, names: Sequence[str]) -> Iterator[str]:

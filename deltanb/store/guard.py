@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltanb.errors import DeltaError, StorageError
+from deltanb.store.base import read_range
 from deltanb.text.damage import what_is_wrong
 from deltanb.text.safe_text import redacted
 
@@ -103,6 +104,10 @@ class _Guarded:
     def open_input(self, name: str) -> pa.NativeFile:
         with self._translated("read", name, passes=FileNotFoundError):
             return self.inner.open_input(name)
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        with self._translated("read", name, passes=FileNotFoundError):
+            return read_range(self.inner, name, start, stop)
 
     def open_output(self, name: str) -> pa.NativeFile:
         with self._translated("written", name, passes=FileExistsError):

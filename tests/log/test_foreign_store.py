@@ -10,7 +10,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import CommitOutcomeUnknown, DeltaError, StorageError
-from deltanb.store.base import FileStatus
+from deltanb.store.base import FileStatus, read_range
 from deltanb.store.guard import guarded, unguarded
 from deltanb.store.local import LocalStore
 from deltanb.store.object import ObjectStore
@@ -74,6 +74,14 @@ class Cloud(MemoryStore):
     def open_output(self, name: str) -> Any:
         self._check("open_output")
         return super().open_output(name)
+
+
+class Ranged(Cloud):
+    """One that reads ranges, too."""
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        self._check("read_range")
+        return super().read(name)[start:stop]
 
 
 def opened_anew(store: Cloud) -> dn.DeltaTable:
@@ -180,3 +188,17 @@ def test_a_store_that_asks_one_of_ours_can_do_what_that_can(
     assert sorted(again.to_arrow()["id"].to_pylist()) == [1, 3]
     assert again.as_of(0).count() == 2 and len(again.history()) == 3
     assert again.vacuum(0, check=False).num_files == 1
+
+
+@pytest.mark.parametrize("kind", [Cloud, Ranged])
+def test_ranges_of_a_foreign_store_are_read_or_it_is_said_why_not(kind: type[Cloud]) -> None:
+    store = kind()
+    store.put("a", b"0123456789")
+    seen = guarded(store)
+    assert [read_range(seen, "a", *some) for some in ((2, 5), (8, 20), (10, 12), (50, 60))] == [
+        b"234", b"89", b"", b""]
+    with pytest.raises(FileNotFoundError):
+        read_range(seen, "b", 0, 1)
+    store.bad = {"read_range", "open_input"}
+    with pytest.raises(StorageError, match=r"cloud://lake/t/a cannot be read: 503 slow down"):
+        read_range(seen, "a", 2, 5)

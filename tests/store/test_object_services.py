@@ -33,6 +33,7 @@ import pytest
 import deltanb as dn
 from deltanb.errors import StorageError
 from deltanb.options import set_options
+from deltanb.store.base import read_range
 from deltanb.store.object import ObjectStore
 from deltanb.store.object_files import PART_SIZE
 from tests.helpers import exactly_one_wins, ids
@@ -125,6 +126,9 @@ def the_whole_way(uri: str, options: dict[str, str]) -> None:
     with store.open_input("large") as file:
         assert file.size() == len(data)
         assert file.read_at(16, 32) == b"0123456789abcdef"
+    end = len(data)
+    assert [read_range(store, "large", *some) for some in ((2, 5), (end - 2, end + 9), (end, end + 9))] == [
+        b"234", b"ef", b""]
     store.delete_many(["large", "never there"])  # type: ignore[attr-defined]
     assert store.status("large") is None
     is_fetched_once(uri, options)

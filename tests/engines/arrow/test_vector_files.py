@@ -61,9 +61,9 @@ class Counting(MemoryStore):
         super().__init__()
         self.asked: list[tuple[int, int]] = []
 
-    def fetch(self, name: str, some: tuple[int, int]) -> tuple[bytes, None]:
-        self.asked.append(some)
-        return self.read(name)[some[0]:some[1]], None
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        self.asked.append((start, stop))
+        return self.read(name)[start:stop]
 
 
 @pytest.fixture
