@@ -6,6 +6,7 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
@@ -74,8 +75,11 @@ public final class LoggedFiles implements FileIndex {
 
   private final Path[] roots;
   private final StructType schema;
-  private final Map files = new LinkedHashMap(); // InternalRow of partition values -> List of Listed
-  private final Path[] paths;
+  private final Map files = new LinkedHashMap(); // InternalRow of partition values -> Places
+  private final String folder; // of all files: their paths begin with it
+  private final byte[][] names; // what follows, in UTF-8: a Path has five times as many bytes
+  private final long[] sizes;
+  private final long[] times;
   private final Statistics statistics;
   private final int hash;
   private long bytes = 0;
@@ -88,25 +92,53 @@ public final class LoggedFiles implements FileIndex {
       throws IOException {
     this.roots = new Path[] {root.startsWith("file:") ? new Path(root) : path(root)};
     this.schema = schema;
-    this.paths = new Path[rows.length];
+    this.folder = commonFolder(rows);
+    this.names = new byte[rows.length][];
+    this.sizes = new long[rows.length];
+    this.times = new long[rows.length];
+    int hash = folder.hashCode();
     for (int i = 0; i < rows.length; i++) {
       InternalRow row = rows[i];
-      paths[i] = path(row.getString(0));
-      FileStatus file = new FileStatus(row.getLong(1), false, 1, BLOCK, row.getLong(2), paths[i]);
-      bytes += file.getLen();
+      names[i] = row.getString(0).substring(folder.length()).getBytes(StandardCharsets.UTF_8);
+      sizes[i] = row.getLong(1);
+      times[i] = row.getLong(2);
+      hash = 31 * hash + Arrays.hashCode(names[i]);
+      bytes += sizes[i];
       InternalRow values = valuesOf(row);
-      List same = (List) files.get(values);
+      Places same = (Places) files.get(values);
       if (same == null) {
-        same = new ArrayList();
+        same = new Places();
         files.put(values, same);
       }
-      if (file.getLen() > 0) {
-        same.add(new Listed(i, file));
+      if (sizes[i] > 0) {
+        same.add(i);
       }
+    }
+    for (java.util.Iterator each = files.values().iterator(); each.hasNext();) {
+      ((Places) each.next()).trim();
     }
     this.statistics = new Statistics(described, rows.length,
         texts == null ? null : new RandomAccessFile(texts, "r"));
-    this.hash = Arrays.hashCode(paths);
+    this.hash = hash;
+  }
+
+  /** The folder that all paths begin with, up to and with its last slash. */
+  private static String commonFolder(InternalRow[] rows) {
+    String common = rows.length == 0 ? "" : rows[0].getString(0);
+    for (int i = 1; i < rows.length; i++) {
+      String other = rows[i].getString(0);
+      int length = Math.min(common.length(), other.length());
+      int same = 0;
+      while (same < length && common.charAt(same) == other.charAt(same)) {
+        same++;
+      }
+      common = common.substring(0, same);
+    }
+    return common.substring(0, common.lastIndexOf('/') + 1);
+  }
+
+  private Path pathOf(int place) {
+    return path(folder + new String(names[place], StandardCharsets.UTF_8));
   }
 
   /** A local path, or a URI in which nothing is encoded, as the file system's own listing spells it. */
@@ -147,7 +179,7 @@ public final class LoggedFiles implements FileIndex {
       Map.Entry entry = (Map.Entry) entries.next();
       InternalRow values = (InternalRow) entry.getKey();
       if (matches(predicates, values)) {
-        List kept = possible((List) entry.getValue(), check);
+        List kept = possible((Places) entry.getValue(), check);
         found.add(PartitionDirectory.apply(values, (FileStatus[]) kept.toArray(new FileStatus[0])));
       }
     }
@@ -155,15 +187,33 @@ public final class LoggedFiles implements FileIndex {
   }
 
   /** The files of which the check does not say that none of their rows passes. */
-  private static List possible(List same, Check check) {
-    List kept = new ArrayList(same.size());
-    for (int i = 0; i < same.size(); i++) {
-      Listed listed = (Listed) same.get(i);
-      if (check.mayPass(listed.place)) {
-        kept.add(listed.file);
+  private List possible(Places same, Check check) {
+    List kept = new ArrayList();
+    for (int i = 0; i < same.count; i++) {
+      int place = same.at[i];
+      if (check.mayPass(place)) {
+        kept.add(new Status(place, sizes[place], times[place]));
       }
     }
     return kept;
+  }
+
+  /** Its path is made when it is asked for: a plan keeps the status of each file that it reads. */
+  private final class Status extends FileStatus {
+    private final int place;
+
+    Status(int place, long size, long time) {
+      super(size, false, 1, BLOCK, time, null);
+      this.place = place;
+    }
+
+    public Path getPath() {
+      return pathOf(place);
+    }
+
+    public String toString() {
+      return getPath().toString();
+    }
   }
 
   private static boolean matches(List predicates, InternalRow values) {
@@ -191,9 +241,9 @@ public final class LoggedFiles implements FileIndex {
   }
 
   public String[] inputFiles() {
-    String[] found = new String[paths.length];
-    for (int i = 0; i < paths.length; i++) {
-      found[i] = SparkPath.fromPath(paths[i]).urlEncoded();
+    String[] found = new String[names.length];
+    for (int i = 0; i < names.length; i++) {
+      found[i] = SparkPath.fromPath(pathOf(i)).urlEncoded();
     }
     return found;
   }
@@ -214,29 +264,36 @@ public final class LoggedFiles implements FileIndex {
       return false;
     }
     LoggedFiles that = (LoggedFiles) other;
-    return hash == that.hash && Arrays.equals(paths, that.paths) && files.equals(that.files)
-        && schema.equals(that.schema);
+    return hash == that.hash && folder.equals(that.folder) && Arrays.deepEquals(names, that.names)
+        && files.equals(that.files) && schema.equals(that.schema);
   }
 
   public int hashCode() {
     return hash;
   }
 
-  private static final class Listed {
-    final int place;
-    final FileStatus file;
+  /** Which files have the same values, by their places in the list. */
+  private static final class Places {
+    int[] at = new int[1];
+    int count = 0;
 
-    Listed(int place, FileStatus file) {
-      this.place = place;
-      this.file = file;
+    void add(int place) {
+      if (count == at.length) {
+        at = Arrays.copyOf(at, 2 * count);
+      }
+      at[count++] = place;
+    }
+
+    void trim() {
+      at = Arrays.copyOf(at, count);
     }
 
     public boolean equals(Object other) {
-      return other instanceof Listed && file.equals(((Listed) other).file);
+      return other instanceof Places && Arrays.equals(at, ((Places) other).at);
     }
 
     public int hashCode() {
-      return file.hashCode();
+      return Arrays.hashCode(at);
     }
   }
 

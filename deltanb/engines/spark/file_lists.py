@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_SNAPSHOTS = 4
 """Versions a session keeps lists of."""
-MAX_FILES = 200_000
+MAX_FILES = 800_000
 """Files in all lists that a session keeps: some 100 MB in its JVM."""
 
 
