@@ -165,8 +165,8 @@ class ReadRegistry:
 
     def freeze(self) -> Reads:
         """The registry as it is now, frozen."""
-        app_ids = frozenset(self.app_ids) if self.app_ids else NO_IDS
-        return Reads(tuple(self.scans), tuple(self.files), self.whole_table, app_ids,
+        return Reads(tuple(self.scans), tuple(self.files), self.whole_table,
+                     frozenset(self.app_ids) or NO_IDS,  # of which there is one for all
                      elsewhere=self.elsewhere, has_queries=self.has_queries)
 
 

@@ -441,7 +441,8 @@ def _files_of(
         if path not in added:
             yield ChangedFile(version, remove.path, "delete", values, remove.deletion_vector, None, *ids)
             continue
-        before, after = _vector(vectors, log, remove), _vector(vectors, log, added[path])
+        before, after = (vectors.load(log.store, file.deletion_vector, data_file=file.path)
+                         for file in (remove, added[path]))
         for kind, only in (("delete", after - before), ("insert", before - after)):
             if only:
                 yield ChangedFile(version, remove.path, kind, values, None, only, *ids)
@@ -484,12 +485,6 @@ def _changes_nothing(info: CommitInfo) -> bool:
     metrics = info.operation_metrics
     return info.operation == "MERGE" and isinstance(metrics, Mapping) and all(
         str(metrics.get(name)) == "0" for name in _NO_ROW_CHANGED)
-
-
-def _vector(vectors: VectorFiles, log: DeltaLog, file: AddFile | RemoveFile) -> BitMap64:
-    if file.deletion_vector is None:
-        return BitMap64()
-    return vectors.load(log.store, file.deletion_vector, data_file=file.path)
 
 
 def _values_of(

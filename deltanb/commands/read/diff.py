@@ -208,19 +208,13 @@ def _masked(
     old, new = (table.to_pylist(maps_as_pydicts="lossy")
                 for table in (files.remasked_before, files.remasked_after))
     for one, two in zip(old, new, strict=True):
-        hidden = [_vector(vectors, snapshot, row) for snapshot, row in ((before, one), (after, two))]
+        hidden = [vectors.load(snapshot.log.store, row["deletion_vector"], data_file=row["path"])
+                  for snapshot, row in ((before, one), (after, two))]
         if hidden[1] - hidden[0]:
             gone.append(_Reading(one, hidden[1] - hidden[0]))
         if hidden[0] - hidden[1]:
             come.append(_Reading(two, hidden[0] - hidden[1]))
     return gone, come
-
-
-def _vector(vectors: VectorFiles, snapshot: Snapshot, row: Mapping[str, Any]) -> BitMap64:
-    vector = row["deletion_vector"]
-    if vector is None:
-        return BitMap64()
-    return vectors.load(snapshot.log.store, vector, data_file=row["path"])
 
 
 def _beyond(

@@ -41,7 +41,6 @@ from deltanb.transaction.writing import clustering_columns
 
 if TYPE_CHECKING:
     from deltanb.engines.contract import Engine
-    from deltanb.log.snapshot import Snapshot
     from deltanb.transaction.delta_log import DeltaLog
     from deltanb.transaction.transaction import OptimisticTransaction
 
@@ -298,7 +297,7 @@ def _rewritten(
     statistics_columns = list(dict.fromkeys([*columns, *ordered_by]))
 
     def write(task: _Task) -> list[AddFile]:
-        curve = _fitted(txn.snapshot, task) if task.curve else None
+        curve = _fitted(txn, task) if task.curve else None
         if task.curve and curve is None:
             return []
         return engine.moved(txn, task.files, curve, task.target, statistics_columns)
@@ -315,15 +314,16 @@ def _rewritten(
     return list(parallel.each(work, tasks, workers, "optimize"))
 
 
-def _fitted(snapshot: Snapshot, task: _Task) -> zorder.Curve | None:
+def _fitted(txn: OptimisticTransaction, task: _Task) -> zorder.Curve | None:
     """The task's curve, from a sample of its columns; None if there are no rows."""
-    from deltanb.engines.arrow.read import iter_batches
+    from deltanb.engines.arrow.read import stream
+    from deltanb.engines.arrow.touched import plan_in
 
     names = list(dict.fromkeys(path[0] for path in task.columns))
-    batches = iter_batches(snapshot, task.files, names)
+    batches = stream(plan_in(txn, names), task.files)
     rows = sum(file.num_records or 0 for file in FileScan(task.files))
     sample = zorder.sample_of(batches, rows)
-    size = bytes_to_read(snapshot.log.store, [task.files], whole=True)
+    size = bytes_to_read(txn.log.store, [task.files], whole=True)
     parts = max(1, -(-size // task.target))
     return sample and zorder.Curve.fit(task.curve or "", list(task.columns), sample, parts)
 

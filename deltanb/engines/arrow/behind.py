@@ -112,7 +112,7 @@ class _Changes:
         for new, rows in places.items():
             if new not in self.rows:
                 vector = self.winner.added[new].deletion_vector
-                self.rows[new] = BitMap64() if vector is None else self.vectors.load(store, vector)
+                self.rows[new] = self.vectors.load(store, vector)
             self.rows[new] |= rows
 
     def written(self, store: LogStore, seen: CloserLook, begun: list[AddFile]) -> CloserLook:

@@ -29,6 +29,7 @@ from deltanb.engines.arrow.touched import (
     marked_rows,
     mask_of,
     plan_in,
+    schema_with_row_ids,
 )
 from deltanb.engines.contract import TouchedFile
 from deltanb.store.base import read_concurrency
@@ -149,7 +150,7 @@ class ProcessEngine:
         read: Callable[[TouchedFile], Generator[Any, None, None]],
     ) -> list[AddFile]:
         return self.write(txn, inputs.Source(
-            plan_in(txn, row_ids=True).schema, lambda: ahead(read, touched, txn.log.store),
+            schema_with_row_ids(txn), lambda: ahead(read, touched, txn.log.store),
             mixes=patcher.copies, plain=patcher.plain))
 
 

@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from pyroaring import BitMap64
+
 from deltanb.engines.arrow import deletion_vectors
 from deltanb.store.base import read_range
 
 if TYPE_CHECKING:
-    from pyroaring import BitMap64
-
     from deltanb.actions import DeletionVector
     from deltanb.store.base import LogStore
     from deltanb.transaction.transaction import OptimisticTransaction
@@ -64,9 +64,11 @@ class VectorFiles:
         return VectorFiles, ()
 
     def load(
-        self, store: LogStore, vector: DeletionVector | Mapping[str, Any], *, data_file: str = ""
+        self, store: LogStore, vector: DeletionVector | Mapping[str, Any] | None, *, data_file: str = ""
     ) -> BitMap64:
-        """As :func:`~deltanb.engines.arrow.deletion_vectors.load`."""
+        """As :func:`~deltanb.engines.arrow.deletion_vectors.load`; no rows where a file has no vector."""
+        if vector is None:
+            return BitMap64()
         return deletion_vectors.load(store, vector, data_file=data_file, read=self.read)
 
     def read(self, store: LogStore, name: str, start: int, stop: int) -> bytes:

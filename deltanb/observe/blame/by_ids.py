@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap64
 
 from deltanb.actions import AddFile, RemoveFile
 from deltanb.engines.arrow.data_file import Scan, plan
@@ -136,8 +135,8 @@ def removed_parts(commits: Commits, commit: Commit) -> list[Part]:
         if added is None:
             parts.append(Part(entry))
             continue
-        before, after = (BitMap64() if one.deletion_vector is None else vectors.load(
-            store, one.deletion_vector, data_file=one.path) for one in (file, added))
+        before, after = (vectors.load(store, one.deletion_vector, data_file=one.path)
+                         for one in (file, added))
         if after - before:
             parts.append(Part(entry, after - before))
     return parts

@@ -21,6 +21,12 @@ from deltanb.testing import MemoryStore
 FILES = 20
 PROPERTIES = {"delta.enableDeletionVectors": "true", "delta.enableChangeDataFeed": "true"}
 
+def two_statements(table: dn.DeltaTable) -> None:
+    with table.transaction() as txn:
+        txn.delete("id % 7 = 2")
+        txn.delete("id % 7 = 3")
+
+
 WORKS: dict[str, Callable[[dn.DeltaTable], Any]] = {
     "read": lambda t: t.to_arrow(),
     "a part": lambda t: t.to_arrow(where="p >= 5", columns=["id"]),
@@ -31,6 +37,9 @@ WORKS: dict[str, Callable[[dn.DeltaTable], Any]] = {
     "merge": lambda t: t.upsert(pa.table({"p": range(FILES), "id": range(3, FILES * 10, 10)}), on="id"),
     "purge": lambda t: t.purge(),
     "optimize": lambda t: t.optimize(),
+    "optimize along a curve": lambda t: t.optimize(zorder_by="id"),
+    "a past version": lambda t: t.as_of(2).to_arrow(),
+    "a transaction of two statements": lambda t: two_statements(t),
     "overwrite of rows": lambda t: t.overwrite({"p": [3], "id": [32]}, where="id = 32 AND p = 3"),
     "difference": lambda t: t.diff(1, 2).rows,
     "blame": lambda t: t.blame("p = 3"),
