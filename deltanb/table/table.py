@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     import pyarrow.dataset as ds
+    from pyspark.sql import DataFrame
 
     from deltanb.commands.merge.merge import MergeBuilder
     from deltanb.commands.read.feed import ChangeFeed
@@ -753,17 +754,21 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         return self._run_here(lambda: count(snapshot, files(), predicate))
 
     @reads_log
-    def explain(self, where: Where | None = None) -> ScanExplanation:
+    def explain(self, where: Where | DataFrame | None = None) -> ScanExplanation:
         """Which files a read opens, and why it skips the others: by partition values, conditions implied by
         generated columns, or statistics.
 
         No data file is opened.
 
         Args:
-            where: a condition as in :meth:`to_arrow`, or SQL that only Spark understands.
+            where: a condition as in :meth:`to_arrow`, or SQL that only Spark understands; or a query of Spark
+                over :meth:`to_df`, of which the filters in its plan are explained, and no job is run.
 
         Raises:
             InvalidPredicate: invalid SQL, or a column that the table does not have.
+            InvalidArgument: a query that reads no files of this table, or is of Spark Connect.
+
+        >>> table.explain(table.to_df().where("age > 10").groupBy("pond").count())  # doctest: +SKIP
 
         >>> import deltanb as dn
         >>> table = dn.create("lakes", {"pond": ["a", "b"], "age": [3, 9]}, partition_by="pond")
@@ -772,6 +777,9 @@ class DeltaTable(Frame, Displayable, Askable, Aliases):
         ["pond is 'a'", 'age is 9 in every row']
         """
         from deltanb.log.skipping.explain import explain
+        if hasattr(where, "sparkSession"):
+            from deltanb.engines.spark.explain import explain_frame
+            return explain_frame(self.snapshot, where)
         return explain(self.snapshot, where)
 
     @reads_log

@@ -14,6 +14,7 @@ import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -33,6 +34,7 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -73,6 +75,7 @@ public final class LoggedFiles implements FileIndex {
   private static final int GIVEN = 3; // path, size, time of modification; behind them the values
   private static final long BLOCK = 1L << 27; // what the local file system says of itself; nobody asks
 
+  private final String root;
   private final Path[] roots;
   private final StructType schema;
   private final Map files = new LinkedHashMap(); // InternalRow of partition values -> Places
@@ -80,6 +83,7 @@ public final class LoggedFiles implements FileIndex {
   private final byte[][] names; // what follows, in UTF-8: a Path has five times as many bytes
   private final long[] sizes;
   private final long[] times;
+  private final long version;
   private final Statistics statistics;
   private final int hash;
   private long bytes = 0;
@@ -88,9 +92,11 @@ public final class LoggedFiles implements FileIndex {
    * The columns of {@code described} are those whose statistics can be checked against a filter. The file
    * {@code texts} has the statistics; it may be deleted when this has returned. Null: there are none.
    */
-  public LoggedFiles(String root, StructType schema, StructType described, InternalRow[] rows, String texts)
-      throws IOException {
+  public LoggedFiles(String root, Number version, StructType schema, StructType described, InternalRow[] rows,
+      String texts) throws IOException {
+    this.root = root;
     this.roots = new Path[] {root.startsWith("file:") ? new Path(root) : path(root)};
+    this.version = version.longValue();
     this.schema = schema;
     this.folder = commonFolder(rows);
     this.names = new byte[rows.length][];
@@ -168,12 +174,9 @@ public final class LoggedFiles implements FileIndex {
     List predicates = new ArrayList();
     Iterator filters = partitionFilters.iterator();
     while (filters.hasNext()) {
-      Expression bound = (Expression) ((Expression) filters.next()).transform(new Bind());
-      BasePredicate predicate = Predicate.createInterpreted(bound);
-      predicate.initialize(0);
-      predicates.add(predicate);
+      predicates.add(ofValues((Expression) filters.next()));
     }
-    Check check = statistics.understood(dataFilters);
+    Check check = new AllOf(statistics.understood(dataFilters));
     List found = new ArrayList();
     for (java.util.Iterator entries = files.entrySet().iterator(); entries.hasNext();) {
       Map.Entry entry = (Map.Entry) entries.next();
@@ -184,6 +187,98 @@ public final class LoggedFiles implements FileIndex {
       }
     }
     return CollectionConverters.asScala(found).toSeq();
+  }
+
+  private BasePredicate ofValues(Expression filter) {
+    BasePredicate predicate = Predicate.createInterpreted((Expression) filter.transform(new Bind()));
+    predicate.initialize(0);
+    return predicate;
+  }
+
+  public String root() {
+    return root;
+  }
+
+  public long version() {
+    return version;
+  }
+
+  /**
+   * What {@link #listFiles} leaves out, one filter after the other, of the files that are {@code left}, which
+   * is changed. Each filter is its SQL, by what it was checked, the number of files that it left out, that of
+   * those left for want of statistics, and why it was not checked: the name of a reason, and its column.
+   */
+  public List explain(Seq partitionFilters, Seq dataFilters, BitSet left) {
+    List judged = new ArrayList();
+    Iterator filters = partitionFilters.iterator();
+    while (filters.hasNext()) {
+      Expression filter = (Expression) filters.next();
+      boolean later = filter instanceof DynamicPruning;
+      int before = left.cardinality();
+      if (!later) {
+        keepMatching(ofValues(filter), left);
+      }
+      judged.add(new Object[] {filter.sql(), later ? null : "values",
+          Integer.valueOf(before - left.cardinality()), Integer.valueOf(0), later ? "later" : null, ""});
+    }
+    List checks = statistics.understood(dataFilters);
+    for (int i = 0; i < checks.size(); i++) {
+      Check check = (Check) checks.get(i);
+      int before = left.cardinality();
+      int unknown = 0;
+      for (int place = left.nextSetBit(0); place >= 0; place = left.nextSetBit(place + 1)) {
+        left.set(place, check.mayPass(place));
+        unknown += check.isKnown(place) ? 0 : 1;
+      }
+      Anything idle = check instanceof Anything ? (Anything) check : null;
+      judged.add(new Object[] {((Expression) dataFilters.apply(i)).sql(), idle == null ? "statistics" : null,
+          Integer.valueOf(before - left.cardinality()), Integer.valueOf(unknown),
+          idle == null ? null : idle.reason, idle == null ? "" : idle.about});
+    }
+    return judged;
+  }
+
+  private void keepMatching(BasePredicate predicate, BitSet left) {
+    for (java.util.Iterator entries = files.entrySet().iterator(); entries.hasNext();) {
+      Map.Entry entry = (Map.Entry) entries.next();
+      if (!predicate.eval((InternalRow) entry.getKey())) {
+        Places same = (Places) entry.getValue();
+        for (int i = 0; i < same.count; i++) {
+          left.clear(same.at[i]);
+        }
+      }
+    }
+  }
+
+  /** The places of all files. */
+  public BitSet all() {
+    BitSet places = new BitSet();
+    for (java.util.Iterator each = files.values().iterator(); each.hasNext();) {
+      Places same = (Places) each.next();
+      for (int i = 0; i < same.count; i++) {
+        places.set(same.at[i]);
+      }
+    }
+    return places;
+  }
+
+  /** The bytes of some files. */
+  public long bytesOf(BitSet places) {
+    long sum = 0;
+    for (int place = places.nextSetBit(0); place >= 0; place = places.nextSetBit(place + 1)) {
+      sum += sizes[place];
+    }
+    return sum;
+  }
+
+  /** The first of some files: the path of each and its bytes. */
+  public List firstOf(BitSet places, int count) {
+    List first = new ArrayList();
+    for (int place = places.nextSetBit(0); place >= 0 && first.size() < count;
+        place = places.nextSetBit(place + 1)) {
+      first.add(new Object[] {pathOf(place).toString(), Long.valueOf(sizes[place])});
+    }
+    return first;
   }
 
   /** The files of which the check does not say that none of their rows passes. */
@@ -314,19 +409,15 @@ public final class LoggedFiles implements FileIndex {
       this.texts = texts;
     }
 
-    /** A check of all those filters of which it is certain what they mean; the others leave no file out. */
-    Check understood(Seq filters) {
+    /** A check of each filter; those of which it is not certain what they mean leave no file out. */
+    List understood(Seq filters) {
       List checks = new ArrayList();
       Iterator each = filters.iterator();
       while (each.hasNext()) {
-        Check check = understood(each.next());
-        if (check != null) {
-          checks.add(check);
-        }
+        checks.add(understood(each.next()));
       }
-      Check whole = new AllOf(checks);
-      whole.assume(new HashSet());
-      return whole;
+      new AllOf(checks).assume(new HashSet());
+      return checks;
     }
 
     /** Of an AND one part is enough; of an OR both are needed. */
@@ -334,15 +425,15 @@ public final class LoggedFiles implements FileIndex {
       if (filter instanceof And) {
         Check left = understood(((And) filter).left());
         Check right = understood(((And) filter).right());
-        if (left == null || right == null) {
-          return left == null ? right : left;
+        if (left instanceof Anything || right instanceof Anything) {
+          return left instanceof Anything ? right : left;
         }
         return new AllOf(Arrays.asList(new Object[] {left, right}));
       }
       if (filter instanceof Or) {
         Check left = understood(((Or) filter).left());
-        Check right = left == null ? null : understood(((Or) filter).right());
-        return right == null ? null : new AnyOf(left, right);
+        Check right = left instanceof Anything ? left : understood(((Or) filter).right());
+        return right instanceof Anything ? right : new AnyOf(left, right);
       }
       if (filter instanceof IsNull) {
         return check(((IsNull) filter).child(), Comparison.NULL, null);
@@ -357,7 +448,8 @@ public final class LoggedFiles implements FileIndex {
         InSet in = (InSet) filter;
         return check(in.child(), Comparison.AMONG, CollectionConverters.asJava(in.hset()).toArray());
       }
-      return filter instanceof BinaryComparison ? comparison((BinaryComparison) filter) : null;
+      return filter instanceof BinaryComparison ? comparison((BinaryComparison) filter)
+          : new Anything("kind", "");
     }
 
     private Check among(In in) {
@@ -366,7 +458,7 @@ public final class LoggedFiles implements FileIndex {
       while (each.hasNext()) {
         Object member = each.next();
         if (!(member instanceof Literal)) {
-          return null;
+          return new Anything("constant", "");
         }
         members.add(((Literal) member).value());
       }
@@ -379,7 +471,7 @@ public final class LoggedFiles implements FileIndex {
       boolean mirrored = left instanceof Literal;
       Object constant = mirrored ? left : right;
       if (!(constant instanceof Literal)) {
-        return null;
+        return new Anything("constant", "");
       }
       int kind;
       if (filter instanceof EqualTo) {
@@ -393,24 +485,27 @@ public final class LoggedFiles implements FileIndex {
       } else if (filter instanceof GreaterThanOrEqual) {
         kind = mirrored ? Comparison.TO : Comparison.FROM;
       } else {
-        return null;
+        return new Anything("kind", "");
       }
       return check(mirrored ? right : left, kind, new Object[] {((Literal) constant).value()});
     }
 
     private Check check(Object operand, int kind, Object[] constants) {
       if (!(operand instanceof AttributeReference)) {
-        return null;
+        return new Anything("function", "");
       }
       AttributeReference column = (AttributeReference) operand;
       if (column.metadata().contains("__metadata_col")
           || column.metadata().contains("__file_source_metadata_col")
           || !Arrays.asList(described.fieldNames()).contains(column.name())) {
-        return null;
+        return new Anything("bounds", column.name());
       }
       DataType type = described.apply(column.name()).dataType();
       if (!type.equals(column.dataType())) {
-        return null;
+        return new Anything("bounds", column.name());
+      }
+      if (texts == null) {
+        return new Anything("statistics", "");
       }
       List members = new ArrayList();
       for (int i = 0; constants != null && i < constants.length; i++) {
@@ -418,7 +513,7 @@ public final class LoggedFiles implements FileIndex {
         if (value != null) {
           members.add(value);
         } else if (constants[i] != null || kind != Comparison.AMONG || constants.length == 1) {
-          return null; // NULL is no match among others, and otherwise left to Spark
+          return new Anything("constant", ""); // NULL is no match among others, and else Spark's
         }
       }
       return new Comparison(kind, members.toArray(), column(column.name(), type));
@@ -604,11 +699,37 @@ public final class LoggedFiles implements FileIndex {
     /** False only where no row of the file passes. */
     abstract boolean mayPass(int place);
 
+    /** Whether the log says of the file what this asks. */
+    abstract boolean isKnown(int place);
+
     /** Add the columns that are not NaN in any row that passes. */
     abstract void addNumbers(Set columns);
 
     /** Rows have to meet other conditions, too, by which these columns are not NaN. */
     abstract void assume(Set numbers);
+  }
+
+  /** What a filter means is not certain: any row may pass. */
+  private static final class Anything extends Check {
+    final String reason; // explain.py has the sentence
+    final String about;
+
+    Anything(String reason, String about) {
+      this.reason = reason;
+      this.about = about;
+    }
+
+    boolean mayPass(int place) {
+      return true;
+    }
+
+    boolean isKnown(int place) {
+      return true;
+    }
+
+    void addNumbers(Set columns) {}
+
+    void assume(Set numbers) {}
   }
 
   /** All of some conditions. */
@@ -626,6 +747,14 @@ public final class LoggedFiles implements FileIndex {
         }
       }
       return true;
+    }
+
+    boolean isKnown(int place) {
+      boolean known = false;
+      for (int i = 0; i < parts.size(); i++) {
+        known = known || ((Check) parts.get(i)).isKnown(place);
+      }
+      return known;
     }
 
     void addNumbers(Set columns) {
@@ -655,6 +784,10 @@ public final class LoggedFiles implements FileIndex {
 
     boolean mayPass(int place) {
       return left.mayPass(place) || right.mayPass(place);
+    }
+
+    boolean isKnown(int place) {
+      return left.isKnown(place) && right.isKnown(place);
     }
 
     void addNumbers(Set columns) {}
@@ -704,6 +837,11 @@ public final class LoggedFiles implements FileIndex {
 
     private static boolean isNan(Object constant) {
       return constant instanceof Double && ((Double) constant).isNaN();
+    }
+
+    boolean isKnown(int place) {
+      return column.lowest[place] != null || column.highest[place] != null || column.noNull[place]
+          || column.onlyNull[place];
     }
 
     boolean mayPass(int place) {

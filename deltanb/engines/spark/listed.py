@@ -64,13 +64,14 @@ class FileList(NamedTuple):
 
 
 def file_list(
-    session: SparkSession, root: str, files: pa.Table, values: T.StructType, described: T.StructType,
-    stats: pa.ChunkedArray | None = None,
+    session: SparkSession, root: str, version: int, files: pa.Table, values: T.StructType,
+    described: T.StructType, stats: pa.ChunkedArray | None = None,
 ) -> FileList:
     """A list of Parquet files for Spark, if :func:`is_possible`. No file is touched.
 
     Args:
         root: the folder shown for them in plans, in Spark's spelling.
+        version: of which they are the files, for who asks (``explain``).
         files: the list, from :func:`table_of`.
         values: the columns that are constant within a file; filters on them skip files.
         described: the columns whose statistics skip files, too: numbers, dates, times, and texts that Spark
@@ -85,7 +86,7 @@ def file_list(
     rows = arrow_frame(session, files, known)._jdf.queryExecution().executedPlan().executeCollect()
     by_file, by_row = (session._jsparkSession.parseDataType(some.json()) for some in (values, described))
     with _on_disk(stats) as texts:
-        index = _new(session._jvm, _index_class(session), root, by_file, by_row, rows, texts)
+        index = _new(session._jvm, _index_class(session), root, version, by_file, by_row, rows, texts)
     return FileList(index, by_file)
 
 

@@ -45,7 +45,7 @@ from deltanb.engines.spark.columns import (
     spark_schema,
     spark_type,
 )
-from deltanb.engines.spark.connectors import connector_for
+from deltanb.engines.spark.connectors import Connector, connector_for
 from deltanb.engines.spark.file_groups import Choice, File, Groups
 from deltanb.engines.spark.paths import file_path, literal_pattern, spark_path
 from deltanb.engines.spark.session import MANY_PATHS, READ_BY_FIELD_ID, read_by_field_id, settings
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from deltanb.engines.arrow.data_file import Scan
     from deltanb.log.snapshot import Snapshot
+    from deltanb.store.base import LogStore
 
 # For the columns of a plan, beside the table's.
 PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE, _NUMBER = (
@@ -316,7 +317,6 @@ class Reader:
         columns = list(columns)
         if any(file.vector is not None for file in group):
             columns.append(Value(_NUMBER, _NUMBER, T.IntegerType(), pa.array(range(len(group)), pa.int32())))
-        root = self.scan.store.local_path("") or "" if self.connector is None else self.connector.root
         files = listed.table_of(
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
             [value.of_files for value in columns])
@@ -325,8 +325,9 @@ class Reader:
         statistics_schema = T.StructType([
             T.StructField(read_as[f.name], f.dataType, True, {listed.STATISTICS: f.name})
             for f in described(self.snapshot.schema, self.mode).fields])
+        root = root_of(self.scan.store, self.connector)
         return listed.file_list(
-            self.session, spark_path(root.rstrip("/")), files, schema, statistics_schema, stats)
+            self.session, root, self.snapshot.version, files, schema, statistics_schema, stats)
 
     def _relation(self, files: listed.FileList) -> DataFrame:
         more = {} if self.connector is None else self.connector.options
@@ -392,6 +393,12 @@ class Reader:
             columns.append(made.alias(f.name, metadata={"comment": comment}) if comment
                            else made.alias(f.name))
         return frame.select(*columns, *more)
+
+
+def root_of(store: LogStore, connector: Connector | None) -> str:
+    """The folder of a table as its lists of files have it, in Spark's spelling."""
+    root = store.local_path("") or "" if connector is None else connector.root
+    return spark_path(root.rstrip("/"))
 
 
 def _placed(frame: DataFrame) -> DataFrame:

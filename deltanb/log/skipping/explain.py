@@ -272,7 +272,7 @@ class _Walk:
         implies = tested.sql if by == "generated columns" else ""
         judged[part] = Condition(
             part.sql, by, gone + (before.spared if before else 0), implies,
-            "" if gone else "every file that was left may hold such rows")
+            "" if gone else MAY_HOLD)
         return left.filter(is_left)
 
     def _by_values(self, row: dict[str, Any], names: Sequence[str]) -> str:
@@ -360,14 +360,21 @@ class _Walk:
     @staticmethod
     def _doubt(gone: int, unknown: int, left: int, part: Predicate) -> str:
         if unknown:
-            what = "no file" if unknown == left and not gone else f"{unknown} of the files left"
-            has = "has" if what == "no file" else "have no" if unknown > 1 else "has no"
-            columns = ", ".join(sorted(part.columns))
-            return f"{what} {has} statistics of {columns}"
-        return "" if gone else "every file that was left may hold such rows"
+            return lacking(unknown, None if gone else left, ", ".join(sorted(part.columns)))
+        return "" if gone else MAY_HOLD
 
 
 NOTHING_LEFT = "no file was left for it"
+MAY_HOLD = "every file that was left may hold such rows"
+NO_BOUNDS_OF_RESULTS = "bounds are of columns, not of what functions make of them"
+UNDECIDED = "bounds and counts of NULL do not decide it"
+
+
+def lacking(unknown: int, left: int | None, columns: str) -> str:
+    """How many files have no statistics of columns, of all those that are left (None: some were not)."""
+    if unknown == left:
+        return f"no file has statistics of {columns}"
+    return f"{unknown} of the files left {'have' if unknown > 1 else 'has'} no statistics of {columns}"
 
 
 def _all_of(part: Predicate) -> list[Stat]:
@@ -436,8 +443,8 @@ def _no_use(node: Expression, rewritten: Expression, names: Iterable[str]) -> st
             name = ".".join(column.path)
             return f"{name} may be NaN, above any bound: add {name} < …"
     if _has_function(node):
-        return "bounds are of columns, not of what functions make of them"
-    return "bounds and counts of NULL do not decide it"
+        return NO_BOUNDS_OF_RESULTS
+    return UNDECIDED
 
 
 def _by_bounds_or_counts(node: Expression, rewritten: Expression) -> bool:

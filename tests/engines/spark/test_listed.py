@@ -26,6 +26,7 @@ from deltanb.actions import Metadata
 from deltanb.engines.arrow import deletion_vectors, statistics
 from deltanb.engines.arrow import read as in_process
 from deltanb.engines.spark import listed, plans
+from deltanb.engines.spark.explain import explain_frame
 from deltanb.engines.spark.read import read_table
 from deltanb.engines.spark.session import settings
 from deltanb.errors import DataFileNotFound
@@ -136,9 +137,9 @@ def made(monkeypatch):
     """How many files each list had that Spark was given."""
     lengths, file_list = [], listed.file_list
 
-    def counted(session, root, files, *more):
+    def counted(session, root, version, files, *more):
         lengths.append(files.num_rows)
-        return file_list(session, root, files, *more)
+        return file_list(session, root, version, files, *more)
 
     monkeypatch.setattr(listed, "file_list", counted)
     return lengths
@@ -324,6 +325,8 @@ def leave_out_no_row(spark, tmp_path, seed) -> None:
         frame = read_table(snapshot, None, spark).filter(condition).select("id")
         expected = sorted(row.id for row in plain.filter(condition).select("id").collect())
         assert sorted(row.id for row in frame.collect()) == expected, str(condition)
+        if "LocalTableScan" not in str(frame._jdf.queryExecution().executedPlan()):  # not empty beforehand
+            assert explain_frame(snapshot, frame).opened == files_read(frame), str(condition)
         fewer += bool(expected) and files_read(frame) < 24
     assert fewer > 10
 
