@@ -40,6 +40,8 @@ class Size(NamedTuple):
 
     planned: int = 10_000
     planned_partitioned: tuple[int, ...] = (10_000, 50_000)
+    planned_selected: tuple[tuple[int, int], ...] = ((20_000, 30), (400_000, 4))
+    """Files, and columns with statistics, of tables of which a filter leaves one file."""
     files: int = 200
     rows: int = 10_000_000
     deleted: tuple[int, int] = (200, 2_000_000)
@@ -47,7 +49,7 @@ class Size(NamedTuple):
     batches: int = 25
 
 
-QUICK = Size(200, (200,), 40, 40_000, (40, 40_000), 3)
+QUICK = Size(200, (200,), ((200, 30),), 40, 40_000, (40, 40_000), 3)
 
 
 class Work(NamedTuple):
@@ -170,17 +172,17 @@ def _figure(title: str, name: str, other: dict[str, Any], own: dict[str, Any], w
 # -- what is measured ---------------------------------------------------------------------------
 
 
-def plans(session: Any, path: Path, where: str, state: str) -> Ways:
-    """From a path to the tasks that Spark would run; see :data:`STATES`."""
+def plans(session: Any, path: Path, where: str, state: str = "") -> Ways:
+    """From a path to the number of tasks that Spark would run; see :data:`STATES`."""
     def planned(reader: Callable[[Any, Path], Any]) -> Way:
-        def way() -> None:
+        def way() -> int:
             if state == "cold":
                 forget(session)
             elif state:
                 add_one(path)
             frame = reader(session, path)
             frame = frame.filter(where) if where else frame
-            frame._jdf.queryExecution().toRdd().getNumPartitions()
+            return frame._jdf.queryExecution().toRdd().getNumPartitions()
 
         return way
 
@@ -295,6 +297,10 @@ def _plans(size: Size) -> dict[str, Work]:
             by_title[f"plan, one partition of {files:,} files{after}"] = Work(
                 lambda session, folder, files=files, state=state: plans(
                     session, _known(make_many, folder / f"{files}", files, True), "part = 7", state))
+    for files, columns in size.planned_selected:
+        by_title[f"plan, one of {files:,} files by {columns} columns"] = Work(
+            lambda session, folder, files=files, more=columns - 1: plans(
+                session, _known(make_many, folder / f"{files} {more}", files, False, more), "id = 777"))
     return by_title
 
 

@@ -41,8 +41,11 @@ def make(folder: Path, files: int, rows: int, deleted: int = 0) -> Path:
     return _logged(folder, named, each, (), deleted)
 
 
-def make_many(folder: Path, files: int, partitioned: bool = False) -> Path:
-    """A table of that many files, for plans alone: they are one file by as many names."""
+def make_many(folder: Path, files: int, partitioned: bool = False, columns: int = 0) -> Path:
+    """A table of that many files, for plans alone: they are one file by as many names.
+
+    The log has statistics of ``columns`` more columns, ``c0`` and so on, whose values rise with the files.
+    """
     import pyarrow.parquet as pq
 
     folder.mkdir()
@@ -60,7 +63,7 @@ def make_many(folder: Path, files: int, partitioned: bool = False) -> Path:
             os.link(one, folder / name)
         named.append(name)
     one.unlink()
-    return _logged(folder, named, 1, ("part",) if partitioned else ())
+    return _logged(folder, named, 1, ("part",) if partitioned else (), columns=columns)
 
 
 def add_one(folder: Path) -> None:
@@ -76,8 +79,11 @@ def add_one(folder: Path) -> None:
     LocalStore(folder).put_if_absent(f"_delta_log/{version:020d}.json", text.encode())
 
 
-def _logged(folder: Path, files: Sequence[str], each: int, by: Sequence[str], deleted: int = 0) -> Path:
+def _logged(
+    folder: Path, files: Sequence[str], each: int, by: Sequence[str], deleted: int = 0, columns: int = 0
+) -> Path:
     """One commit that names the files, ``each`` rows in every one of them."""
+    import pyarrow as pa
     from pyroaring import BitMap64
 
     from deltanb.actions import AddFile, Metadata, Protocol
@@ -86,13 +92,16 @@ def _logged(folder: Path, files: Sequence[str], each: int, by: Sequence[str], de
     from deltanb.store.local import LocalStore
 
     vectors = ("deletionVectors",) if deleted else ()
-    schema = from_arrow(rows_of(0, 0, 0).schema)
+    more = [f"c{at}" for at in range(columns)]
+    schema = from_arrow(pa.schema([*rows_of(0, 0, 0).schema, *(pa.field(name, pa.int64()) for name in more)]))
     actions: list[Any] = [Protocol(3, 7, vectors, vectors) if deleted else Protocol(1, 2),
                           Metadata("t", schema.to_json(), tuple(by))]
     vector = deletion_vectors.inline(BitMap64(range(0, each, deleted))) if deleted else None
     for number, name in enumerate(files):
-        stats = {"numRecords": each, "minValues": {"id": number * each},
-                 "maxValues": {"id": (number + 1) * each - 1}, "nullCount": {"id": 0},
+        low, high = number * each, (number + 1) * each - 1
+        bounds = {"minValues": low, "maxValues": high, "nullCount": 0}
+        stats = {"numRecords": each,
+                 **{kind: dict.fromkeys(("id", *more), at) for kind, at in bounds.items()},
                  **({"tightBounds": False} if deleted else {})}
         values = {"part": str(number % PARTITIONS)} if by else {}
         actions.append(AddFile(name, values, (folder / name).stat().st_size, 1, stats=json.dumps(stats),
