@@ -72,6 +72,9 @@
 
 Beside it there are two UserWarnings: :class:`ChecksumMismatchWarning` and :class:`UnknownPropertyWarning`.
 
+Each class says why it is raised, shows how, and what to do about it. ``deltanb help concurrent-append``
+prints that; the name is the class's in words (``topic``).
+
 A handler decides by class, by ``kind`` (a stable code; codes are only ever added), or by the data that
 each error carries as attributes. The concurrent family keeps the names of ``delta.exceptions``.
 
@@ -87,6 +90,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from deltanb.text.completion import offered
@@ -110,6 +114,8 @@ class DeltaError(Exception):
 
     kind: ClassVar[str] = "DELTA_ERROR"
     sql_state: ClassVar[str | None] = None
+    topic: ClassVar[str] = "delta-error"
+    """The name of its page: ``deltanb help concurrent-append`` prints what the reference says."""
 
     def __init__(self, message: str, **data: Any) -> None:
         for name in ("predicate", "expression"):
@@ -122,8 +128,10 @@ class DeltaError(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        words = re.findall(r"[A-Z][a-z]*", cls.__name__.removesuffix("Exception"))
+        cls.topic = "-".join(words).lower()
         if "kind" not in cls.__dict__:
-            cls.kind = "_".join(re.findall(r"[A-Z][a-z]*", cls.__name__.removesuffix("Exception"))).upper()
+            cls.kind = "_".join(words).upper()
 
     def __getattr__(self, name: str) -> Any:
         data = self.__dict__.get("data", {})
@@ -143,6 +151,21 @@ class DeltaError(Exception):
     def __reduce__(self) -> Any:
         state = ({NOTES: list(notes)},) if (notes := self.__dict__.get(NOTES)) else ()
         return (_rebuild, (type(self), self.message, self.data), *state)
+
+
+def topics() -> dict[str, type[DeltaError]]:
+    """Every error by the name of its page, in the order of the tree.
+
+    >>> topics()["concurrent-append"].__name__
+    'ConcurrentAppendException'
+    """
+    def below(cls: type[DeltaError]) -> Iterator[type[DeltaError]]:
+        yield cls
+        for kind in cls.__subclasses__():
+            if kind.__module__ == __name__ and kind.__bases__[0] is cls:
+                yield from below(kind)
+
+    return {cls.topic: cls for cls in below(DeltaError)}
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from deltanb._version import __version__
-from deltanb.app import histories, services, statements, tables
+from deltanb.app import histories, services, statements, tables, topics
 from deltanb.errors import DeltaError
 from deltanb.text.safe_text import safe
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     leading, rest = _split(list(sys.argv[1:] if arguments is None else arguments))
-    known = _parser().parse_args(leading)
+    known = command_parser().parse_args(leading)
     try:
         if known.command == "lab":
             from deltanb.app import lab
@@ -52,7 +52,12 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at:]
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """All commands and their arguments; the documentation is made from it, too.
+
+    >>> command_parser().parse_args(["lab"]).command
+    'lab'
+    """
     parser = argparse.ArgumentParser(
         prog="deltanb", description="Delta Lake tables, and every commit visible."
     )
@@ -73,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where your copy of the tutorials is, or goes (default ./deltanb-tutorials)",
     )
-    for group in (tables, statements, histories, services):
+    for group in (tables, statements, histories, services, topics):
         group.add_to(commands)
     return parser
 

@@ -387,12 +387,12 @@ def as_markdown() -> str:
     """The outcomes and the blind spots as the documentation prints them.
 
     >>> print("\\n".join(as_markdown().splitlines()[:3]))
-    ### How a meeting ends
+    ## How a meeting ends
     <BLANKLINE>
     | outcome | meaning |
     """
-    lines = ["### How a meeting ends", "", "| outcome | meaning |", "|---|---|"]
+    lines = ["## How a meeting ends", "", "| outcome | meaning |", "|---|---|"]
     lines += [f"| {outcome} | {meaning} |" for outcome, meaning in OUTCOMES.items()]
-    lines += ["", "### Blind spots", "", "| kind | what follows |", "|---|---|"]
+    lines += ["", "## Blind spots", "", "| kind | what follows |", "|---|---|"]
     lines += [f"| `{kind}` | {meaning} |" for kind, meaning in SPOTS.items()]
     return "\n".join(lines) + "\n"

@@ -579,8 +579,7 @@ def explain_conflict(
         txn: open, or in the middle of its steps.
         version: the last version to examine, by default the newest.
         actions, operation: as for ``commit``. Without actions, those of the files it has written; without
-        these,
-            its reads are checked as if it changed data.
+            these, its reads are checked as if it changed data.
 
     Raises:
         InvalidArgument: no transaction, a version that is not after the one read, or actions that are not

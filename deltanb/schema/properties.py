@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from deltanb.errors import InvalidArgument, UnknownPropertyWarning, warn
 from deltanb.options import ROW_LEVEL_NAMES
@@ -128,51 +128,104 @@ def _format_version(text: str) -> str:
     return text.strip()
 
 
-PROPERTIES: dict[str, tuple[Callable[[str], Any], Any]] = {
-    "delta.appendOnly": (_boolean, False),
-    "delta.checkpointInterval": (_integer(1), None),  # by the table's size: log/checkpoint/interval.py
-    "delta.checkpointPolicy": (_choice("classic", "v2"), "classic"),
-    "delta.checkpoint.writeStatsAsJson": (_boolean, True),
-    "delta.checkpoint.writeStatsAsStruct": (_boolean, False),
-    "delta.checkpointRetentionDuration": (parse_interval, 2 * DAY_MS),
-    "delta.columnMapping.mode": (_choice("none", "name", "id"), "none"),
-    "delta.columnMapping.hasDroppedOrRenamed": (_boolean, None),
-    "delta.columnMapping.maxColumnId": (_integer(0), 0),
-    "delta.compatibility.symlinkFormatManifest.enabled": (_boolean, False),
-    "delta.dataSkippingNumIndexedCols": (_integer(-1), 32),
-    "delta.dataSkippingStatsColumns": (_columns, None),
-    "delta.deletedFileRetentionDuration": (parse_interval, 7 * DAY_MS),
-    "delta.enableChangeDataFeed": (_boolean, False),
-    "delta.dropFeatureTruncateHistory.retentionDuration": (parse_interval, DAY_MS),
-    "delta.enableDeletionVectors": (_boolean, False),
-    "delta.enableExpiredLogCleanup": (_boolean, True),
-    "delta.enableIcebergCompatV1": (_boolean, False),
-    "delta.enableIcebergCompatV2": (_boolean, False),
-    "delta.enableInCommitTimestamps": (_boolean, False),
-    "delta.enableMaterializePartitionColumnsFeature": (_boolean, False),
-    "delta.enableRowTracking": (_boolean, False),
-    "delta.enableTypeWidening": (_boolean, False),
-    "delta.enableVariantShredding": (_boolean, False),
-    "delta.inCommitTimestampEnablementTimestamp": (_integer(0), None),
-    "delta.inCommitTimestampEnablementVersion": (_integer(0), None),
-    "delta.isolationLevel": (
-        _choice("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable"),
-    "delta.logRetentionDuration": (parse_interval, 30 * DAY_MS),
-    "delta.minReaderVersion": (_integer(1), None),
-    "delta.minWriterVersion": (_integer(1), None),
-    "delta.parquet.compression.codec": (codec, None),
-    "delta.parquet.format.version": (_format_version, "1.0.0"),
-    "delta.rowTrackingSuspended": (_boolean, False),
-    "delta.randomizeFilePrefixes": (_boolean, False),
-    "delta.requireCheckpointProtectionBeforeVersion": (_integer(0), 0),
-    "delta.rowTracking.materializedRowCommitVersionColumnName": (str, None),
-    "delta.rowTracking.materializedRowIdColumnName": (str, None),
-    "delta.setTransactionRetentionDuration": (parse_interval, None),
-    "delta.targetFileSize": (size_in_bytes, None),
-    "delta.writePartitionColumnsToParquet": (_boolean, False),
-    "deltanb.rowLevelConcurrency": (_choice(*ROW_LEVEL_NAMES), "off"),
+class Property(NamedTuple):
+    """A table property that this library knows."""
+
+    parse: Callable[[str], Any]
+    """The value of its text; a ValueError says what is expected."""
+    default: Any
+    """Its value where it is not set."""
+    meaning: str
+    """What it does, in a sentence."""
+
+
+PROPERTIES: Mapping[str, Property] = {
+    "delta.appendOnly": Property(_boolean, False,
+        "Rows can be added, never changed or deleted."),
+    "delta.checkpointInterval": Property(_integer(1), None,  # by the table's size: log/checkpoint/interval.py
+        "How many commits after a checkpoint the next one is written. Without it the size of the table "
+        "decides."),
+    "delta.checkpointPolicy": Property(_choice("classic", "v2"), "classic",
+        "The kind of checkpoint: ``classic`` is one file, ``v2`` may have sidecars."),
+    "delta.checkpoint.writeStatsAsJson": Property(_boolean, True,
+        "Checkpoints have the statistics of files as JSON."),
+    "delta.checkpoint.writeStatsAsStruct": Property(_boolean, False,
+        "Checkpoints have the statistics of files as typed columns."),
+    "delta.checkpointRetentionDuration": Property(parse_interval, 2 * DAY_MS,
+        "How long checkpoints that newer ones replace are kept."),
+    "delta.columnMapping.mode": Property(_choice("none", "name", "id"), "none",
+        "Columns have names or ids in data files that a rename does not change."),
+    "delta.columnMapping.hasDroppedOrRenamed": Property(_boolean, None,
+        "Whether a column was ever dropped or renamed. Writers set it."),
+    "delta.columnMapping.maxColumnId": Property(_integer(0), 0,
+        "The largest id that a column has had. Writers set it."),
+    "delta.compatibility.symlinkFormatManifest.enabled": Property(_boolean, False,
+        "Each commit is followed by manifests, from which engines without Delta read the table."),
+    "delta.dataSkippingNumIndexedCols": Property(_integer(-1), 32,
+        "How many leading columns have statistics; -1 is all of them."),
+    "delta.dataSkippingStatsColumns": Property(_columns, None,
+        "The columns that have statistics, by name; it takes precedence over their number."),
+    "delta.deletedFileRetentionDuration": Property(parse_interval, 7 * DAY_MS,
+        "How long removed files stay for readers of past versions; VACUUM deletes older ones."),
+    "delta.enableChangeDataFeed": Property(_boolean, False,
+        "Commits record the rows that they insert, change and delete."),
+    "delta.dropFeatureTruncateHistory.retentionDuration": Property(parse_interval, DAY_MS,
+        "How long versions with a dropped feature are kept when its history is truncated."),
+    "delta.enableDeletionVectors": Property(_boolean, False,
+        "DELETE, UPDATE and MERGE mark rows as deleted instead of rewriting their files."),
+    "delta.enableExpiredLogCleanup": Property(_boolean, True,
+        "Log files older than the retention are deleted after a checkpoint."),
+    "delta.enableIcebergCompatV1": Property(_boolean, False,
+        "The table is kept readable as an Iceberg table, by the first set of rules."),
+    "delta.enableIcebergCompatV2": Property(_boolean, False,
+        "The table is kept readable as an Iceberg table, by the second set of rules."),
+    "delta.enableInCommitTimestamps": Property(_boolean, False,
+        "The time of a version is in its commit, not in the file system."),
+    "delta.enableMaterializePartitionColumnsFeature": Property(_boolean, False,
+        "Data files contain the partition columns, and the protocol says so."),
+    "delta.enableRowTracking": Property(_boolean, False,
+        "Each row has an id that it keeps when its file is rewritten."),
+    "delta.enableTypeWidening": Property(_boolean, False,
+        "The type of a column can become a wider one without rewriting files."),
+    "delta.enableVariantShredding": Property(_boolean, False,
+        "Frequent fields of variants are columns of their own in data files."),
+    "delta.inCommitTimestampEnablementTimestamp": Property(_integer(0), None,
+        "Since which time, in epoch milliseconds, commits have their time. Writers set it."),
+    "delta.inCommitTimestampEnablementVersion": Property(_integer(0), None,
+        "Since which version commits have their time. Writers set it."),
+    "delta.isolationLevel": Property(
+        _choice("Serializable", "WriteSerializable", "SnapshotIsolation"), "Serializable",
+        "Which conflicts end a commit."),
+    "delta.logRetentionDuration": Property(parse_interval, 30 * DAY_MS,
+        "How long the history of the table is kept."),
+    "delta.minReaderVersion": Property(_integer(1), None,
+        "The reader version of a new table, at least."),
+    "delta.minWriterVersion": Property(_integer(1), None,
+        "The writer version of a new table, at least."),
+    "delta.parquet.compression.codec": Property(codec, None,
+        "How data files are compressed; an argument of a write takes precedence."),
+    "delta.parquet.format.version": Property(_format_version, "1.0.0",
+        "The version of Parquet in which data files are written."),
+    "delta.rowTrackingSuspended": Property(_boolean, False,
+        "New files get no row ids for the time being."),
+    "delta.randomizeFilePrefixes": Property(_boolean, False,
+        "Data files are in folders with random names, which spreads requests in a bucket."),
+    "delta.requireCheckpointProtectionBeforeVersion": Property(_integer(0), 0,
+        "Before this version, the log may be cleaned up only by those who know how. Writers set it."),
+    "delta.rowTracking.materializedRowCommitVersionColumnName": Property(str, None,
+        "The column in data files for the version in which a row last changed. Writers set it."),
+    "delta.rowTracking.materializedRowIdColumnName": Property(str, None,
+        "The column in data files for the ids of rows. Writers set it."),
+    "delta.setTransactionRetentionDuration": Property(parse_interval, None,
+        "How long the log remembers the last transaction of an application. Without it, always."),
+    "delta.targetFileSize": Property(size_in_bytes, None,
+        "The size that OPTIMIZE and writes aim at; an argument of a command takes precedence."),
+    "delta.writePartitionColumnsToParquet": Property(_boolean, False,
+        "Data files contain the partition columns."),
+    "deltanb.rowLevelConcurrency": Property(_choice(*ROW_LEVEL_NAMES), "off",
+        "How closely commits of this library look at those that landed before them, where partitions do not "
+        "tell them apart."),
 }
-"""name -> (parser of its text, default when it is not set)."""
 OTHERS = (
     "delta.autooptimize", "delta.casticebergtimetype", "delta.constraints.", "delta.coordinatedcommits.",
     "delta.enablechangedatacapture", "delta.enablefullretentionrollback", "delta.enableicebergcompat",
@@ -224,7 +277,7 @@ def get(configuration: Mapping[str, str], name: str) -> Any:
     Raises:
         InvalidArgument: the text is not a value of that property.
     """
-    parse, default = PROPERTIES[name]
+    parse, default, _ = PROPERTIES[name]
     text = configuration.get(name)
     if text is None and configuration:
         lower = name.lower()
@@ -255,6 +308,22 @@ def validate(configuration: Mapping[str, str]) -> None:
         lower = name.lower()
         if lower in _SPELLED:
             get(configuration, _SPELLED[lower])
+
+
+def values_of(name: str) -> str:
+    """What a property may be, in the words in which another value is refused.
+
+    >>> values_of("delta.appendOnly"), values_of("delta.checkpointInterval")
+    ('true or false', 'an integer of at least 1')
+    """
+    parse = PROPERTIES[name].parse
+    if parse is codec:
+        return f"one of {', '.join(_CODECS)}"
+    try:
+        parse("-2")  # no property may be this, but for names of columns
+    except ValueError as error:
+        return str(error).removeprefix("expected ")
+    return "names of columns, separated by commas" if parse is _columns else "text"
 
 
 def is_known(name: str) -> bool:

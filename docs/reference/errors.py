@@ -1,0 +1,49 @@
+"""The reference of the errors: the tree, and a page for each class, made from its docstring.
+
+What lives here: the form of these pages. ``deltanb help`` prints the same docstrings.
+What it does not know: any error.
+"""
+
+from __future__ import annotations
+
+from deltanb.errors import DeltaError, topics
+from docs.reference.rst import code, contents, first_sentence, heading, indented
+
+INTRODUCTION = """
+All errors of this library are below :doc:`DeltaError <delta-error>`. Each has a page with its cause,
+an example that raises it, and the way out. On the command line, ``deltanb help concurrent-append`` prints a
+page, ``deltanb help`` this list. The classes are in ``dn.errors``.
+"""
+
+
+def pages() -> dict[str, str]:
+    """The tree, and a page for each error."""
+    classes = topics()
+    tree = "\n".join(_branch(DeltaError))
+    index = "\n".join([heading("Errors"), INTRODUCTION, tree, "", contents(classes, hidden=True)])
+    return {"errors/index.rst": index,
+            **{f"errors/{topic}.rst": _page(topic, cls) for topic, cls in classes.items()}}
+
+
+def _branch(cls: type[DeltaError]) -> list[str]:
+    """A class and those below it, as a list."""
+    lines = [f"* :doc:`{cls.__name__} <{cls.topic}>`: {first_sentence(cls)}", ""]
+    for kind in cls.__subclasses__():
+        if topics().get(kind.topic) is kind and kind.__bases__[0] is cls:
+            lines += [indented(line, 2) for line in _branch(kind)]
+    return lines
+
+
+def _page(topic: str, cls: type[DeltaError]) -> str:
+    facts = [f"``deltanb help {topic}``", f"Code: {code(cls.kind)}"]
+    if cls.sql_state:
+        facts.append(f"SQLSTATE: {code(cls.sql_state)}")
+    if cls is not DeltaError:
+        bases = [f":doc:`{base.__name__} <{base.topic}>`" if issubclass(base, DeltaError)
+                 else f"Python's {code(base.__name__)}" for base in cls.__bases__]
+        facts.append(f"Is a {' and a '.join(bases)}")
+    below = [kind for kind in topics().values() if kind.__bases__[0] is cls]
+    if below:
+        facts.append("More precise: " + ", ".join(f":doc:`{k.__name__} <{k.topic}>`" for k in below))
+    return "\n".join([heading(cls.__name__), f".. autoexception:: deltanb.errors.{cls.__name__}", "",
+                      *(f"* {fact}" for fact in facts), ""])

@@ -1,0 +1,54 @@
+"""Notebooks as pages: what is stored in them is what is shown.
+
+What lives here: the form of an output that a page takes. A chart of Altair becomes two pictures, one for
+light and one for dark; vl-convert draws them without a network.
+What it does not know: how pages look.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+VEGALITE = "application/vnd.vegalite.v5+json"
+HTML = "text/html"
+TEXT = "text/plain"
+VEGA = "5.20"  # the version of Vega-Lite that the charts are stored in
+SCHEMES: Mapping[str, str | None] = {"light": None, "dark": "dark"}
+"""The scheme of a page -> Vega's theme for it."""
+
+
+def for_pages(notebook: str, change_markdown: Callable[[str], str]) -> str:
+    """A notebook (its JSON) whose charts are pictures and whose Markdown is changed."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = change_markdown("".join(cell["source"]))
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if VEGALITE in data:
+                data[HTML] = drawn(data.pop(VEGALITE), "".join(data.get(TEXT, "")))
+            if HTML in data:
+                output["data"] = {HTML: data[HTML]}
+    return json.dumps(content)
+
+
+def drawn(spec: dict[str, Any], words: str) -> str:
+    """A chart as HTML that switches with the page.
+
+    Args:
+        spec: what Vega-Lite draws.
+        words: the same in words, for who does not see it.
+    """
+    import vl_convert
+
+    pictures = []
+    for scheme, theme in SCHEMES.items():
+        svg = vl_convert.vegalite_to_svg(spec, vl_version=VEGA, theme=theme)
+        data = base64.b64encode(svg.encode()).decode()
+        pictures.append(f'<img class="only-{scheme} dnb-chart" alt="{escape(words, quote=True)}" '
+                        f'src="data:image/svg+xml;base64,{data}">')
+    return "\n".join(pictures)

@@ -1,0 +1,108 @@
+"""All sources of the site in one folder, as Sphinx wants them.
+
+What lives here: which file of the checkout becomes which page, and links between these files, which are
+rewritten to links between the pages. A link to a file that is no page becomes its text.
+What it does not know: what notebooks hold (``notebooks``), how the reference is made (``docs/reference``).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from docs.reference import write_reference
+from docs.site.front import MARK, with_picture
+from docs.site.notebooks import for_pages
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+REFERENCE = ("spark-options", "sql", "unity-server")
+"""Pages of ``docs`` that are looked things up in; the others explain."""
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*)\]\((?P<target>[^()\s]+)\)")
+PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
+    r'<img src="(?P<light>[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">\s*</picture>')
+SUFFIXES = {".md", ".ipynb"}
+
+
+def pages() -> dict[str, str]:
+    """Each file of the checkout that is a page -> where it is in the site."""
+    places = {"README.md": "explanation/readme.md", "CHANGELOG.md": "reference/changelog.md"}
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        places[f"notebooks/{path.name}"] = f"tutorials/{path.name}"
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        section = "reference" if path.stem in REFERENCE else "explanation"
+        places[f"docs/{path.name}"] = f"{section}/{path.name}"
+    for section in ("how-to", "explanation"):
+        for path in sorted((ROOT / "docs" / section).glob("*.md")):
+            places[f"docs/{section}/{path.name}"] = f"{section}/{path.name}"
+    for path in sorted((ROOT / "docs" / "site").rglob("*.md")):
+        places[path.relative_to(ROOT).as_posix()] = path.relative_to(ROOT / "docs" / "site").as_posix()
+    return places
+
+
+def gather(folder: Path) -> None:
+    """Write all sources into a folder."""
+    places = pages()
+    for name, place in places.items():
+        target = folder / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / name).read_text("utf-8")
+        if name.endswith(".ipynb"):
+            text = for_pages(text, lambda markdown, name=name: relinked(markdown, name, places))
+        else:
+            text = themed(relinked(text, name, places))
+            if ":glob:" in text and not any(
+                    each.startswith(f"{Path(place).parent}/") and each != place for each in places.values()):
+                text = text.partition("```{toctree}")[0]  # a section that has no pages yet
+            if MARK in text:
+                text = with_picture(text)
+        target.write_text(text, "utf-8")
+    shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures")
+    write_reference(folder / "reference")
+
+
+def relinked(markdown: str, name: str, places: dict[str, str]) -> str:
+    """Markdown of a file of the checkout, its links as the site has them.
+
+    >>> places = {"README.md": "explanation/readme.md", "notebooks/01-a.ipynb": "tutorials/01-a.ipynb"}
+    >>> relinked("[one](notebooks/01-a.ipynb#x), [code](deltanb/options.py)", "README.md", places)
+    '[one](../tutorials/01-a.ipynb#x), code'
+    """
+    here = posixpath.dirname(places[name])
+
+    def link(match: re.Match[str]) -> str:
+        target, mark, anchor = match["target"].partition("#")
+        if ":" in target:
+            return match[0]
+        if not target:
+            return f"[{match['text']}](#{anchor.lower()})"
+        place = places.get(posixpath.normpath(posixpath.join(posixpath.dirname(name), target)))
+        if place is None:  # of the site itself, or a file that is no page
+            own = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+            is_generated = own.startswith(("docs/site/reference/", "docs/reference/"))
+            place = f"reference/{own.partition('reference/')[2]}" if is_generated else None
+        if place is None:
+            return match["text"]
+        return f"[{match['text']}]({posixpath.relpath(place, here)}{mark}{anchor.lower()})"
+
+    return outside_code(markdown, lambda text: LINK.sub(link, text))
+
+
+def outside_code(markdown: str, change: Callable[[str], str]) -> str:
+    """Markdown in which all but blocks of code is changed."""
+    pieces = re.split(r"(^```[a-z]+\n.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
+    return "".join(piece if number % 2 else change(piece) for number, piece in enumerate(pieces))
+
+
+def themed(markdown: str) -> str:
+    """Pictures that follow the reader's system, as GitHub has them, as ones that follow the site's switch."""
+
+    def both(match: re.Match[str]) -> str:
+        return "\n".join(
+            f"```{{image}} /{match[scheme].removeprefix('docs/')}\n:class: only-{scheme}\n"
+            f":alt: {match['alt']}\n:width: 828px\n```\n" for scheme in ("light", "dark"))
+
+    return PICTURE.sub(both, markdown)

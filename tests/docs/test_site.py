@@ -1,0 +1,181 @@
+"""The documentation site builds without a warning, within its limits, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import deltanb as dn
+from deltanb import errors
+from deltanb.options import Options
+from deltanb.schema.features import FEATURES
+from deltanb.schema.properties import PROPERTIES
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MAX_BYTES = 40_000_000
+MAX_PAGE_BYTES = 1_500_000
+RESOURCES = {"img": ("src", "srcset"), "script": ("src",), "link": ("href",), "iframe": ("src",),
+             "source": ("src", "srcset"),
+             "video": ("src",), "audio": ("src",), "object": ("data",), "embed": ("src",), "use": ("href",)}
+"""What a browser fetches by itself: tag -> attributes."""
+
+
+@dataclass
+class Page(HTMLParser):
+    """What a page has and what it refers to."""
+
+    path: Path
+    ids: set[str] = field(default_factory=set)
+    links: list[str] = field(default_factory=list)
+    resources: list[str] = field(default_factory=list)
+    images: list[dict[str, str | None]] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.ids |= {value for name in ("id", "name") if (value := values.get(name))}
+        if tag == "a" and values.get("href"):
+            self.links.append(str(values["href"]))
+        if tag == "img":
+            self.images.append(values)
+        self.resources += [str(values[name]) for name in RESOURCES.get(tag, ()) if values.get(name)]
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    __hash__ = object.__hash__
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built once."""
+    for name in ("sphinx", "myst_nb", "pydata_sphinx_theme", "vl_convert"):
+        pytest.importorskip(name, reason="the site is built by what deltanb[docs] brings")
+    folder = tmp_path_factory.mktemp("site") / "html"
+    command = [sys.executable, "-m", "docs.build", str(folder)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, f"\n{result.stdout}{result.stderr}"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Page]:
+    """All pages, read."""
+    return {path: Page(path) for path in sorted(site.rglob("*.html"))}
+
+
+@cache
+def size(path: Path) -> int:
+    """Bytes of a file."""
+    return path.stat().st_size
+
+
+def test_it_is_within_its_limits(site: Path) -> None:
+    files = [path for path in site.rglob("*") if path.is_file()]
+    assert sum(map(size, files)) <= MAX_BYTES
+    large = {path.name for path in files if path.suffix == ".html" and size(path) > MAX_PAGE_BYTES}
+    assert large == set()
+
+
+def broken(pages: dict[Path, Page]) -> Iterator[str]:
+    """Links within the site that lead nowhere."""
+    for path, page in pages.items():
+        for link in page.links:
+            place = urlsplit(link)
+            if place.scheme or place.netloc:
+                continue
+            target = (path.parent / unquote(place.path)).resolve() if place.path else path
+            if not target.exists():
+                yield f"{path.name}: {link}"
+            elif place.fragment and target in pages and unquote(place.fragment) not in pages[target].ids:
+                yield f"{path.name}: {link}, which has no such anchor"
+
+
+def test_every_link_within_it_leads_somewhere(pages: dict[Path, Page]) -> None:
+    assert sum(len(page.links) for page in pages.values()) > 5000
+    assert list(broken(pages)) == []
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text('<p id="here"><a href="#here">x</a><a href="#there">x</a><a href="b.html">x</a>')
+    assert [link.split(",")[0] for link in broken({path: Page(path)})] == ["a.html: #there", "a.html: b.html"]
+
+
+def test_nothing_comes_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
+    fetched = {link for page in pages.values() for link in page.resources
+               if re.match(r"(?:[a-z]+:)?//", link)}
+    assert fetched == set()
+    elsewhere = re.compile(r"(?:url\(|@import )['\"]?((?:https?:)?//[^)'\"]+)")
+    styles = {path.name: elsewhere.findall(path.read_text("utf-8")) for path in site.rglob("*.css")}
+    assert styles and {name: links for name, links in styles.items() if links} == {}
+
+
+def test_every_resource_is_there(pages: dict[Path, Page]) -> None:
+    missing = {link for path, page in pages.items() for link in page.resources
+               if not link.startswith(("data:", "#"))
+               and not (path.parent / unquote(urlsplit(link).path)).resolve().exists()}
+    assert missing == set()
+
+
+def test_every_picture_says_what_it_shows(pages: dict[Path, Page]) -> None:
+    images = [(path.name, image) for path, page in pages.items() for image in page.images]
+    assert len(images) > 4
+    assert [place for place in images if not (place[1].get("alt") or "").strip()] == []
+
+
+def test_charts_are_pictures_for_both_schemes(pages: dict[Path, Page]) -> None:
+    classes = {scheme: sum(f"only-{scheme} dnb-chart" in str(image.get("class")) for page in pages.values()
+                           for image in page.images) for scheme in ("light", "dark")}
+    assert classes["light"] == classes["dark"] >= 2
+
+
+def test_every_tutorial_is_a_page(site: Path) -> None:
+    tutorials = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert tutorials == {path.stem for path in (site / "tutorials").glob("*.html")} - {"index"}
+
+
+def test_every_error_is_in_the_index_and_has_a_page(site: Path, pages: dict[Path, Page]) -> None:
+    classes = {kind.__name__ for _, kind in inspect.getmembers(errors, inspect.isclass)
+               if issubclass(kind, errors.DeltaError)}
+    assert classes == {cls.__name__ for cls in errors.topics().values()}
+    index = " ".join(pages[site / "reference/errors/index.html"].text)
+    assert {name for name in classes if not re.search(rf"\b{name}\b", index)} == set()
+    for topic, cls in errors.topics().items():
+        assert f"deltanb.errors.{cls.__name__}" in pages[site / f"reference/errors/{topic}.html"].ids
+
+
+def test_every_public_name_is_in_the_reference(pages: dict[Path, Page]) -> None:
+    ids = {name for page in pages.values() for name in page.ids}
+    functions = [name for name in dn.__all__ if inspect.isfunction(getattr(dn, name))]
+    assert len(functions) > 10
+    others = ["sql", "spark", "DeltaTable.append", "Catalog.transaction"]
+    assert {f"deltanb.{name}" for name in [*functions, *others]} <= ids
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("options", Options.__dataclass_fields__), ("table-properties", PROPERTIES),
+    ("table-features", FEATURES)])
+def test_a_table_of_the_code_is_whole_in_the_reference(
+        site: Path, pages: dict[Path, Page], name: str, expected: dict[str, object]) -> None:
+    words = set(re.findall(r"[\w.-]+", " ".join(pages[site / f"reference/{name}.html"].text)))
+    assert set(expected) <= words
+
+
+def test_the_first_page_shows_what_its_example_gives(site: Path, pages: dict[Path, Page]) -> None:
+    text = " ".join(" ".join(pages[site / "index.html"].text).split())
+    assert "ConcurrentAppend" in text and "your DELETE" in text and "by nightly" in text
