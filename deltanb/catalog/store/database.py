@@ -35,6 +35,7 @@ __all__ = ["Database", "Undo"]
 MAX_ATTEMPTS = 10  # of a transaction that the database ended: ours take locks in one order, others' may not
 MAX_WAIT = 24 * 3600  # seconds: databases count a wait in milliseconds, in 32 bits
 _ROLLED_BACK = {"40001", "40P01"}  # serialisation failure, deadlock: the database says: once more
+_READ_ONLY = "25006"  # a transaction that may only read
 _SEQUENCE_LOCK = 0x646E_7365  # an advisory lock of PostgreSQL: the one who commits next
 _PLACES_LOCK = 0x646E_706C  # and the one who takes a folder next
 
@@ -235,6 +236,8 @@ class Database:
             raise InvalidArgument(f"the catalog at {self.place} cannot hold a value: {error.orig}") from error
         except sa.exc.DBAPIError as error:
             why = f"the catalog at {self.place} cannot be {doing}: {error.orig}"
+            if _state(error) == _READ_ONLY:
+                why += "; nobody writes here, as in a replica: connect to the primary database"
             ends = deadline()
             if ends is not None and not ends.left:
                 raise ends.over(why) from error
