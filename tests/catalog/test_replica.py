@@ -1,4 +1,4 @@
-"""A catalog in a database that takes no writes, as a replica of PostgreSQL: it is read, and refuses the rest."""
+"""A catalog in a database that takes no writes, as a replica of PostgreSQL: it is read, no more."""
 
 from __future__ import annotations
 
