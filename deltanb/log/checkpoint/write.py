@@ -58,10 +58,11 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-ROWS_PER_GROUP = 131_072
-"""File rows a row group: enough to read in parallel, few enough to hold in memory."""
+ROWS_PER_GROUP = 65_536
+"""File rows a row group: enough to read in parallel, few enough to hold in memory, once as rows and once
+encoded, beside the list of a million files."""
 
-MAX_SIDECAR_ROWS = ROWS_PER_GROUP
+MAX_SIDECAR_ROWS = 2 * ROWS_PER_GROUP
 """File rows a sidecar. Later checkpoints link a sidecar again as long as all its files stand: the smaller it
 is the more often they do."""
 
