@@ -204,6 +204,12 @@ class SafeFile(pq.ParquetFile):
             places = range(group.num_columns) if leaves is None else leaves
             expect(bridged(chunk_place(group.column(place)) for place in places))
 
+    def expect_at(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Say that these bytes are read next."""
+        expect = getattr(self._handle, "expect", None)
+        if expect is not None:
+            expect(ranges)
+
     def like(self, content: pa.Buffer) -> SafeFile:
         """A file in memory, whose columns are decoded as those of this one.
 

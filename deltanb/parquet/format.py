@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from functools import lru_cache
 
-from deltanb.parquet.thrift import BINARY, I16, I32, I64, STRUCT, Structure, Values, unread
+from deltanb.parquet.thrift import BINARY, BOOLEAN, I16, I32, I64, STRUCT, Structure, Values, unread
 
 MAGIC = b"PAR1"
 MAX_FOOTERS = 8
@@ -24,7 +24,9 @@ COLUMN_METADATA = Structure(
     type=(1, I32), codec=(4, I32), num_values=(5, I64), total_uncompressed_size=(6, I64),
     total_compressed_size=(7, I64), data_page_offset=(9, I64), dictionary_page_offset=(11, I64),
     statistics=(12, STATISTICS), size_statistics=(16, SIZE_STATISTICS))
-COLUMN_CHUNK = Structure(file_offset=(2, I64), meta_data=(3, COLUMN_METADATA))
+COLUMN_CHUNK = Structure(
+    file_offset=(2, I64), meta_data=(3, COLUMN_METADATA), offset_index_offset=(4, I64),
+    offset_index_length=(5, I32), column_index_offset=(6, I64), column_index_length=(7, I32))
 ROW_GROUP = Structure(
     columns=(1, [COLUMN_CHUNK]), total_byte_size=(2, I64), num_rows=(3, I64), file_offset=(5, I64),
     total_compressed_size=(6, I64), ordinal=(7, I16))
@@ -39,6 +41,11 @@ DATA_PAGE_HEADER_V2 = Structure(num_values=(1, I32), num_rows=(3, I32), statisti
 PAGE_HEADER = Structure(
     type=(1, I32), compressed_page_size=(3, I32), crc=(4, I32), data_page_header=(5, DATA_PAGE_HEADER),
     data_page_header_v2=(8, DATA_PAGE_HEADER_V2))
+
+PAGE_LOCATION = Structure(offset=(1, I64), compressed_page_size=(2, I32), first_row_index=(3, I64))
+OFFSET_INDEX = Structure(page_locations=(1, [PAGE_LOCATION]))
+COLUMN_INDEX = Structure(
+    null_pages=(1, [BOOLEAN]), min_values=(2, [BINARY]), max_values=(3, [BINARY]), null_counts=(5, [I64]))
 
 
 @lru_cache(MAX_FOOTERS)

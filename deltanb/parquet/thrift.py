@@ -17,13 +17,15 @@ from typing import Any
 
 from deltanb.concurrency.precedence import yield_to_commits
 
-__all__ = ["BINARY", "I16", "I32", "I64", "LIST", "STRUCT", "Structure", "Values", "unread"]
+__all__ = ["BINARY", "BOOLEAN", "I16", "I32", "I64", "LIST", "STRUCT", "Structure", "Values", "unread"]
 
 MAX_DEPTH = 64
 """Structures inside structures: a footer has 6; beyond, it is a bomb."""
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 """Types of values."""
+BOOLEAN = TRUE
+"""Of a list; elsewhere a boolean is part of its field."""
 
 Values = dict[Any, Any]
 """The fields of a structure: integers, bytes, structures and lists by their names; one that is in no table as
@@ -32,7 +34,7 @@ bytes, by :func:`unread`."""
 
 class Structure:
     """The fields of a structure by their names: number, and type (:data:`I16`, :data:`I32`, :data:`I64`,
-    :data:`BINARY`, a structure, or one of these in a list).
+    :data:`BINARY`, a structure, or one of these or :data:`BOOLEAN` in a list).
 
     >>> point = Structure(x=(1, I32), y=(2, I64))
     >>> point.write({"x": 1, "y": -300})
@@ -140,12 +142,19 @@ def _list(data: bytes, position: int, element: tuple[int, Any]) -> tuple[list[An
     count, position = head >> 4, position + 1
     if count == 15:
         count, position = _length(data, position)
-    if count and head & 15 != kind:
+    if count and head & 15 != kind and (kind != BOOLEAN or head & 15 != FALSE):
         raise ValueError("it has a list of something else")
     for _ in range(count):
+        value: Any
         if kind == STRUCT:
             yield_to_commits()
             value, position = inner.read(data, position)
+        elif kind == BINARY:
+            length, begin = _length(data, position)
+            position = begin + length
+            value = data[begin:position]
+        elif kind == BOOLEAN:
+            value, position = data[position] == TRUE, position + 1
         else:
             value, position = _integer(data, position)
         values.append(value)
@@ -256,6 +265,8 @@ def _bytes_of(kind: int, inner: Any, value: Any) -> bytes:
         return bytes(inner.write(value))
     if kind == BINARY:
         return unsigned(len(value)) + bytes(value)
+    if kind == BOOLEAN:
+        return _BYTES[TRUE if value else FALSE]
     if kind != LIST:
         return integer(value)
     head = bytes((len(value) << 4 | inner[0],)) if len(value) < 15 else (

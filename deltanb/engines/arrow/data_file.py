@@ -76,6 +76,9 @@ _AT_ONCE = 1 << 18
 """Bytes of a file that is asked for as a whole, whatever is wanted: its footer alone would take as long."""
 PAGED_ROWS = 1 << 15
 """Rows of a row group from which on its pages are looked at; fewer are decoded in the time that takes."""
+PAGED_BYTES = 4 << 20
+"""Bytes of what is read of a row group elsewhere, from which on its page index is asked for, in a request of
+its own."""
 ROW_POSITION = "__row_position"  # the column that positions=True adds; int64, from zero
 
 
@@ -232,10 +235,12 @@ def read_data_file(
                 f"{parquet.metadata.num_rows}. {_WAY_OUT}.", file=path)
         with naming(path):
             parquet, columns = _understood(scan, parquet, path, row, few)
-            groups, pages = _groups(scan, parquet, columns, only, part), Pages(parquet)
+            pages = Pages(parquet, _leaves(parquet, columns))
+            groups = _groups(scan, parquet, columns, pages, only, part)
         rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
                         scan.predicate, batch_rows)
-        rows.expect([group for group, _ in groups[:1 if few else None]])
+        rows.expect([group for group, _ in groups[:1 if few else None]
+                     if parquet.is_at_hand or not _is_paged(scan, parquet, pages, group)])
         for start, places, batch in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
                 numbers = positions_of(start, batch.num_rows, places)
@@ -425,12 +430,13 @@ def opened(
 
 
 def _groups(
-    scan: Scan, parquet: SafeFile, columns: _Columns, only: BitMap64 | None, part: tuple[int, int]
+    scan: Scan, parquet: SafeFile, columns: _Columns, pages: Pages, only: BitMap64 | None,
+    part: tuple[int, int],
 ) -> list[tuple[int, int]]:
     """(number, position of its first row), of the row groups of a part that may have wanted rows."""
     count = parquet.metadata.num_row_groups
     groups: Sequence[int] = range(count)
-    if count != 1 or not _is_paged(scan, parquet, 0):  # of a single row group its pages say more
+    if count != 1 or not _is_paged(scan, parquet, pages, 0):  # of a single row group its pages say more
         groups = _matching(scan, parquet, columns)
     number, parts = part
     mine = range(count * number // parts, count * (number + 1) // parts)
@@ -451,10 +457,21 @@ def _matching(scan: Scan, parquet: SafeFile, columns: _Columns) -> Sequence[int]
         mode=scan.mode, constants=columns.constants)
 
 
-def _is_paged(scan: Scan, parquet: SafeFile, group: int) -> bool:
+def _is_paged(scan: Scan, parquet: SafeFile, pages: Pages, group: int) -> bool:
     """Whether the pages of a row group are looked at."""
-    return (scan.condition is not None and bool(scan.condition.stats) and parquet.is_sound
-            and parquet.metadata.row_group(group).num_rows >= PAGED_ROWS)
+    if scan.condition is None or not scan.condition.stats or not parquet.is_sound:
+        return False
+    metadata = parquet.metadata.row_group(group)
+    if parquet.is_at_hand:
+        return bool(metadata.num_rows >= PAGED_ROWS)
+    size = sum(metadata.column(leaf).total_compressed_size for leaf in pages.leaves)
+    return size >= PAGED_BYTES and pages.has_index(group)
+
+
+def _leaves(parquet: SafeFile, columns: _Columns) -> list[int]:
+    """The places of the columns among all leaves of the file."""
+    places = row_groups.leaf_places(list(parquet.schema_arrow), columns.stored_names)
+    return [leaf for some in places.values() for leaf in some]
 
 
 def _of_groups(
@@ -464,7 +481,7 @@ def _of_groups(
     for group, start in groups:
         count = parquet.metadata.row_group(group).num_rows
         ranges = None
-        if scan.condition is not None and _is_paged(scan, parquet, group):
+        if scan.condition is not None and _is_paged(scan, parquet, pages, group):
             ranges = page_bounds.rows_to_read(
                 parquet, pages, group, list(parquet.schema_arrow), scan.judged or scan.fields, scan.condition,
                 mode=scan.mode, constants=columns.constants)

@@ -7,7 +7,7 @@ What it does not know: which rows may be wanted, how columns are found and conve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -88,16 +88,23 @@ class FileRows:
         self._parquet, self._naming, self._batch_rows = parquet, naming, batch_rows
         self._pages = pages
         self._deleted, self._only, self._condition = deleted, only, condition
+        self._expected: set[int] = set()
 
-    def expect(self, groups: Sequence[int], columns: Columns | None = None) -> None:
-        """Say that row groups are read next: those columns, or those that are decoded first."""
-        places = leaf_places(list(self._parquet.schema_arrow), (columns or self.columns[0]).stored_names)
+    def expect(self, groups: Sequence[int]) -> None:
+        """Say that row groups are read as a whole: the columns that are decoded first."""
+        self._expected.update(groups)
         with self._naming():
-            self._parquet.expect(groups, [leaf for some in places.values() for leaf in some])
+            self._expect(groups, self.columns[0].stored_names)
+
+    def _expect(self, groups: Sequence[int], names: Collection[str]) -> None:
+        places = leaf_places(list(self._parquet.schema_arrow), names)
+        self._parquet.expect(groups, [leaf for some in places.values() for leaf in some])
 
     def of(self, rows: Iterable[Rows]) -> Iterator[_Selection]:
         """Those among the rows."""
         for some in rows:
+            if some.ranges is None and some.group not in self._expected:
+                self.expect([some.group])
             first, rest = self.columns
             hits = self._hits(self._decoded(some, first), first)
             if rest is None:
@@ -120,7 +127,9 @@ class FileRows:
         late = None
         for hit in hits:
             if late is None:
-                self.expect([rows.group], rest)
+                if rows.ranges is None:
+                    with self._naming():
+                        self._expect([rows.group], rest.stored_names)
                 late = _Cursor(self._decoded(rows, rest))
             with self._naming():
                 stored = _taken(late.rows(hit.start, hit.size), hit.places)
@@ -161,9 +170,13 @@ class FileRows:
 
     def _of_pages(self, rows: Rows, ranges: list[Range], names: list[str]) -> Batches:
         """The columns of some rows of a row group, from a small file for all that have the same pages."""
+        alike = self._alike(rows.group, ranges, names)
+        for covered, some in alike:
+            if covered is None:
+                self._expect([rows.group], some)
         cursors = [
             _Cursor(self._of_group(rows, some) if covered is None else self._of_file(rows, covered, some))
-            for covered, some in self._alike(rows.group, ranges, names)]
+            for covered, some in alike]
         for begin, end in ranges:
             for at in range(rows.start + begin, rows.start + end, self._batch_rows):
                 count = min(self._batch_rows, rows.start + end - at)

@@ -1,6 +1,6 @@
-"""What the headers of pages say of a row group: which of its rows may be wanted.
+"""What is known of the pages of a row group: which of its rows may be wanted.
 
-What lives here: :func:`rows_to_read`, for which the bounds in the headers of pages become the typed columns
+What lives here: :func:`rows_to_read`, for which the bounds of pages become the typed columns
 that ``log.skipping.prune`` judges, one row for each stretch of rows between two ends of pages.
 What it does not know: where pages are, how rows are read, what a predicate says.
 
@@ -53,7 +53,9 @@ def rows_to_read(
     metadata = file.metadata.row_group(group)
     leaves = {stat: Leaf.at(stat.path, stored, fields, mode) for stat in condition.stats
               if stat.kind != "num_records"}
-    chunks = {leaf.index: pages.chunk(group, leaf.index) for leaf in leaves.values() if leaf is not None}
+    pages.expect(group, {leaf.index for leaf in leaves.values() if leaf is not None})
+    chunks = {leaf.index: pages.chunk(group, leaf.index, with_bounds=True)
+              for leaf in leaves.values() if leaf is not None}
     starts = sorted({page.row for chunk in chunks.values() if chunk is not None for page in chunk.pages})
     if len(starts) < 2:
         return None
@@ -105,8 +107,8 @@ class _Known:
         """NULLs, where it is none or all of the rows."""
         counts: list[int | None] = [None] * len(self._rows)
         for number, page in enumerate(self._pages if _is_single(kind) else ()):
-            if page is not None and page.header.nulls in (0, page.header.rows):
-                counts[number] = self._rows[number] if page.header.nulls else 0
+            if page is not None and page.bounds.nulls in (0, page.rows):
+                counts[number] = self._rows[number] if page.bounds.nulls else 0
         return arrow_array(counts, pa.int64())
 
     def bounds(self, name: str, stored: pa.DataType, kind: DataType) -> pa.Array:
@@ -123,7 +125,7 @@ class _Known:
     def _bound(self, name: str, page: Page | None) -> bytes | None:
         if page is None or not self._is_believed:
             return None
-        return page.header.lower if name == "min" else page.header.upper
+        return page.bounds.lower if name == "min" else page.bounds.upper
 
 
 def _typed(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:

@@ -241,27 +241,31 @@ def compared(table: dn.DeltaTable, model: list[Row], seed: str, count: int = 20)
         assert sorted(rows_read, key=lambda row: row["id"]) == expected, sql
 
 
+@pytest.mark.parametrize("index", [False, True], ids=["headers", "index"])
 @pytest.mark.parametrize("options", [
     {}, {"data_page_version": "2.0"}, {"use_dictionary": False}, {"compression": "none"},
-    {"row_group_size": 170}, {"write_statistics": False}, {"write_page_index": True},
+    {"row_group_size": 170}, {"write_statistics": False},
     {"data_page_size": 300, "max_rows_per_page": 1000, "row_group_size": 400},
     {"data_page_version": "2.0", "compression": "gzip", "store_schema": False},
     {"column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY"},
      "use_dictionary": ["text"]},
     {"store_decimal_as_integer": True, "dictionary_pagesize_limit": 64}], ids=str)
-def test_random_conditions_on_files_of_many_forms(tmp_path: Path, options: Any, read: list[Any]) -> None:
-    table = written(tmp_path / "t", rows(), **options)
+def test_random_conditions_on_files_of_many_forms(
+    tmp_path: Path, options: Any, index: bool, read: list[Any]
+) -> None:
+    table = written(tmp_path / "t", rows(), write_page_index=index, **options)
     compared(table, rows().to_pylist(), str(options))
-    assert bool(read) is ("write_statistics" not in options and "write_page_index" not in options)
+    assert bool(read) is ("write_statistics" not in options)
 
 
+@pytest.mark.parametrize("index", [False, True], ids=["headers", "index"])
 @pytest.mark.parametrize("mode", ["none", "name"])
 def test_random_conditions_with_deleted_rows_and_partitions(
-    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch, read: list[Any]
+    tmp_path: Path, mode: str, index: bool, monkeypatch: pytest.MonkeyPatch, read: list[Any]
 ) -> None:
     settings = file_writer.settings_of
     monkeypatch.setattr(file_writer, "settings_of", lambda *args: {
-        **settings(*args), "max_rows_per_page": PAGE, "write_batch_size": 4})
+        **settings(*args), "max_rows_per_page": PAGE, "write_batch_size": 4, "write_page_index": index})
     model = rows().append_column("part", pa.array(["a" if n < 350 else "b" for n in range(ROWS)]))
     table = dn.create(tmp_path / "t", model, partition_by="part", properties={
         "delta.enableDeletionVectors": True, "delta.columnMapping.mode": mode})
@@ -303,11 +307,23 @@ def test_any_ranges_of_files_that_others_wrote(tmp_path: Path, write: Callable[.
         for _ in range(4):
             edges = sorted(generator.sample(range(ROWS), 4))
             covered = parts.covering(0, leaves, [(edges[0], edges[1]), (edges[2], edges[3])])
-            assert (covered is None) is (name == "tags")  # of its lists nobody counts the rows
+            counts = parts.has_index(0) or name != "tags"  # else nobody counts the rows of its lists
+            assert (covered is not None) is counts
             if covered is not None:
                 small = file.like(parts.file_of(0, list(leaves), covered)).read([name])[name]
                 right = [value for start, stop in covered for value in whole[name].slice(start, stop - start)]
                 assert small.to_pylist() == [value.as_py() for value in right]
+
+
+def test_files_of_deltalake_are_read_by_their_page_index(tmp_path: Path, read: list[Any]) -> None:
+    deltalake.write_deltalake(tmp_path, rows(), writer_properties=deltalake.WriterProperties(
+        data_page_row_count_limit=PAGE, write_batch_size=PAGE))
+    table = dn.open(tmp_path)
+    compared(table, rows().to_pylist(), "deltalake")
+    read.clear()
+    assert table.to_arrow(["tags", "map"], "id BETWEEN 95 AND 103").num_rows == 9
+    assert sum(columns for _, columns in read) == 4  # of lists as many values are a page, and other rows
+    assert all(80 - PAGE <= begin <= 95 and 104 <= end <= 120 + PAGE for ((begin, end),), _ in read)
 
 
 # -- values that compare oddly ------------------------------------------------------------------------
