@@ -417,11 +417,16 @@ def in_(value: Any, values: list[Any]) -> bool | None:
 
 @pytest.mark.parametrize("options", [
     {}, {"data_page_version": "2.0", "use_dictionary": False, "use_deprecated_int96_timestamps": True},
-    {"write_statistics": ["id", "x"], "dictionary_pagesize_limit": 64}], ids=str)
+    {"write_statistics": ["id", "x"], "dictionary_pagesize_limit": 64}, {"write_page_index": True},
+    {"write_page_index": True, "data_page_version": "2.0", "use_dictionary": False}, None], ids=str)
 def test_random_conditions_on_values_that_compare_oddly(
     tmp_path: Path, options: Any, read: list[Any]
 ) -> None:
-    table, model = written(tmp_path / "t", odd(), **options), odd().to_pylist()
+    model, folder = odd().to_pylist(), tmp_path / "t"
+    if options is None:
+        folder.mkdir()
+        of_deltalake(odd(), folder / "one.parquet")
+    table = dn.open(folder) if options is None else written(folder, odd(), **options)
     generator = random.Random(str(options))
     for _ in range(30):
         sql, holds = odd_condition(generator, model)
