@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from docs import explanations, isolation
+from docs import coming_from, explanations, isolation
 from docs.explanations import PARTS
 from tests.pages import assert_part
 
@@ -29,7 +29,7 @@ def test_every_part_that_a_page_marks_is_written() -> None:
     assert marked == set(PARTS)
 
 
-@pytest.mark.parametrize("module", [explanations], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [coming_from, explanations], ids=lambda module: module.__name__)
 def test_examples_of_what_makes_the_parts(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted and not results.failed
