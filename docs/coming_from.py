@@ -290,7 +290,7 @@ def as_markdown(peer: str) -> str:
     title, groups = PEERS[peer]
     parts = []
     for group in groups:
-        lines = [f"### {group.title}", "", f"| {title} | here | |", "|---|---|---|"]
+        lines = [f"## {group.title}", "", f"| {title} | here | |", "|---|---|---|"]
         lines += [f"| {_code(row.theirs)} | {_code(row.ours)} | {row.note} |" for row in group.rows]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

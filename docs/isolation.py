@@ -103,7 +103,7 @@ def svg(level: str) -> str:
              f"<style>svg{{{colors.variables(dark=False)}}}@media (prefers-color-scheme:dark)"
              f"{{svg{{{colors.variables(dark=True)}}}}}.g{{fill:var(--g)}}.t{{fill:var(--t)}}.m{{fill:var(--m)}}"
              f".x{{fill:var(--x)}}.l{{stroke:var(--l)}}.lost{{stroke:var(--x)}}</style>",
-             f'<rect class="g l" width="{WIDTH - 1}" height="{HEIGHT - 1}" x=".5" y=".5" rx="6"/>']
+             f'<rect class="g l" width="{WIDTH}" height="{HEIGHT}"/>']
     for number, (title, ending) in enumerate(ended.items()):
         parts.append(f'<g transform="translate({number * PANEL})">{_panel(title, ending)}</g>')
     return "\n".join([*parts, "</svg>", ""])

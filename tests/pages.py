@@ -13,6 +13,7 @@ import io
 import itertools
 import os
 import re
+import textwrap
 import traceback
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ OUTPUT = "text"
 """The language of a block that shows what the block of Python before it gives."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 """How outputs are compared, here and in docstrings: ``...`` is anything, and lines may be wrapped."""
+WIDTH = 96
+"""Columns of an output that is written into a page."""
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -90,6 +93,14 @@ def run_block(block: Block, page: str, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
+def wrapped(output: str) -> str:
+    """An output whose long lines are wrapped, which its comparison does not mind."""
+    return "".join(
+        line if len(line) <= WIDTH else textwrap.fill(
+            line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) + "\n"
+        for line in output.splitlines(keepends=True))
+
+
 def run_page(path: Path, text: str, update: bool) -> list[str]:
     """Run a page's blocks in order, in this folder; its outputs that differ, each with its line.
 
@@ -108,7 +119,7 @@ def run_page(path: Path, text: str, update: bool) -> list[str]:
         difference = checker.output_difference(example, output, FLAGS)
         differences.insert(0, f"{path.name}:{block.line}: {difference}")
         begin, end = block.span
-        new = CHANCE.sub("...", output.replace(str(Path.cwd()), "..."))
+        new = wrapped(CHANCE.sub("...", output.replace(str(Path.cwd()), "...")))
         new = new if block.output is not None else f"\n\n```{OUTPUT}\n{new}```"
         renewed = renewed[:begin] + new + renewed[end:]
     if update and differences:

@@ -25,6 +25,8 @@ PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">\s*</picture>')
 SUFFIXES = {".md", ".ipynb"}
+SECTIONS = ("how-to", "explanation")
+"""Folders of ``docs`` that are sections of the site: the first page of each is its ``index.md``."""
 
 
 def pages() -> dict[str, str]:
@@ -35,7 +37,7 @@ def pages() -> dict[str, str]:
     for path in sorted((ROOT / "docs").glob("*.md")):
         section = "reference" if path.stem in REFERENCE else "explanation"
         places[f"docs/{path.name}"] = f"{section}/{path.name}"
-    for section in ("how-to", "explanation"):
+    for section in SECTIONS:
         for path in sorted((ROOT / "docs" / section).glob("*.md")):
             places[f"docs/{section}/{path.name}"] = f"{section}/{path.name}"
     for path in sorted((ROOT / "docs" / "site").rglob("*.md")):
@@ -54,14 +56,29 @@ def gather(folder: Path) -> None:
             text = for_pages(text, lambda markdown, name=name: relinked(markdown, name, places))
         else:
             text = themed(relinked(text, name, places))
-            if ":glob:" in text and not any(
-                    each.startswith(f"{Path(place).parent}/") and each != place for each in places.values()):
-                text = text.partition("```{toctree}")[0]  # a section that has no pages yet
+            if name in {f"docs/{section}/index.md" for section in SECTIONS}:
+                section = posixpath.dirname(place)
+                text += contents(text, [posixpath.basename(each).removesuffix(".md")
+                                        for each in places.values() if posixpath.dirname(each) == section])
             if MARK in text:
                 text = with_picture(text)
         target.write_text(text, "utf-8")
     shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures")
+    for section in SECTIONS:
+        for path in (ROOT / "docs" / section).glob("*.svg"):
+            shutil.copy(path, folder / section)
     write_reference(folder / "reference")
+
+
+def contents(index: str, names: list[str]) -> str:
+    """The order of a section's pages for Sphinx: as its first page lists them, then all others.
+
+    >>> contents("* [Two](two.md): second\\n* [Elsewhere](../a.md)", ["index", "one", "two"]).split()[1:-1]
+    [':hidden:', 'two', 'one']
+    """
+    listed = re.findall(r"^\* \[[^\]]+\]\(([\w-]+)\.md\)", index, re.MULTILINE)
+    others = [name for name in names if name not in (*listed, "index")]
+    return "\n".join(["", "```{toctree}", ":hidden:", "", *listed, *others, "```", ""])
 
 
 def relinked(markdown: str, name: str, places: dict[str, str]) -> str:

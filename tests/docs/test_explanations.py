@@ -11,6 +11,7 @@ import pytest
 
 from docs import coming_from, explanations, isolation
 from docs.explanations import PARTS
+from docs.site import sources
 from tests.pages import assert_part
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "explanation"
@@ -29,7 +30,7 @@ def test_every_part_that_a_page_marks_is_written() -> None:
     assert marked == set(PARTS)
 
 
-@pytest.mark.parametrize("module", [coming_from, explanations], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [coming_from, explanations, sources], ids=lambda module: module.__name__)
 def test_examples_of_what_makes_the_parts(module: ModuleType) -> None:
     results = doctest.testmod(module)
     assert results.attempted and not results.failed
