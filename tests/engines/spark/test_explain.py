@@ -14,6 +14,7 @@ import deltanb as dn
 from deltanb.engines.spark.explain import _REASONS, explain_frame
 from deltanb.errors import InvalidArgument
 from tests.engines.spark.test_listed import files_read
+from tests.examples import crossed
 
 pytestmark = pytest.mark.spark
 classic = pytest.mark.classic("a plan of another process cannot be looked into")
@@ -28,11 +29,11 @@ FEATURES = {
 }
 
 
-@pytest.fixture(params=FEATURES)
-def ducks(request, tmp_path):
-    """16 files of two ponds and ages that rise; with vectors, every fourth file has a deleted row."""
+@pytest.fixture
+def ducks(feature, tmp_path):
+    """16 files of two ponds and ages that rise; with vectors, two of them have a deleted row."""
     table = dn.create(tmp_path / "ducks", {"pond": ["a", "b"], "age": [0, 1], "note": ["x", None]},
-                      partition_by="pond", properties=FEATURES[request.param])
+                      partition_by="pond", properties=FEATURES[feature])
     for i in range(1, 8):
         ages = [10 * i, 10 * i + 1, 10 * i + 2]
         table.append({"pond": ["a", "b", "b"], "age": ages, "note": ["x", "y", "z"]})
@@ -54,7 +55,7 @@ QUERIES = {
 
 
 @classic
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(("feature", "query"), crossed(4, list(FEATURES), list(QUERIES)))
 def test_the_files_are_those_that_the_plan_reads(spark, ducks, query) -> None:
     frame = QUERIES[query](ducks.to_df(spark))
     shown = ducks.explain(frame)
@@ -70,6 +71,7 @@ def test_the_files_are_those_that_the_plan_reads(spark, ducks, query) -> None:
 
 
 @classic
+@pytest.mark.parametrize("feature", ["plain", "vectors"])
 def test_a_file_that_two_scans_open_counts_once(spark, ducks) -> None:
     df = ducks.to_df(spark)
     union = QUERIES["a union"](df)
@@ -79,6 +81,7 @@ def test_a_file_that_two_scans_open_counts_once(spark, ducks) -> None:
 
 
 @classic
+@pytest.mark.parametrize("feature", ["vectors"])
 def test_a_past_version_is_explained_as_the_frame_reads_it(spark, ducks) -> None:
     past = dn.open(ducks.path, version=3)
     shown = ducks.explain(past.to_df(spark).where("age > 25"))
