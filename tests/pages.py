@@ -14,7 +14,6 @@ import itertools
 import os
 import re
 import textwrap
-import traceback
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,8 +88,13 @@ def run_block(block: Block, page: str, names: dict[str, Any]) -> str:
         except Exception as error:
             if block.output is None:
                 raise
-            print("".join(traceback.format_exception_only(error)), end="")
+            print(f"{_name(type(error))}: {error}")
     return printed.getvalue()
+
+
+def _name(kind: type[BaseException]) -> str:
+    """The name of an error as the last line of a traceback has it."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def wrapped(output: str) -> str:
