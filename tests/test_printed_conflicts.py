@@ -92,7 +92,8 @@ def test_the_note_has_all_advice_where_the_text_of_a_cell_cuts_it() -> None:
     [note] = error.__notes__
     assert str(error.conflict).endswith("…")
     assert note.endswith(
-        "- Under WriteSerializable this passes only if version 18 is a blind append; it is a\n  MERGE.")
+        "- Under WriteSerializable this passes only if version 18 is a blind append; it is a\n  MERGE.\n"
+        "Explained by: deltanb help concurrent-append")
     assert max(map(len, note.splitlines())) <= 88
 
 

@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], int | None] = known.run
         return command(known) or 0
     except (DeltaError, OSError) as error:
-        print(f"deltanb: {safe(' '.join(str(error).split()))}", file=sys.stderr)
+        about = f" (deltanb help {error.topic})" if isinstance(error, DeltaError) else ""
+        print(f"deltanb: {safe(' '.join(str(error).split()))}{about}", file=sys.stderr)
         return 2
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from deltanb.errors import DeltaError
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import page as pages
 from deltanb.notebook.drawing.html import Markup
@@ -62,9 +63,10 @@ def line(obj: Any) -> str:
 
 
 def note(conflict: Any) -> str:
-    """The text of a conflict at the end of a traceback: :func:`text` with all of the advice."""
+    """The text of a conflict at the end of a traceback: :func:`text` with all of the advice, and its page."""
     try:
-        return conflict_forms.to_note(views.fields(conflict))  # type: ignore[arg-type]
+        form = conflict_forms.to_note(views.fields(conflict))  # type: ignore[arg-type]
+        return form if isinstance(conflict.exception, str) else f"{form}\n{pointer(conflict.exception)}"
     except Exception as error:
         return _reason(conflict, error)
 
@@ -180,6 +182,8 @@ def render_traceback(error: BaseException) -> list[str]:
     try:
         shell = _shell()
         lines = _user_traceback(error, shell)
+        if isinstance(error, DeltaError):
+            lines.append(pointer(type(error)))
     except Exception:
         return traceback.format_exception(type(error), error, error.__traceback__)
     cause = getattr(error, "conflict", None) or getattr(error, "cycle", None)
@@ -203,6 +207,16 @@ def publish_conflict(conflict: Any, shell: Any) -> None:
     assert entry.sentence is not None
     sentence = entry.sentence(entry.fields(conflict))
     shell.display_pub.publish(data={**mimebundle(conflict, include=[HTML]), TEXT: sentence})
+
+
+def pointer(error: type[DeltaError]) -> str:
+    """Where an error is explained: the command that prints its page of the reference.
+
+    >>> from deltanb.errors import ConcurrentAppendException
+    >>> pointer(ConcurrentAppendException)
+    'Explained by: deltanb help concurrent-append'
+    """
+    return f"Explained by: deltanb help {error.topic}"
 
 
 def _is_notebook() -> bool:

@@ -6,8 +6,10 @@ What it does not know: any error.
 
 from __future__ import annotations
 
+import inspect
+
 from deltanb.errors import DeltaError, topics
-from docs.reference.rst import code, contents, first_sentence, heading, indented
+from docs.reference.rst import code, contents, docstring, first_sentence, heading, indented
 
 INTRODUCTION = """
 All errors of this library are below :doc:`DeltaError <delta-error>`. Each has a page with its cause,
@@ -45,5 +47,6 @@ def _page(topic: str, cls: type[DeltaError]) -> str:
     below = [kind for kind in topics().values() if kind.__bases__[0] is cls]
     if below:
         facts.append("More precise: " + ", ".join(f":doc:`{k.__name__} <{k.topic}>`" for k in below))
-    return "\n".join([heading(cls.__name__), f".. autoexception:: deltanb.errors.{cls.__name__}", "",
-                      *(f"* {fact}" for fact in facts), ""])
+    text = docstring(inspect.getdoc(cls) or "")
+    return "\n".join([heading(cls.__name__), f".. py:exception:: deltanb.errors.{cls.__name__}", "",
+                      indented(text), "", *(f"* {fact}" for fact in facts), ""])

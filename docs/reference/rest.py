@@ -48,8 +48,8 @@ def _api(root: str, title: str, remark: str, paths: Mapping[str, Any]) -> str:
     statuses = {status: answer["description"] for _, _, operation in operations
                 for status, answer in sorted(operation["responses"].items()) if status >= "300"}
     meanings = [(code(status), text) for status, text in statuses.items()]
-    return page_part(title, remark, table(("endpoint", "what it does", "body", "answer"), rows),
-                     table(("status", "meaning"), meanings))
+    endpoints = table(("endpoint", "what it does", "body", "answer"), rows, "35 35 15 15")
+    return page_part(title, remark, endpoints, table(("status", "meaning"), meanings))
 
 
 def _row(path: str, method: str, operation: Any) -> tuple[str, ...]:

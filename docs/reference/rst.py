@@ -74,7 +74,8 @@ def docstring(text: str) -> str:
     from sphinx.ext.napoleon import Config
     from sphinx.ext.napoleon.docstring import GoogleDocstring
 
-    return str(GoogleDocstring(_whole(inspect.cleandoc(text)), Config()))
+    text = str(GoogleDocstring(_whole(inspect.cleandoc(text)), Config()))
+    return re.sub("^Way out: ", "**Way out:** ", text, flags=re.MULTILINE)
 
 
 def _whole(text: str) -> str:

@@ -24,7 +24,6 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*)\]\((?P<tar
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">\s*</picture>')
-SUFFIXES = {".md", ".ipynb"}
 SECTIONS = ("how-to", "explanation")
 """Folders of ``docs`` that are sections of the site: the first page of each is its ``index.md``."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from deltanb import errors
 from deltanb.app import cli
 
 
@@ -120,3 +121,27 @@ def test_wrong_arguments_are_exit_code_2(
         cli.main(arguments)
     assert stop.value.code == 2
     assert "usage: deltanb" in capsys.readouterr().err
+
+
+def test_help_explains_an_error_by_any_of_its_names(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = set()
+    for name in ("concurrent-append", "ConcurrentAppendException", "CONCURRENT_APPEND"):
+        assert cli.main(["help", name]) == 0
+        pages.add(capsys.readouterr().out)
+    (page,) = pages
+    assert page.startswith("ConcurrentAppendException (concurrent-append)\n==")
+    assert "A winner added files" in page and ">>> " in page and "Way out: Run it again" in page
+    assert "``" not in page and ":class:" not in page
+
+
+def test_help_lists_every_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(errors.topics())
+
+
+def test_an_error_of_a_command_names_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["history", "no/such/table"]) == 2
+    assert capsys.readouterr().err.endswith(" (deltanb help table-not-found)\n")
+    assert cli.main(["help", "concurent-append"]) == 2
+    assert "did you mean concurrent-append" in capsys.readouterr().err

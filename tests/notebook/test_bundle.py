@@ -119,7 +119,8 @@ def shown_in(shell: Any, monkeypatch: pytest.MonkeyPatch, error: Any) -> list[st
 def test_a_notebook_shows_the_conflict_once_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     shell, error = Kernel(), failed()
     lines = shown_in(shell, monkeypatch, error)
-    assert lines[-1].strip().endswith("ConcurrentAppendException: someone was faster")
+    assert lines[-2].strip().endswith("ConcurrentAppendException: someone was faster")
+    assert lines[-1] == "Explained by: deltanb help concurrent-append"
     assert len(shell.published) == 1
     assert shown_in(shell, monkeypatch, error) == lines  # for IPython's own history
     assert len(shell.published) == 1
@@ -168,7 +169,7 @@ def test_only_text_is_wanted_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_error_without_a_conflict_is_an_ordinary_one(monkeypatch: pytest.MonkeyPatch) -> None:
     shell, error = Kernel(), ConcurrentAppendException("someone was faster")
-    assert shown_in(shell, monkeypatch, error)[-1].strip().endswith("someone was faster")
+    assert shown_in(shell, monkeypatch, error)[-2].strip().endswith("someone was faster")
     assert shell.published == []
 
 

@@ -343,8 +343,9 @@ def test_a_failing_cell_shows_the_circle(monkeypatch: pytest.MonkeyPatch) -> Non
             structured_traceback = staticmethod(lambda *args, **kwargs: ["the traceback"])
 
     monkeypatch.setattr(bundle, "_shell", Shell)
-    assert error._render_traceback_() == ["the traceback"]
-    assert error._render_traceback_() == ["the traceback"]  # IPython asks twice
+    lines = ["the traceback", "Explained by: deltanb help deadlock-error"]
+    assert error._render_traceback_() == lines
+    assert error._render_traceback_() == lines  # IPython asks twice
     (shown,) = published
     assert "Deadlock" in shown["text/html"] and "<svg" in shown["text/html"]
     assert shown["text/plain"] == (
