@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.errors import StorageError
 from deltanb.options import options
+from deltanb.store.naming import NO_HARD_LINKS, hard_link, take
 from deltanb.text.safe_text import get_logger
 
 try:
@@ -46,8 +47,6 @@ POLL = 0.0002
 UNSEEN = 900_000
 """Nanoseconds that make no other millisecond of a time, and do not when it is rounded as a float either."""
 
-# What link() answers on file systems without hard links (FAT, some network and FUSE mounts).
-NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 # What link() answers where it is certain that it did nothing; an I/O error leaves that open.
 _REFUSED = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EROFS, errno.EACCES, errno.ENOENT,
             errno.ENOTDIR}
@@ -135,9 +134,9 @@ class Draft:
         handle = self._handle
         try:
             if self._hidden is not None:
-                os.link(self._hidden, path)
+                hard_link(self._hidden, path)
             elif handle is not None:  # some handle, which an absolute path ignores, makes Python call linkat
-                os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
+                hard_link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
             drop_checksum(path)  # of a file that somebody has removed alone
             return True
         except FileExistsError:
@@ -145,17 +144,32 @@ class Draft:
             return self._names > 0
         except OSError as error:
             if self._hidden is None and error.errno == errno.ENOENT and not os.path.exists("/proc/self/fd"):
-                self._store.has_nameless_files = False
-                with Draft(self._store, path, self._data, make_folders=False) as named:
-                    return named.link(path)
+                return self._named(path)
             if error.errno in _REFUSED and self._names == 0:
                 raise StorageError.of(error, "written", path) from error
             if error.errno not in NO_HARD_LINKS:
                 raise
             if self._names > 0:
                 return True
-        self._store.is_partial_write_visible = True
-        return self._create(path)
+        if self._hidden is None:
+            return self._named(path)
+        try:
+            is_ours, way = take(self._hidden, path)
+        except OSError as error:
+            if error.errno in _REFUSED - {errno.ENOENT}:  # that may be a rename made twice
+                raise StorageError.of(error, "written", path) from error
+            raise
+        self._store.is_named_by(way, path)
+        if is_ours:
+            self._hidden = None
+            drop_checksum(path)
+        return is_ours
+
+    def _named(self, path: str) -> bool:
+        """The same with a hidden name, where a file without one cannot be given any."""
+        self._store.has_nameless_files = False
+        with Draft(self._store, path, self._data, make_folders=False) as named:
+            return named.link(path)
 
     @property
     def _data(self) -> bytes:
@@ -177,24 +191,6 @@ class Draft:
             return os.stat(self._hidden).st_nlink - 1
         assert self._handle is not None
         return os.fstat(self._handle).st_nlink
-
-    def _create(self, path: str) -> bool:
-        """Without hard links: still never two winners, but a reader may see half a file."""
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError:
-            return False
-        try:
-            drop_checksum(path)
-            write_all(handle, self._data)
-            if self._syncs:
-                os.fsync(handle)
-        except BaseException:
-            os.unlink(path)  # half a commit would stop every reader of the table
-            raise
-        finally:
-            os.close(handle)
-        return True
 
     def close(self) -> None:
         """Let go of it; its name, if it was given one, stays."""

@@ -30,12 +30,15 @@ from deltanb.concurrency.memory import pool
 from deltanb.errors import InvalidArgument, StorageError
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore
-from deltanb.store.drafts import NO_HARD_LINKS, Draft, Turn, drop_checksum, held_time, stamp, sync_path
+from deltanb.store.drafts import Draft, Turn, drop_checksum, held_time, stamp, sync_path
+from deltanb.store.naming import CLAIMED, NO_HARD_LINKS, WORDS, Way, hard_link
 from deltanb.store.read_only import check_writable, refusing
-from deltanb.text.safe_text import redacted
+from deltanb.text.safe_text import get_logger, redacted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+logger = get_logger("deltanb.transaction")
 
 __all__ = ["LocalStore", "is_temporary", "local_path_of", "sync_path", "turn_in", "unsynced"]
 
@@ -119,10 +122,14 @@ class LocalStore:
         self.root = local_path_of(os.fspath(root))
         self.is_partial_write_visible = False
         self.has_nameless_files = hasattr(os, "O_TMPFILE")
+        self.naming: Way | None = None
+        """How files get their names without hard links (:mod:`deltanb.store.naming`); None: not that it has
+        come up."""
         self._durability = durability
 
     def __repr__(self) -> str:
-        return f"LocalStore({redacted(self.root)!r})"
+        without = "" if self.naming is None else f", without hard links: {self.naming}"
+        return f"LocalStore({redacted(self.root)!r}{without})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LocalStore):
@@ -226,7 +233,7 @@ class LocalStore:
         path = self._path(name)
         check_writable(path)
         try:
-            os.link(self._path(source), path)
+            hard_link(self._path(source), path)
             drop_checksum(path)  # of a file that somebody has removed alone
         except FileExistsError:
             return False
@@ -326,6 +333,14 @@ class LocalStore:
         if not can_name_a_file(name):
             raise FileNotFoundError(errno.ENOENT, "no file can have this name", name)
         return f"{self.root}/{name}" if self.root != "/" else f"/{name}"
+
+    def is_named_by(self, way: Way, path: str) -> None:
+        """Note, and say once, how a file has been given its name for want of hard links."""
+        if self.naming != way:
+            self.naming = way
+            self.is_partial_write_visible |= way == CLAIMED
+            log = logger.warning if way == CLAIMED else logger.info
+            log("%s is in a file system without hard links: %s", path, WORDS[way])
 
     def make_folder(self, folder: str) -> None:
         """Make a folder with its parents; their entries are synced as the file's will be."""

@@ -206,21 +206,6 @@ def test_a_repeated_link_that_meets_itself_is_a_win(
     assert not store.put_if_absent(COMMIT, b"y")
 
 
-def test_without_hard_links_there_is_still_one_winner(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(source: str, target: str, **more: Any) -> None:
-        raise OSError(errno.EPERM, "operation not permitted")
-
-    monkeypatch.setattr(os, "link", refused)
-    store = LocalStore(tmp_path)
-    assert not store.is_partial_write_visible
-    assert store.put_if_absent(COMMIT, b"x")
-    assert not store.put_if_absent(COMMIT, b"y")
-    assert store.read(COMMIT) == b"x"
-    assert store.is_partial_write_visible
-
-
 def test_a_file_gets_a_second_name_if_that_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

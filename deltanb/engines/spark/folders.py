@@ -27,8 +27,8 @@ from deltanb.engines.spark.permits import granted
 from deltanb.errors import InvalidArgument
 from deltanb.options import options
 from deltanb.store.base import FileStatus, LogStore, delete_many
-from deltanb.store.drafts import NO_HARD_LINKS
 from deltanb.store.local import raise_unlistable, sync_path
+from deltanb.store.naming import NO_HARD_LINKS, hard_link, take
 from deltanb.store.new_files import created
 
 __all__ = ["COMMITTER", "BucketFolder", "Folder", "LocalFolder", "WrittenFile"]
@@ -147,12 +147,12 @@ def _move(store: LogStore, source: str, name: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), error.filename) from error
     _sync(source)
     try:
-        os.link(source, target)
+        hard_link(source, target)
     except OSError as error:
         if error.errno not in NO_HARD_LINKS:
             raise
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL))  # the name is ours from here on
-        os.replace(source, target)
+        if not take(source, target)[0]:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
     else:
         os.unlink(source)
     _sync(os.path.dirname(target))
