@@ -25,6 +25,7 @@
     │   └── BadRequest                    a request to a catalog is malformed: which field
     ├── IllegalStateError                 (also RuntimeError) a call at the wrong moment
     │   └── MaxCommitRetriesExceeded      the commit lost more races than the options allow
+    ├── NoThreads                         (also RuntimeError) nothing runs side by side here
     ├── NotIterable                       (also TypeError) a table in place of its rows
     ├── InvariantViolated                 (also AssertionError) an order of writers breaks what should hold
     ├── InvalidTransaction                (also AssertionError) actions no transaction may hold
@@ -525,6 +526,10 @@ class IllegalStateError(DeltaError, RuntimeError):
 
     Way out: The message says which call is possible instead.
     """
+
+
+class NoThreads(DeltaError, RuntimeError):
+    """Functions were to run side by side on a machine that starts no threads and suspends no calls."""
 
 
 class NotIterable(DeltaError, TypeError):

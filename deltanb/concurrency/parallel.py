@@ -3,6 +3,8 @@
 What lives here: :func:`each`, for results in order, and :func:`streamed`, for streams in order. Everything in
 the library that reads several files at a time goes through these two. :func:`workers` are the threads alone.
 What it does not know: files. More threads than :data:`MAX_THREADS` only wait for the same disk.
+
+Where no thread can be started, whoever asks does the work: each item, and each stream, when it is asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
+
+from deltanb.concurrency.stacks import has_threads, is_refusal
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -39,12 +43,26 @@ class _Workers(ThreadPoolExecutor):
     """A pool whose threads see the settings, and all other context, of whoever hands them work."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As ThreadPoolExecutor's; ``map`` goes through it, too."""
-        return super().submit(copy_context().run, fn, *args, **kwargs)
+        """As ThreadPoolExecutor's; ``map`` goes through it, too.
+
+        Raises:
+            _NoThread: it has none, and cannot have any; the work will not be done.
+        """
+        try:
+            return super().submit(copy_context().run, fn, *args, **kwargs)
+        except RuntimeError as error:
+            if self._threads or not is_refusal(error):  # type: ignore[attr-defined]
+                raise
+            raise _NoThread(str(error)) from error
+
+
+class _NoThread(RuntimeError):
+    """The system starts no threads, or no more."""
 
 
 class _Patient(_Workers):
-    """One that still works, in the caller's thread, where the interpreter ends and no pool takes work.
+    """One that still works, in the caller's thread, where there can be no other: where the machine has none,
+    and where the interpreter ends and no pool takes work.
 
     That is when the rest of the work in the background is done (:mod:`deltanb.concurrency.background`).
     """
@@ -54,7 +72,7 @@ class _Patient(_Workers):
         try:
             return super().submit(fn, *args, **kwargs)
         except RuntimeError as error:
-            if "interpreter shutdown" not in str(error):
+            if "interpreter shutdown" not in str(error) and not isinstance(error, _NoThread):
                 raise
         future: Future[Any] = Future()
         try:
@@ -65,7 +83,10 @@ class _Patient(_Workers):
 
 
 def workers(count: int, name: str) -> ThreadPoolExecutor:
-    """So many threads for work that is handed to them one by one; whoever asked for them ends them."""
+    """So many threads for work that is handed to them one by one; whoever asked for them ends them.
+
+    Where there are none the work is done as it is handed over.
+    """
     return _Patient(count, f"deltanb-{name}")
 
 
@@ -88,7 +109,7 @@ def each(
     """
     known = items if isinstance(items, Sized) else list(items)
     limited = min(threads(len(known)) if limit is None else limit, len(known))
-    if limited < 2:
+    if limited < 2 or not has_threads():
         yield from map(work, known)  # type: ignore[arg-type]
         return
     with workers(limited, name) as pool:
@@ -109,6 +130,11 @@ def streamed(
     """
     lanes: deque[_Lane[_B]] = deque()
     rest = iter(items)
+    if not has_threads():
+        for item in rest:
+            with closing(start(item)) as stream:
+                yield from stream
+        return
     with _Workers(limit, f"deltanb-{name}") as pool:
 
         def open_next() -> None:

@@ -1,10 +1,11 @@
-"""Taking turns: writers in threads of their own, exactly one of which runs at a time.
+"""Taking turns: writers on stacks of their own, exactly one of which runs at a time.
 
-What lives here: the threads, the order of turns, and each writer's outcome in words. A writer stops before
+What lives here: the writers, the order of turns, and each writer's outcome in words. A writer stops before
 each step of I/O of its commits and waits for its turn, so that the same order always gives the same log. A
 writer that waits for a lock passes its turn on and gets none until its request is decided; if nobody is left
 who could release the lock, the first waiter times out. No time passes.
-What it does not know: what is written to, and which steps are I/O; the caller says both.
+What it does not know: what is written to, and which steps are I/O; the caller says both. Whether a stack is a
+thread (:mod:`deltanb.concurrency.stacks`).
 """
 
 from __future__ import annotations
@@ -12,15 +13,14 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from deltanb import errors
 from deltanb.commands.read.diff import in_short
+from deltanb.concurrency.stacks import Stack, gate
 from deltanb.errors import InvalidArgument
 from deltanb.locks.core.lock_table import Waiter
 from deltanb.locks.core.modes import MODE_NAMES, label
@@ -300,10 +300,13 @@ class LockWait:
 
 
 class Runner:
-    """One writer: its thread, its settings, and its outcome.
+    """One writer: its stack, its settings, and its outcome.
 
     ``work`` is what it does. ``judge`` gets each step of its commits and returns the stop, or None for steps
     that are not part of the race. ``now`` returns the newest commit of the race.
+
+    Raises:
+        NoThreads: nothing runs side by side on this machine.
     """
 
     def __init__(
@@ -322,11 +325,9 @@ class Runner:
         self.done = False
         self.txn_ids: set[str] = set()
         self._work, self._judge = work, judge
-        self._go = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
+        self._stack = Stack(self._live, f"race: {name}", "dn.race")
+        self._go, self._back = gate(), gate()
         self._is_running = self._is_stopped = False
-        self._thread = threading.Thread(
-            target=copy_context().run, args=(self._live,), name=f"race: {name}", daemon=True)
 
     @property
     def is_blocked(self) -> bool:
@@ -352,28 +353,28 @@ class Runner:
             raise
         self._is_running = False
         if self.done:
-            self._thread.join()
+            self._stack.join()
 
     def stop(self) -> None:
         """End a waiting writer; a running one ends before its next step of I/O."""
         self._is_stopped = True
-        if self._thread.ident is not None and not self._is_running:
+        if self._stack.is_begun and not self._is_running:
             self.advance()
 
     def _resume(self) -> None:
-        if self._thread.ident is None:
-            self._thread.start()
+        if not self._stack.is_begun:
+            self._stack.start()
         else:
             self._go.release()
 
-    # -- in its thread ---------------------------------------------------------------------------
+    # -- on its stack ----------------------------------------------------------------------------
 
     def _live(self) -> None:
         watching.set(self._pause)
         parking.set(self._park)
-        set_options(user_name=self.name)  # of this thread's context, like whatever else the writer sets
         try:
-            self._work()
+            with set_options(user_name=self.name):  # and whatever else the writer sets is of its context, too
+                self._work()
         except BaseException as error:  # a writer's exception is its outcome, whatever it is
             self.outcome = error
         finally:

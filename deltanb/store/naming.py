@@ -70,9 +70,10 @@ def take(source: str, target: str) -> tuple[bool, Way]:
         OSError: it has not been renamed.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> folder = tempfile.mkdtemp()
     >>> for name in ("a", "b"):
-    ...     _ = open(f"{folder}/{name}", "w").write(name)
+    ...     _ = Path(folder, name).write_text(name)
     >>> take(f"{folder}/a", f"{folder}/new")[0], take(f"{folder}/b", f"{folder}/new")[0]
     (True, False)
     """

@@ -1,8 +1,8 @@
 """Tools to test with, ours and yours: stores in memory or misbehaving on request, a table builder.
 
 What lives here: :class:`MemoryStore`, :class:`ScriptedStore` and :class:`TableBuilder`; and by name
-:class:`~deltanb.locks.core.memory_index.MemoryIndex`, :class:`~deltanb.testing.s3_server.S3Server` and
-:class:`~deltanb.testing.simulated_time.SimulatedTime`.
+:class:`~deltanb.locks.core.memory_index.MemoryIndex`, :class:`~deltanb.testing.s3_server.S3Server`,
+:class:`~deltanb.testing.simulated_time.SimulatedTime` and :func:`~deltanb.testing.aside.aside`.
 What it does not know: pytest, or any test.
 
 >>> table = TableBuilder(MemoryStore()).create("id long, part string", partition_by=["part"])
@@ -32,6 +32,7 @@ from deltanb.store.base import FileStatus, LogStore
 from deltanb.store.memory_file import MemoryFile
 from deltanb.store.open import elsewhere, store_for
 from deltanb.store.read_only import check_writable
+from deltanb.testing.aside import aside
 from deltanb.testing.s3_server import S3Server
 from deltanb.testing.simulated_time import SimulatedTime
 from deltanb.text.completion import offered
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerExists", "Fail", "Lose", "LoseResponse", "MemoryIndex", "MemoryStore", "Pass",
-    "S3Server", "ScriptedStore", "SimulatedTime", "TableBuilder", "add", "remove",
+    "S3Server", "ScriptedStore", "SimulatedTime", "TableBuilder", "add", "aside", "remove",
 ]
 
 _numbers = itertools.count(1)

@@ -1,7 +1,7 @@
 """A simulated time: it passes only while everybody waits, so nobody really does.
 
-What lives here: :class:`SimulatedTime`, which runs functions on threads, one at a time, and decides by the
-simulated time who goes on.
+What lives here: :class:`SimulatedTime`, which runs functions on stacks of their own, one at a time, and
+decides by the simulated time who goes on.
 What it does not know: what the functions do. They wait by :meth:`SimulatedTime.sleep`, or for a lock by
 :meth:`SimulatedTime.park`.
 """
@@ -9,12 +9,11 @@ What it does not know: what the functions do. They wait by :meth:`SimulatedTime.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltanb.concurrency.stacks import Gate, Stack, gate
 from deltanb.errors import IllegalStateError, InvalidArgument
 from deltanb.text.safe_text import shown
 
@@ -57,6 +56,7 @@ class SimulatedTime:
 
         Raises:
             InvalidArgument: something that is not a function.
+            NoThreads: nothing runs side by side on this machine.
             BaseException: what the first work in the order given ended with that failed; the others go on
                 to their ends all the same.
         """
@@ -64,10 +64,10 @@ class SimulatedTime:
         for work in started:
             self._waiting.append(work.turn)
         for work in started:
-            work.thread.start()
+            work.stack.start()
         self._pass_on()
         for work in started:
-            work.thread.join()
+            work.stack.join()
         for work in started:
             if work.error is not None:
                 raise work.error
@@ -97,7 +97,7 @@ class SimulatedTime:
     def _wait(self, turn: _Turn) -> None:
         self._waiting.append(turn)
         self._pass_on()
-        turn.came.wait()
+        turn.came.acquire()
         if turn.is_stuck:
             raise IllegalStateError("everybody waits for a lock, and nobody is left to release one")
 
@@ -110,7 +110,7 @@ class SimulatedTime:
         if not turn.is_ready():
             turn.is_stuck = turn.until == math.inf
             self.now = self.now if turn.is_stuck else max(self.now, turn.until)
-        turn.came.set()
+        turn.came.release()
 
 
 @dataclass(eq=False)
@@ -119,12 +119,12 @@ class _Turn:
 
     until: float
     is_ready: Callable[[], bool] = lambda: False
-    came: threading.Event = field(default_factory=threading.Event)
+    came: Gate = field(default_factory=gate)
     is_stuck: bool = False
 
 
 class _Work:
-    """A function on a thread, which begins when its turn comes."""
+    """A function on a stack, which begins when its turn comes."""
 
     def __init__(self, time: SimulatedTime, work: Callable[[], Any]) -> None:
         if not callable(work):
@@ -132,10 +132,10 @@ class _Work:
         self.time, self.work, self.turn = time, work, _Turn(time.now)
         self.result: Any = None
         self.error: BaseException | None = None
-        self.thread = threading.Thread(target=copy_context().run, args=(self._go,), daemon=True)
+        self.stack = Stack(self._go, "simulated time", "SimulatedTime.run")
 
     def _go(self) -> None:
-        self.turn.came.wait()
+        self.turn.came.acquire()
         try:
             self.result = self.work()
         except BaseException as error:

@@ -60,7 +60,8 @@ def progress(
     line = Line(what, total, watched, patience, outer=outer)
     token = _current.set(line)
     if watched is not None:
-        threading.Thread(target=line.watch, name="deltanb progress", daemon=True).start()
+        with suppress(RuntimeError):  # no more threads, or none at all: it is drawn when one more is done
+            threading.Thread(target=line.watch, name="deltanb progress", daemon=True).start()
     try:
         yield line
     finally:

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from deltanb.concurrency.stacks import of_each
 from deltanb.errors import IllegalStateError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _thread = threading.local()
+of_each(_thread)
 
 
 def get() -> OptimisticTransaction | None:

@@ -416,7 +416,7 @@ def test_an_interrupted_race_leaves_no_lock_and_no_wait(monkeypatch: pytest.Monk
         turns.run(runners, [])
     runners[0]._go.release()
     for runner in runners:
-        runner._thread.join(PATIENCE)
+        runner._stack._thread.join(PATIENCE)
     assert (manager.num_locks_held, manager.num_waiting, race_threads()) == (0, 0, [])
     assert parking.get() is None
 
@@ -481,7 +481,7 @@ def test_an_interrupt_ends_the_race_and_nothing_more_is_written(
     runners[1]._is_stopped = True
     runners[1]._go.release()
     for runner in runners:
-        runner._thread.join(PATIENCE)
+        runner._stack._thread.join(PATIENCE)
     assert table.version == 0
     assert [a.outcome for a in dn.transaction.journal.journal_of(table.log)].count("abandoned") >= 2
     assert race_threads() == []
@@ -512,7 +512,7 @@ def test_settings_of_a_writer_that_ran_when_the_race_was_interrupted_are_gone() 
     assert isinstance(runner.outcome, turns._Stopped)
     assert settings_now() == before
     assert table.version == 0
-    runner._thread.join(PATIENCE)
+    runner._stack._thread.join(PATIENCE)
     assert race_threads() == []
 
 

@@ -7,10 +7,10 @@ What it does not know: who shows it.
 from __future__ import annotations
 
 import sys
-import threading
 from types import FrameType
 from typing import Any, Final
 
+from deltanb.concurrency.stacks import name_of_this
 from deltanb.errors import InvalidArgument
 from deltanb.text.safe_text import escaped, shown
 
@@ -103,5 +103,4 @@ def _caller() -> str:
         frame = frame.f_back
     if frame is not None and not frame.f_code.co_name.startswith("<"):
         return short(frame.f_code.co_name)
-    thread = threading.current_thread()
-    return "" if thread is threading.main_thread() else short(thread.name)
+    return short(name_of_this())

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
+from deltanb.concurrency.stacks import name_of_this, of_each
 from deltanb.locks.core import deadlock
 from deltanb.locks.core.deadlock import Cycle, DeadlockItem
 from deltanb.locks.core.lock_table import AnyLock, LockTable, Waiter
@@ -68,6 +69,7 @@ class _Here(threading.local):
 
 
 here = _Here()
+of_each(here, lambda: {"token": object()})
 
 
 class Waits:
@@ -163,7 +165,7 @@ class Waits:
 
     def _refusal_of(self, way: list[Waiter], waiters: list[Waiter], waiter: Waiter, timeout: float,
                     idle: Locker | None = None) -> Refusal:
-        thread = None if idle is None else threading.current_thread().name
+        thread = None if idle is None else name_of_this() or threading.current_thread().name
         cycle = deadlock.described(waiters, waiter.locker, self._clock(), idle, thread)
         items = deadlock.items([*way, *waiters])
         return self._timed_out(waiter, timeout, LockResult.DEADLOCK, cycle, items)

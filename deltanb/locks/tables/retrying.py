@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
 from contextvars import Context
@@ -31,6 +30,7 @@ from deltanb.locks.core import keys
 from deltanb.locks.core.commit import committing
 from deltanb.locks.core.manager import LockManager
 from deltanb.locks.core.modes import EXCLUSIVE, IX
+from deltanb.locks.core.waits import here
 from deltanb.text.formatting import count, duration
 from deltanb.text.safe_text import get_logger, shown
 from deltanb.text.spellings import answer_wrong_arguments
@@ -155,12 +155,12 @@ class _Keeper:
                 for index_id in sorted(self.met, reverse=True):  # the first table that was met comes first
                     self._lock(locks, index_id, EXCLUSIVE)
 
-            home = threading.get_ident()
+            home = here.token
 
             def watch(txn: Any, step: Step) -> None:
-                # A commit of this manager has locks of its own, which ours would stand in the way of. A
-                # thread that was started with this context may be another's, and outlive the attempt.
-                is_ours = threading.get_ident() == home and committing.get() is not locks.manager
+                # A commit of this manager has locks of its own, which ours would stand in the way of. What
+                # was started with this context, in a thread or beside it, may be another's, and outlive it.
+                is_ours = here.token is home and committing.get() is not locks.manager
                 for log in _logs_of(txn) if is_ours else ():
                     index_id = index_of(locks.manager, log)
                     self.met[index_id] = None

@@ -29,6 +29,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from deltanb.concurrency.stacks import apart, has_threads
 from deltanb.errors import DeltaError, IllegalStateError, LockFailure
 from deltanb.locks.core.modes import LockResult
 from deltanb.locks.core.waits import exploring, parking
@@ -385,16 +386,26 @@ class Run:
         self.refusal: BaseException | None = None
         """Why the function cannot be explored."""
         self._drawn = 0
-        self._thread = threading.Thread(target=program.context.copy().run, args=(self._go,), daemon=True)
+        self._context = program.context.copy()
+        self._thread = threading.Thread(target=self._context.run, args=(self._go,), daemon=True)
 
     def go(self) -> None:
         """Run it, in a thread of its own: so one that never comes to its next turn can be left.
+
+        Where there are no threads it runs in this one, and is not left.
 
         Raises:
             IllegalStateError: it cannot be explored.
             Looked: it has to be known more precisely.
         """
         self.program.run = self
+        if not has_threads():
+            self._thread = threading.current_thread()
+            with surroundings(self.program.seed), apart():
+                self._context.run(self._go)
+            if self.refusal is not None:
+                raise self.refusal
+            return
         with surroundings(self.program.seed):
             self._thread.start()
             try:
