@@ -1,4 +1,4 @@
-"""Tables as DataFrames beside Delta Spark's and plain Parquet: planning, scans, writes and micro-batches.
+"""Tables as DataFrames beside Delta Spark's and plain Parquet: planning, scans, writes, merges, streams.
 
     python -m tests.benchmarks spark [--quick] [--rounds N] [--only TEXT]
 
@@ -26,6 +26,7 @@ from tests.benchmarks.spark_tables import SQL_TYPES, add_one, make, make_many
 
 SUITE = "spark"
 GOAL = 1.0  # times Delta Spark's speed
+GOAL_OF_MERGE = 1.2
 MOST = 1.15  # of the time of plain Parquet
 STATES = ("", "after a commit", "cold")
 """What is known of a table when a query is planned: it, the version before, nothing."""
@@ -47,9 +48,11 @@ class Size(NamedTuple):
     deleted: tuple[int, int] = (200, 2_000_000)
     """Files and rows of the table that has deleted rows."""
     batches: int = 25
+    merged: tuple[int, int, int] = (16, 5_000_000, 100_000)
+    """Files and rows of a table, and rows that are merged into it, half of them new."""
 
 
-QUICK = Size(200, (200,), ((200, 30),), 40, 40_000, (40, 40_000), 3)
+QUICK = Size(200, (200,), ((200, 30),), 40, 40_000, (40, 40_000), 3, (4, 40_000, 1_000))
 
 
 class Work(NamedTuple):
@@ -238,6 +241,31 @@ def writes(session: Any, folder: Path, rows: int, by: tuple[str, ...]) -> Ways:
             "data source": by_source}
 
 
+def merges(session: Any, folder: Path, files: int, rows: int, merged: int) -> Ways:
+    """Rows from all over a table and as many new ones, merged into a fresh copy of it."""
+    import deltanb as dn
+
+    table, numbers = _known(make, folder / "merged", files, rows), count()
+    source = folder / "merged-source"
+    ids = session.range(0, rows, rows * 2 // merged, 1).union(session.range(rows, rows + merged // 2, 1, 1))
+    changed = ids.selectExpr("id", "id * 0.25D value", "concat('new ', id % 1000) name", "7 part")
+    changed.coalesce(1).write.parquet(str(source))
+
+    def fresh() -> Path:
+        return Path(shutil.copytree(table, folder / f"copy-{next(numbers)}", copy_function=os.link))
+
+    def own() -> None:
+        merge = dn.open(fresh()).merge(
+            session.read.parquet(str(source)), "t.id = s.id", target_alias="t", source_alias="s")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def theirs() -> None:
+        session.sql(f"MERGE INTO delta.`{fresh()}` t USING parquet.`{source}` s ON t.id = s.id "
+                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+
+    return {"deltanb": own, "Delta Spark": theirs}
+
+
 def streams(session: Any, folder: Path, batches: int) -> Ways:
     """Micro-batches of a file each, from a folder into a new table, until all are there."""
     import pyarrow.parquet as pq
@@ -281,7 +309,10 @@ def streams(session: Any, folder: Path, batches: int) -> Ways:
 
 def works(size: Size) -> dict[str, Work]:
     """By title."""
+    files, rows, merged = size.merged
     return {**_plans(size), **_scans(size), **_writes(size),
+            f"merge of {merged // 1000:,} k rows into {rows // 1000:,} k": Work(
+                lambda session, folder: merges(session, folder, files, rows, merged), goal=GOAL_OF_MERGE),
             f"stream, {size.batches} micro-batches": Work(
                 lambda session, folder: streams(session, folder, size.batches), warm_up=1)}
 

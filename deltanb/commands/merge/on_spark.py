@@ -2,22 +2,24 @@
 
 What lives here: :class:`SparkMerge`, which finds the rows that clauses change, and writes the new
 ones; the contract is :class:`deltanb.engines.contract.MergeEngine`.
-What it does not know: the transaction's commit, metrics, deletion vectors (``merge``).
+What it does not know: the source's own rows (``held``); the transaction's commit, metrics, deletion vectors
+(``merge``).
 
-The source is first numbered and cached, since it is read twice and must be the same both times. Executors
-hold it; if one is lost with rows of it, the merge has to start again. The first join returns one bitmap of
-positions for each file, clause and Spark partition; the second join is over the files with a match only, and
-Spark writes its result.
+Executors hold the source; if one is lost with rows of it, the merge has to start again. The first join
+returns positions as words of 64 bits, with the file and the clause; Spark's own expressions make them, and
+executors need no Python. The second join is over the files with a match only, and Spark writes its result.
+
+A small source goes to every executor, and no row of the table moves between them: in place of a full join,
+the rows of the table are joined, and those of the source whose numbers the first join did not see are added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import functions as F
@@ -33,24 +35,22 @@ from deltanb.commands.merge.clauses import (
     Names,
     Resolved,
 )
-from deltanb.commands.merge.on import MAX_LISTED_PARTITIONS, MAX_LISTED_VALUES, Key
+from deltanb.commands.merge.held import NUMBER, ROW_BITS, HeldSource, while_held
 from deltanb.commands.merge.outcomes import plain_column, type_at
 from deltanb.engines.arrow.enforce import differences, mismatch, nullable, refuse_lacking
 from deltanb.engines.arrow.row_ids import columns_of
 from deltanb.engines.contract import JoinedRows
 from deltanb.engines.spark.checks import refused
-from deltanb.engines.spark.columns import arrow_frame, column, converted, loses, spark_schema, spark_type
+from deltanb.engines.spark.columns import column, converted, loses, spark_type
 from deltanb.engines.spark.engine import SPARK
 from deltanb.engines.spark.jobs import followed
 from deltanb.engines.spark.read import PATH, ROW, read_rows
 from deltanb.engines.spark.refusals import refusals
 from deltanb.engines.spark.rows import rules, stored
-from deltanb.engines.spark.session import spark as start_session
-from deltanb.errors import InvalidTable, SourceRowsLost
+from deltanb.errors import InvalidTable
 from deltanb.log.replay import files_table
 from deltanb.schema.columns import KEYS
 from deltanb.schema.types import StructField, StructType, to_arrow
-from deltanb.sql import expressions as ex
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,10 +60,12 @@ if TYPE_CHECKING:
     from deltanb.transaction.reads import FileScan
     from deltanb.transaction.transaction import OptimisticTransaction
 
-_NUMBER, _CLAUSE, _MATCHES = (f"__deltanb_{name}" for name in ("source_row", "clause", "matches"))
-_COPY, _DROP = -1, -2  # in place of a clause: the row stays as it is, or is of no table
-_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-_FOLDED = "path string, clause int, count long, several boolean, matched boolean, rows binary"
+_CLAUSE, _WORD, _BITS, _SEVERAL, _SEEN = (
+    f"__deltanb_{name}" for name in ("clause", "word", "bits", "several", "seen"))
+_COPY, _DROP, _SOURCE = -1, -2, -3
+"""In place of a clause: the row stays as it is, is of no table, is one of the source."""
+_ROWS = (1 << ROW_BITS) - 1
+_DECODED = 1 << 16  # words at a time, 4 MB of bits as bytes
 
 
 @dataclass
@@ -92,99 +94,75 @@ class SparkMerge:
     ) -> None:
         self.txn, self.names, self.on, self.schema = txn, names, on, schema
         self.clauses = list(clauses)
-        self.session = source.frame.sparkSession if source.frame is not None else start_session()
         self.with_matches: list[AddFile] = []
-        with rules(self.session):
-            self.source = self._held(source)
+        self.matched: BitMap64 | None = None
+        """The numbers of the source's rows with a match, if it is small and they are needed."""
+        self.source = HeldSource(source, names, on.keys, txn.snapshot.partition_columns)
+        self.session = self.source.session
 
-    def _held(self, source: Source) -> DataFrame:
-        """The source's rows, numbered and cached."""
-        if source.frame is None and source.snapshot is None:
-            table = source.table
-            table = table.append_column(_NUMBER, pa.array(range(table.num_rows), pa.int64()))
-            schema = spark_schema(source.schema).add(_NUMBER, "long")
-            return arrow_frame(self.session, table, schema)
-        frame = source.frame
-        if frame is None:
-            from deltanb.engines.spark.read import read_table
-
-            assert source.snapshot is not None
-            frame = read_table(source.snapshot, None, self.session)
-        return frame.withColumn(_NUMBER, F.monotonically_increasing_id()).localCheckpoint()
-
-    @cached_property
+    @property
     def num_source_rows(self) -> int:
         """How many rows the source has."""
-        with _while_held():
-            return int(self.source.count())
+        return self.source.num_rows
 
     # -- finding -------------------------------------------------------------------------------------
 
     def repeated(self, columns: Sequence[str]) -> tuple[dict[str, Any], int] | None:
         """A key that several rows of the source have."""
-        with rules(self.session), _while_held():
-            return repeated(self.source, columns)
+        return self.source.repeated(columns)
 
     def key_values(self) -> list[Any]:
         """For each key of the condition, the source's distinct values if they are few, else their bounds;
         None if unknown."""
-        with rules(self.session), _while_held():
-            return [self._values_of(key) for key in self.on.keys]
-
-    def _values_of(self, key: Key) -> Any:
-        if key.path is None or not isinstance(key.source, ex.Column) or key.source.type != key.target.type:
-            return None
-        partition = {name.lower() for name in self.txn.snapshot.partition_columns}
-        is_partition = len(key.path) == 1 and key.path[0].lower() in partition
-        limit = MAX_LISTED_PARTITIONS if is_partition else MAX_LISTED_VALUES
-        name = self.names.column("source", *key.source.path[1:])
-        values = self._aliased_source().select(F.expr(name).alias("x"))
-        if not key.null_safe:
-            values = values.filter("x IS NOT NULL")
-        distinct = values.distinct().limit(limit + 1).toArrow().column("x")
-        if len(distinct) <= limit:
-            return distinct.combine_chunks().cast(key.target.type)
-        if pa.types.is_boolean(key.target.type):
-            return None
-        bounds = values.agg(F.min("x").alias("low"), F.max("x").alias("high")).toArrow()
-        return tuple(bounds.column(side).cast(key.target.type)[0].as_py() for side in ("low", "high"))
+        return self.source.key_values()
 
     def find(self, files: FileScan, seen: Callable[[], None] = lambda: None) -> JoinedRows:
         """Join the files' rows with the source."""
         kinds = {clause.kind for clause in self.clauses}
         matches = JoinedRows(inserts_are_counted=NOT_MATCHED not in kinds)
-        if kinds == {NOT_MATCHED}:
+        if kinds == {NOT_MATCHED} and not self.source.is_small:
             self.with_matches = list(files)
         elif len(files):
-            with rules(self.session), _while_held():
-                self._find(files, NOT_MATCHED_BY_SOURCE in kinds, matches)
+            with rules(self.session), while_held():
+                self._find(files, kinds, matches)
         return matches
 
-    def _find(self, files: FileScan, by_source: bool, matches: JoinedRows) -> None:
+    def _find(self, files: FileScan, kinds: set[str], matches: JoinedRows) -> None:
         target, places = self._target(files.table)
-        joined = self._joined(target, "left" if by_source else "inner")
-        per_row = joined.groupBy(PATH, ROW).agg(
-            F.max(column(_CLAUSE)).alias(_CLAUSE), F.count(column(_NUMBER)).alias(_MATCHES))
-        changed: dict[int, SparkChanged] = {}
-        matched = set()
+        joined = self._joined(target, "left" if NOT_MATCHED_BY_SOURCE in kinds else "inner")
+        joined = joined.filter((column(_CLAUSE) >= 0) | column(NUMBER).isNotNull())
+        parts = []
+        if kinds != {NOT_MATCHED}:
+            parts.append(F.struct(column(PATH), column(_CLAUSE), column(ROW).alias(_SEEN)))
+        if NOT_MATCHED in kinds and self.source.is_small:
+            self.matched = BitMap64()
+            task, row = F.shiftright(column(NUMBER), ROW_BITS), column(NUMBER).bitwiseAND(_ROWS)
+            parts.append(F.struct(task.cast(target.schema[PATH].dataType).alias(PATH),
+                                  F.lit(_SOURCE).alias(_CLAUSE), row.alias(_SEEN)))
         with followed(self.session, "Spark joins"):
-            parts = self._run(lambda: per_row.select(PATH, ROW, _CLAUSE, _MATCHES)
-                              .mapInArrow(_folding(), _FOLDED).toArrow().to_pylist())
-        for part in parts:
-            place = places.get(part["path"])
+            words = self._run(lambda: _words(joined, parts).toArrow())
+        matched: dict[int, BitMap64] = {}
+        changed: dict[int, SparkChanged] = {}
+        for path, clause, seen, several in _positions(words):
+            if clause == _SOURCE:
+                assert self.matched is not None
+                self.matched |= seen.shift(int(path) << ROW_BITS)
+                continue
+            place = places.get(path)
             if place is None:
                 raise InvalidTable(
-                    f"Spark has read {part['path']!r}, which is not a file of the table's log under that "
-                    "name; rename the file, or use engine='arrow'", path=part["path"])
-            matches.several |= part["several"]
-            if part["matched"]:
-                matched.add(place)
-            clause = part["clause"]
+                    f"Spark has read {path!r}, which is not a file of the table's log under that "
+                    "name; rename the file, or use engine='arrow'", path=path)
+            if clause == _COPY or self.clauses[clause].kind == MATCHED:
+                known = matched.get(place, BitMap64())
+                matches.several |= several or known.intersect(seen)
+                matched[place] = known | seen
             if clause >= 0:
-                matches.counts[clause] = matches.counts.get(clause, 0) + part["count"]
                 one = changed.setdefault(place, SparkChanged(files[place]))
-                rows = BitMap64.deserialize(part["rows"])
-                one.rows[clause] = one.rows.get(clause, BitMap64()) | rows
+                one.rows[clause] = one.rows.get(clause, BitMap64()) | seen
+        for one in changed.values():
+            for clause, rows in one.rows.items():
+                matches.counts[clause] = matches.counts.get(clause, 0) + len(rows)
         matches.changed = [changed[place] for place in sorted(changed)]
         self.with_matches = [files[place] for place in sorted(matched)]
 
@@ -195,7 +173,7 @@ class SparkMerge:
         without: Collection[str] = (),
     ) -> list[AddFile]:
         """Write new files by a second join, over the files with a match only."""
-        with _while_held():
+        with while_held():
             return SPARK.write(self.txn, self._rows(changed, groups, inserts, without))
 
     def _rows(
@@ -204,25 +182,49 @@ class SparkMerge:
     ) -> DataFrame:
         with rules(self.session):
             if set(groups) == {INSERT}:
-                source = self._inserted()
+                rows = self._inserted()
                 if inserts is not None:
-                    source = source.filter(column(_CLAUSE).isin(list(inserts)))
-                return self._run(lambda: self._made(source, groups).drop(*without))
-            files = {one.file.path: one.file for one in changed}
-            apart = set()
+                    rows = rows.filter(column(_CLAUSE).isin(list(inserts)))
+                rows = self._run(lambda: self._made(rows, groups).drop(*without))
+                computed = any(key in one.metadata for one in self.schema.fields for key in KEYS)
+                return rows if computed else self._arranged(rows)
+            if INSERT in groups and self.matched is None:
+                return self._arranged(self._all_in_one(changed, groups))
+            of_table = [group for group in groups if group != INSERT]
+            target, _ = self._target(files_table([one.file for one in changed]), row_ids=True)
+            joined = self._joined(target, "left" if self._is_lonely(groups) else "inner")
+            rows = self._run(lambda: self._made(joined, of_table))
             if INSERT in groups:
-                apart = {file.path for file in self.with_matches} - set(files)
-                files.update({file.path: file for file in self.with_matches})
-            target, places = self._target(files_table(list(files.values())), row_ids=True)
-            lonely = "copy" in groups or any(c.kind == NOT_MATCHED_BY_SOURCE for c in self.clauses)
-            how = ("full" if lonely else "right") if INSERT in groups else ("left" if lonely else "inner")
-            joined = self._joined(target, how)
-            order = list(files)
-            unchanged = [path for path, place in places.items() if order[place] in apart]
-            if unchanged:
-                keeps = (column(_CLAUSE) == _COPY) & column(PATH).isin(unchanged)
-                joined = joined.filter(~F.coalesce(keeps, F.lit(False)))
-            return self._run(lambda: self._made(joined, groups))
+                new = self._run(lambda: self._made(self._inserted(), [INSERT]))
+                # A few new rows get no file of their own from every task that has some.
+                rows = rows.unionByName(new.hint("rebalance"), allowMissingColumns=True)
+            return self._arranged(rows, scattered="copy" not in groups)
+
+    def _is_lonely(self, groups: Sequence[str]) -> bool:
+        """Whether rows of the table are needed for which the source has none."""
+        return "copy" in groups or any(c.kind == NOT_MATCHED_BY_SOURCE for c in self.clauses)
+
+    def _all_in_one(self, changed: Sequence[Any], groups: Sequence[str]) -> DataFrame:
+        """The rows of the table and new ones from one join, in which rows of both sides move."""
+        files = {one.file.path: one.file for one in changed}
+        apart = {file.path for file in self.with_matches} - set(files)
+        files.update({file.path: file for file in self.with_matches})
+        target, places = self._target(files_table(list(files.values())), row_ids=True)
+        joined = self._joined(target, "full" if self._is_lonely(groups) else "right")
+        order = list(files)
+        unchanged = [name for name, place in places.items() if order[place] in apart]
+        if unchanged:
+            keeps = (column(_CLAUSE) == _COPY) & column(PATH).isin(unchanged)
+            joined = joined.filter(~F.coalesce(keeps, F.lit(False)))
+        made: DataFrame = self._run(lambda: self._made(joined, groups))
+        return made
+
+    def _arranged(self, rows: DataFrame, *, scattered: bool = False) -> DataFrame:
+        """The rows as tasks write them: each partition by one task, and few rows of many tasks together."""
+        partition = [column(name) for name in self.txn.metadata.partition_columns]
+        if partition:
+            return rows.repartition(*partition)
+        return rows.hint("rebalance") if scattered else rows
 
     def _made(self, joined: DataFrame, groups: Sequence[str]) -> DataFrame:
         """The rows of the groups, with the values of each row's clause."""
@@ -254,11 +256,7 @@ class SparkMerge:
                 value = F.when(hit, new) if value is None else value.when(hit, new)
             made.append((old if value is None else value.otherwise(old)).alias(one.name))
         tracked = self._row_ids(places) if has_target else []
-        shaped = self._with_generated(joined.select(*made, *tracked, _CLAUSE), places)
-        partition = [column(name) for name in self.txn.metadata.partition_columns]
-        inserts_computed = set(groups) == {INSERT} and any(
-            key in one.metadata for one in self.schema.fields for key in KEYS)
-        return shaped.repartition(*partition) if partition and not inserts_computed else shaped
+        return self._with_generated(joined.select(*made, *tracked, _CLAUSE), places)
 
     def _row_ids(self, places: Sequence[int]) -> list[Column]:
         """The ids of existing rows, and the commit versions of unchanged ones."""
@@ -286,18 +284,15 @@ class SparkMerge:
 
     # -- joins ---------------------------------------------------------------------------------------
 
-    def _target(self, files: pa.Table, *, row_ids: bool = False) -> tuple[DataFrame, dict[str, int]]:
+    def _target(self, files: pa.Table, *, row_ids: bool = False) -> tuple[DataFrame, dict[int | str, int]]:
         frame, places = read_rows(self.txn.snapshot, files, self.session, row_ids=row_ids)
         return frame.alias(self.names.target_alias), places
-
-    def _aliased_source(self) -> DataFrame:
-        return self.source.alias(self.names.source_alias)
 
     def _joined(self, target: DataFrame, how: str) -> DataFrame:
         """Both sides joined, with the clause of each row."""
         def join() -> DataFrame:
-            joined = target.join(self._aliased_source(), F.expr(self.on.sql), how)
-            is_target, is_source = column(PATH).isNotNull(), column(_NUMBER).isNotNull()
+            joined = target.join(self.source.aliased(), F.expr(self.on.sql), how)
+            is_target, is_source = column(PATH).isNotNull(), column(NUMBER).isNotNull()
             clause = F.when(is_target & is_source, self._first(MATCHED, _COPY)) \
                 .when(is_target, self._first(NOT_MATCHED_BY_SOURCE, _COPY)) \
                 .otherwise(self._first(NOT_MATCHED, _DROP))
@@ -308,8 +303,8 @@ class SparkMerge:
     def _inserted(self) -> DataFrame:
         """The source's rows without a match that a clause inserts."""
         def join() -> DataFrame:
-            rows = self._aliased_source()
-            if self.with_matches:
+            rows = self.source.without(self.matched or BitMap64())
+            if self.matched is None and self.with_matches:
                 target, _ = self._target(files_table(self.with_matches))
                 rows = rows.join(target, F.expr(self.on.sql), "left_anti")
             clause = self._first(NOT_MATCHED, _DROP)
@@ -332,34 +327,6 @@ class SparkMerge:
         """Spark's refusal of SQL as an error of this library."""
         with refusals(f"evaluate the merge on {self.on.sql!r}", self.on.sql):
             return work()
-
-
-def repeated(rows: DataFrame, columns: Sequence[str]) -> tuple[dict[str, Any], int] | None:
-    """Values without NULL that several rows of a frame have in these columns, and how many rows."""
-    names = [f"k{place}" for place in range(len(columns))]
-    keys = rows.select(*(column(one).alias(name) for one, name in zip(columns, names, strict=True)))
-    for name in names:
-        keys = keys.where(F.col(name).isNotNull())  # dropna() leaves out NaN, too, which equals NaN
-    some = keys.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).where("n > 1").limit(1).collect()
-    return (dict(zip(columns, some[0][:-1], strict=True)), some[0]["n"]) if some else None
-
-
-@contextmanager
-def _while_held() -> Iterator[None]:
-    """A block that reads the source.
-
-    Raises:
-        SourceRowsLost: an executor that held some of it is gone.
-    """
-    try:
-        yield
-    except Exception as error:
-        if _LOST in str(error):
-            raise SourceRowsLost(
-                "the executors of Spark that held the rows of the merge's source are gone, and nothing was "
-                "written; run the merge again, or write the source to a table first and merge that"
-            ) from error
-        raise
 
 
 def _new(
@@ -398,40 +365,31 @@ def _new(
     return made if lost is None else refused(lost, path, one.type, raw).otherwise(made)
 
 
-def _folding() -> Any:
-    """A function for executors: (path, position, clause, matches) rows to one bitmap a path and clause.
+# --- positions ------------------------------------------------------------------------------------
 
-    It is a closure with its own imports, so that it can be pickled.
-    """
+def _words(joined: DataFrame, parts: Sequence[Column]) -> DataFrame:
+    """(file, clause, number of the word, bits, whether one came twice) of 64 positions each."""
+    seen = joined.select(F.inline(F.array(*parts))).filter(column(_SEEN).isNotNull())
+    word = F.shiftright(column(_SEEN), 6).cast("int").alias(_WORD)
+    place = column(_SEEN).bitwiseAND(F.lit(63)).cast("int")
+    bit = F.call_function("shiftleft", F.lit(1).cast("long"), place)
+    bits = F.bit_or(bit)
+    return seen.groupBy(PATH, _CLAUSE, word).agg(
+        bits.alias(_BITS), (F.count(F.lit(1)) > F.bit_count(bits)).alias(_SEVERAL))
 
-    def fold(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as arrow
-        import pyroaring
 
-        united: dict[tuple[str, int], list[Any]] = {}
-        for batch in batches:
-            paths, rows, clauses, matches = (batch.column(i) for i in range(4))
-            table = arrow.table({"p": paths, "r": rows, "c": clauses, "m": matches})
-            grouped = table.group_by(["p", "c"], use_threads=False).aggregate(
-                [("r", "list"), ("m", "max")])
-            for one in grouped.to_batches():
-                lists = one.column("r_list")
-                for i in range(one.num_rows):
-                    key = (one.column("p")[i].as_py(), one.column("c")[i].as_py())
-                    entry = united.setdefault(key, [pyroaring.BitMap64(), 0, 0])
-                    positions = lists[i].values
-                    if key[1] >= 0:
-                        entry[0] |= pyroaring.BitMap64(positions.to_numpy().astype("uint64"))
-                    entry[1] += len(positions)
-                    entry[2] = max(entry[2], one.column("m_max")[i].as_py())
-        if united:
-            yield arrow.record_batch({
-                "path": arrow.array([key[0] for key in united], arrow.string()),
-                "clause": arrow.array([key[1] for key in united], arrow.int32()),
-                "count": arrow.array([entry[1] for entry in united.values()], arrow.int64()),
-                "several": arrow.array([entry[2] > 1 for entry in united.values()]),
-                "matched": arrow.array([entry[2] > 0 for entry in united.values()]),
-                "rows": arrow.array([entry[0].serialize() for entry in united.values()],
-                                    arrow.binary())})
-
-    return fold
+def _positions(words: pa.Table) -> Iterator[tuple[Any, int, BitMap64, bool]]:
+    """(file, clause, positions, whether one came twice) of :func:`_words`, in parts of files."""
+    for batch in words.to_batches(max_chunksize=_DECODED):
+        paths = batch.column(0).dictionary_encode()
+        clauses, numbers, bits, several = (
+            batch.column(place).to_numpy(zero_copy_only=False) for place in range(1, 5))
+        groups = paths.indices.to_numpy().astype(np.int64) << 32 | (clauses.astype(np.int64) - _SOURCE)
+        order = np.argsort(groups, kind="stable")
+        some, starts = np.unique(groups[order], return_index=True)
+        flags = np.unpackbits(bits[order].view(np.uint8), bitorder="little").reshape(-1, 64)
+        for group, of in zip(some.tolist(), np.split(np.arange(len(order)), starts[1:]), strict=True):
+            rows, offsets = np.nonzero(flags[of])
+            positions = (numbers[order[of]][rows].astype(np.int64) << 6) + offsets
+            yield (paths.dictionary[group >> 32].as_py(), (group & 0xFFFFFFFF) + _SOURCE,
+                   BitMap64(positions.astype(np.uint64)), bool(several[order[of]].any()))

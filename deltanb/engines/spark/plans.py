@@ -173,6 +173,15 @@ class Reader:
             return frame_of(self.session, [], spark_schema(StructType(self.scan.fields)))
         return reduce(lambda one, other: one.union(other), frames)
 
+    def name_of(self, file: File) -> int | str:
+        """A file in :data:`PATH`: its place if Spark can take a list, which has it for each file; else the
+        path, as Spark spells it."""
+        return file.place if self.lists else file_path(file.local)
+
+    def name_of_unread(self, place: int) -> int | str:
+        """The same of a file that Spark does not read itself."""
+        return place if self.lists else f"#{place}"
+
     def positioned(self, group: list[File], files: pa.Table) -> DataFrame:
         """All rows of the files, deleted ones too, with :data:`PATH` and :data:`ROW` beside them."""
         frame, values = self._with_values(group, files) if self.needs_values or self.lists else \
@@ -181,14 +190,15 @@ class Reader:
 
     def positioned_in_process(self, places: Sequence[int], files: pa.Table) -> DataFrame:
         """Like :meth:`positioned`, for live rows of files that are read in this process."""
-        schema = spark_schema(StructType(self.scan.fields)).add(PATH, "string").add(ROW, "long")
+        names = (pa.int32(), "integer") if self.lists else (pa.string(), "string")
+        schema = spark_schema(StructType(self.scan.fields)).add(PATH, names[1]).add(ROW, "long")
         tables = [frame_of(self.session, [], schema)] if not places else []
         for place in places:
             row = files.slice(place, 1).to_pylist()[0]
             batches = list(in_process.read_data_file(self.scan, row, positions=True))
             rows = pa.Table.from_batches(
                 batches, self.scan.schema.append(pa.field(in_process.ROW_POSITION, pa.int64())))
-            paths = pa.array([unread(place)] * rows.num_rows, pa.string())
+            paths = pa.repeat(pa.scalar(self.name_of_unread(place), names[0]), rows.num_rows)
             rows = rows.add_column(rows.num_columns - 1, PATH, paths)
             rows = rows.rename_columns([*rows.schema.names[:-1], ROW])
             tables.append(arrow_frame(self.session, rows, schema))
@@ -265,14 +275,19 @@ class Reader:
 
     def _read_places(self, group: list[File]) -> DataFrame:
         """The stored columns with the file's path and the row's position in it."""
-        return _placed(self._read(group, self.file_schema, _NO_FOLDERS))
+        frame = self._read(group, self.file_schema, _NO_FOLDERS)
+        origin = _origin(frame)
+        return frame.select("*", origin["file_path"].alias(PATH), origin["row_index"].alias(ROW))
 
     def _with_values(
         self, group: list[File], files: pa.Table, *, places: bool = True
     ) -> tuple[DataFrame, dict[str, Column]]:
         """The stored columns and, with ``places``, :data:`PATH` and :data:`ROW`; the log's values."""
-        columns = self._values(files.take(pa.array([file.place for file in group])))
+        order = pa.array([file.place for file in group], pa.int32())
+        columns = self._values(files.take(order))
         if self.lists:
+            if places:
+                columns.append(Value(PATH, PATH, T.IntegerType(), order))
             return self._valued(self._relation(self._index(group, columns)), places=places)
         frame, made = self._join(group, columns)
         return frame, self._with_row_ids(made)
@@ -292,9 +307,11 @@ class Reader:
         return [value._replace(of_files=array) for value, array in zip(columns, arrays, strict=True)]
 
     def _valued(self, frame: DataFrame, *, places: bool) -> tuple[DataFrame, dict[str, Column]]:
-        """A frame with each file's values, with ``places`` also :data:`PATH` and :data:`ROW`."""
+        """A frame of a list with each file's values, with ``places`` also :data:`ROW`."""
         made = {value.name: column(value.column) for value in self._values()}
-        return _placed(frame) if places else frame, self._with_row_ids(made)
+        if places:
+            frame = frame.select("*", _origin(frame)["row_index"].alias(ROW))
+        return frame, self._with_row_ids(made)
 
     def _with_row_ids(self, made: dict[str, Column]) -> dict[str, Column]:
         if self.tracked:
@@ -401,10 +418,9 @@ def root_of(store: LogStore, connector: Connector | None) -> str:
     return spark_path(root.rstrip("/"))
 
 
-def _placed(frame: DataFrame) -> DataFrame:
-    """The columns of files with the path of each row's file and its position in it."""
-    origin = frame.metadataColumn("_metadata")  # the file's own, should a column be named so
-    return frame.select("*", origin["file_path"].alias(PATH), origin["row_index"].alias(ROW))
+def _origin(frame: DataFrame) -> Column:
+    """What Spark knows of each row's file; the files' own, should a column be named so."""
+    return frame.metadataColumn("_metadata")
 
 
 def _guarded(value: Column, data_type: T.DataType | str) -> Column:
@@ -416,8 +432,3 @@ def _guarded(value: Column, data_type: T.DataType | str) -> Column:
 
 def _is_void(f: StructField) -> bool:
     return str(f.type) in ("void", "null")
-
-
-def unread(place: int) -> str:
-    """A placeholder for the path of a file that Spark did not read itself."""
-    return f"#{place}"

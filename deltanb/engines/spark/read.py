@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from deltanb.engines.arrow import read as in_process
 from deltanb.engines.spark.columns import column
-from deltanb.engines.spark.paths import file_path
-from deltanb.engines.spark.plans import PATH, ROW, Reader, unread
+from deltanb.engines.spark.plans import PATH, ROW, Reader
 from deltanb.engines.spark.refusals import refusals
 from deltanb.engines.spark.session import spark as start_session
 from deltanb.errors import UnsupportedPredicate
@@ -68,12 +67,13 @@ def read_table(
 
 def read_positions(
     snapshot: Snapshot, files: pa.Table, where: str, spark: SparkSession | None = None
-) -> tuple[DataFrame | None, dict[str, int], list[int]]:
+) -> tuple[DataFrame | None, dict[int | str, int], list[int]]:
     """The (path, position in the file) of each row that satisfies a condition, including deleted rows.
 
     Returns:
-        A frame of the columns :data:`PATH` (as Spark spells it) and :data:`ROW`; the place in ``files``
-        of each such path; and the places of files that Spark cannot read, which are not in the frame.
+        A frame of the columns :data:`PATH` (the file, by a name for this frame) and :data:`ROW`; the place in
+        ``files`` of each such name; and the places of files that Spark cannot read, which are not in the
+        frame.
 
     Raises:
         InvalidPredicate: Spark cannot evaluate ``where``.
@@ -87,7 +87,7 @@ def read_positions(
     reader = Reader(snapshot, scan, session)
     groups = reader.groups(files)
     group = [*groups.listed, *groups.plain, *groups.hive, *groups.joined, *groups.vectors]
-    places = {file_path(file.local): file.place for file in group}
+    places = {reader.name_of(file): file.place for file in group}
     if not group:
         return None, places, groups.process
     with reader.planning():
@@ -97,13 +97,13 @@ def read_positions(
 
 def read_rows(
     snapshot: Snapshot, files: pa.Table, spark: SparkSession | None = None, *, row_ids: bool = False
-) -> tuple[DataFrame, dict[str, int]]:
+) -> tuple[DataFrame, dict[int | str, int]]:
     """The live rows of the files with their places, :data:`PATH` and :data:`ROW`.
 
     ``row_ids`` adds each row's id and commit version, if the table tracks rows.
 
     Returns:
-        The frame, and the place in ``files`` of each path that is in it.
+        The frame, and the place in ``files`` of each file's name in it.
 
     Raises:
         DataFileNotFound: a file that is gone.
@@ -112,7 +112,7 @@ def read_rows(
     reader = Reader(snapshot, in_process.plan(snapshot, row_ids=row_ids), session)
     groups = reader.groups(files)
     whole = [*groups.listed, *groups.plain, *groups.hive, *groups.joined]
-    places = {file_path(file.local): file.place for file in (*whole, *groups.vectors)}
+    places = {reader.name_of(file): file.place for file in (*whole, *groups.vectors)}
     frames = []
     with reader.planning():
         if whole:
@@ -121,7 +121,7 @@ def read_rows(
             frames.append(reader.without_deleted(groups.vectors, files, (PATH, ROW)))
     if groups.process or not frames:
         frames.append(reader.positioned_in_process(groups.process, files))
-        places.update({unread(place): place for place in groups.process})
+        places.update({reader.name_of_unread(place): place for place in groups.process})
     return reduce(lambda one, other: one.union(other), frames), places
 
 

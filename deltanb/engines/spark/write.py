@@ -206,7 +206,7 @@ class _Write:
         """Let Spark write ``rows`` (the table's logical columns) into the folder."""
         writer = self._in_file_form(rows).write.mode("error").partitionBy(*self.keys)
         size = self.file_options.size(self.metadata.configuration)
-        per_file = max(1, size // _row_bytes(self.data_schema))
+        per_file = max(1, size // row_bytes(self.data_schema))
         per_file = min(per_file, self.file_options.max_records_per_file or per_file)
         writer = writer.option("maxRecordsPerFile", per_file).options(
             **self.form.for_spark, **self.folder.options)
@@ -323,14 +323,15 @@ def _log_text(text: str | None, data_type: DataType) -> str | None:
 
 # --- files ----------------------------------------------------------------------------------------
 
-def _row_bytes(schema: StructType) -> int:
+def row_bytes(schema: StructType) -> int:
+    """Bytes of a row in a compressed file, by guess."""
     return sum(_value_bytes(field.type) for field in schema.fields)
 
 
 def _value_bytes(data_type: DataType) -> int:
     match data_type:
         case StructType():
-            return _row_bytes(data_type)
+            return row_bytes(data_type)
         case ArrayType():
             return ITEMS * _value_bytes(data_type.element_type)
         case MapType():

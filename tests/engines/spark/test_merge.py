@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,22 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
+SMALL = "spark.sql.autoBroadcastJoinThreshold"
+
+
 @pytest.fixture(autouse=True)
 def _one_session(spark: Any) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+@pytest.fixture(params=["small", "large"])
+def source_size(spark: Any, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Whether Spark gives the source to every task, or moves the rows of both sides."""
+    before = spark.conf.get(SMALL)
+    if request.param == "large":
+        spark.conf.set(SMALL, "-1")
+    yield request.param
+    spark.conf.set(SMALL, before)
 
 
 def rows(table: DeltaTable) -> list[str]:
@@ -70,6 +84,7 @@ def both(tables: dict[str, DeltaTable], build: Any) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("properties", [{}, {**VECTORS, **FEED}])
+@pytest.mark.usefixtures("source_size")
 def test_all_clauses_give_the_same_rows(tmp_path: Path, properties: dict[str, str]) -> None:
     chance = random.Random(7)
     data = {"id": [chance.choice([None, *range(12)]) for _ in range(16)],
@@ -94,7 +109,7 @@ def test_all_clauses_give_the_same_rows(tmp_path: Path, properties: dict[str, st
 def test_null_safe_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = twins(tmp_path, {"id": [None, 1, 2, None, 4], "p": ["a", "b", None, None, "b"], "n": [0] * 5}, 3)
     for limit in (1000, 1):
-        monkeypatch.setattr("deltanb.commands.merge.on_spark.MAX_LISTED_VALUES", limit)
+        monkeypatch.setattr("deltanb.commands.merge.held.MAX_LISTED_VALUES", limit)
         monkeypatch.setattr("deltanb.commands.merge.on.MAX_LISTED_VALUES", limit)
         source = {"id": [None, 1, 2, 4], "p": ["a", None, None, "b"], "n": [limit, 2, 3, 4]}
         metrics = both(tables, lambda t, source=source: merge(t, source, "t.id <=> s.id AND t.p <=> s.p")
@@ -102,6 +117,7 @@ def test_null_safe_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert metrics["numTargetRowsUpdated"] >= 3
 
 
+@pytest.mark.usefixtures("source_size")
 def test_merges_of_few_clauses(tmp_path: Path) -> None:
     tables = twins(tmp_path, {"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]})
     source = {"id": [2, 9, None], "v": ["B", "N", "Z"]}
@@ -207,6 +223,22 @@ def test_the_table_gives_values_to_inserted_rows(tmp_path: Path) -> None:
     stored = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
     assert [(row["id"], row["v"], row["twice"]) for row in stored] == [(1, 10, 20), (2, 21, 42), (3, 7, 14)]
     assert len({row["number"] for row in stored}) == 3
+
+
+@pytest.mark.usefixtures("source_size")
+def test_rows_that_match_and_stay(tmp_path: Path) -> None:
+    """A row with a match that no clause takes stays, and its source's row is not inserted."""
+    for properties in ({}, VECTORS):
+        tables = twins(tmp_path / str(len(properties)), {"id": [1, 2, 3, 4], "v": [1, 1, 9, 9]}, 2,
+                       properties=properties)
+        source = {"id": [1, 3, 4, 7, 8], "v": [5, 5, 5, 5, 0]}
+        metrics = both(tables, lambda t, source=source: merge(t, source).when_matched_update_all("t.v < 5")
+                       .when_not_matched_insert_all("s.v > 0"))
+        assert (metrics["numTargetRowsUpdated"], metrics["numTargetRowsInserted"]) == (1, 1)
+        for table in tables.values():
+            with pytest.raises(MultipleSourceRowsMatched):
+                merge(table, {"id": [3, 3], "v": [1, 2]}).when_matched_update_all("s.v = 1").execute(
+                    engine="spark")
 
 
 def test_conditions_that_only_spark_can_join(tmp_path: Path) -> None:
