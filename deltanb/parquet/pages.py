@@ -124,14 +124,15 @@ class Pages:
         entries = self._entries(group)
         return all(place_of(entries[leaf], "offset") for leaf in self.leaves)
 
-    def expect(self, group: int, judged: Collection[int]) -> None:
+    def expect(self, group: int, judged: Collection[int] = ()) -> None:
         """Say that the pages of a row group are looked for, and the bounds of some columns; elsewhere than on
         this machine an index is asked for as a whole."""
         if self._file.is_at_hand:
             return
         entries = self._entries(group)
         places = [*(place_of(entries[leaf], "column") for leaf in judged),
-                  *(place_of(entries[leaf], "offset") for leaf in {*judged, *self.leaves})]
+                  *(place_of(entries[leaf], "offset") for leaf in {*judged, *self.leaves}
+                    if (group, leaf, False) not in self._known and (group, leaf, True) not in self._known)]
         self._file.expect_at(near(place for place in places if place is not None))
 
     def covering(self, group: int, leaves: Iterable[int], ranges: Sequence[Range]) -> list[Range] | None:

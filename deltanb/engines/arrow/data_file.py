@@ -458,8 +458,13 @@ def _matching(scan: Scan, parquet: SafeFile, columns: _Columns) -> Sequence[int]
 
 
 def _is_paged(scan: Scan, parquet: SafeFile, pages: Pages, group: int) -> bool:
+    """Whether the pages of a row group are judged."""
+    return scan.condition is not None and bool(scan.condition.stats) and _has_pages(parquet, pages, group)
+
+
+def _has_pages(parquet: SafeFile, pages: Pages, group: int) -> bool:
     """Whether the pages of a row group are looked at."""
-    if scan.condition is None or not scan.condition.stats or not parquet.is_sound:
+    if not parquet.is_sound:
         return False
     metadata = parquet.metadata.row_group(group)
     if parquet.is_at_hand:
@@ -490,7 +495,7 @@ def _of_groups(
                 continue
         if ranges is not None and 2 * sum(stop - begin for begin, stop in ranges) > count:
             ranges = None
-        yield Rows(group, start, ranges)
+        yield Rows(group, start, ranges, _has_pages(parquet, pages, group))
 
 
 def naming(path: str) -> AbstractContextManager[None]:

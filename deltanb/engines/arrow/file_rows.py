@@ -7,8 +7,10 @@ What it does not know: which rows may be wanted, how columns are found and conve
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -18,8 +20,8 @@ from pyroaring import BitMap64
 from deltanb.concurrency.memory import pool
 from deltanb.engines.arrow.row_groups import leaf_places
 from deltanb.parquet.pages import Pages
-from deltanb.parquet.ranges import Range
-from deltanb.sql.coercion import arrow_scalar
+from deltanb.parquet.ranges import Range, joined
+from deltanb.sql.coercion import arrow_array, arrow_scalar
 
 if TYPE_CHECKING:
     from deltanb.parquet.file import SafeFile
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 Batches = Iterator[tuple[int, pa.RecordBatch]]
 """Batches as they are stored, each with the place of its first row."""
+
+Alike = list[tuple[list[Range] | None, list[str]]]
+"""Ranges of rows (None: of the whole row group), and the names of the columns of which these are read."""
 
 _Selection = tuple[int, pa.Array | None, pa.RecordBatch]
 """Rows of a batch that are wanted: where the batch begins in the file, where they are in it (None: it is all
@@ -42,12 +47,20 @@ class _Hit(NamedTuple):
     rows: pa.RecordBatch
 
 
+FEW = 4096
+"""Rows of a row group that wait for each other, so that of the late columns their pages alone are read."""
+MOST_SHARE = 0.9
+"""Of the late columns' rows those that such pages have at most: else nothing is spared."""
+
+
 class Rows(NamedTuple):
-    """Rows that may be wanted: all of a row group, which begins at ``start`` in the file, or some ranges."""
+    """Rows that may be wanted: all of a row group, which begins at ``start`` in the file, or some ranges.
+    ``is_paged`` is whether pages of late columns are looked for."""
 
     group: int
     start: int
     ranges: list[Range] | None = None
+    is_paged: bool = False
 
 
 class Columns(Protocol):
@@ -124,8 +137,14 @@ class FileRows:
 
     def _with(self, rest: Columns, rows: Rows, hits: Iterator[_Hit]) -> Iterator[_Selection]:
         """The rows with the columns that come late."""
-        late = None
-        for hit in hits:
+        known, late = list[_Hit](), None
+        if rows.is_paged:
+            known, are_all = _first(hits, FEW)
+            alike = self._paged(rest, rows, known) if known and are_all else None
+            if alike is not None:
+                yield self._picked(rest, rows, known, alike)
+                return
+        for hit in chain(known, hits):
             if late is None:
                 if rows.ranges is None:
                     with self._naming():
@@ -134,6 +153,31 @@ class FileRows:
             with self._naming():
                 stored = _taken(late.rows(hit.start, hit.size), hit.places)
             yield from self._completed(hit, stored, rest)
+
+    def _paged(self, rest: Columns, rows: Rows, hits: Sequence[_Hit]) -> Alike | None:
+        """By what pages the late columns of hits are read; None where these are most of them."""
+        ranges = joined((place, place + 1) for place in _places(rows.start, hits))
+        with self._naming():
+            self._pages.expect(rows.group)
+            alike = self._alike(rows.group, ranges, rest.stored_names)
+            count = self._parquet.metadata.row_group(rows.group).num_rows
+        read = sum(len(names) * (count if covered is None else sum(stop - start for start, stop in covered))
+                   for covered, names in alike)
+        return alike if read <= MOST_SHARE * count * len(rest.stored_names) else None
+
+    def _picked(self, rest: Columns, rows: Rows, hits: Sequence[_Hit], alike: Alike) -> _Selection:
+        """Hits with the columns that come late, all at once."""
+        places = _places(rows.start, hits)
+        with self._naming():
+            stored: dict[str, Any] = {}
+            for batches in self._sources(rows, alike):
+                table = _gathered(batches, [rows.start + place for place in places])
+                stored |= zip(table.column_names, table.columns, strict=True)
+            late = rest.convert(_batch_of(pa.table(stored)))
+        known = _batch_of(pa.Table.from_batches([hit.rows for hit in hits]))
+        whole = pa.RecordBatch.from_arrays(
+            [*known.columns, *late.columns], schema=pa.schema([*known.schema, *late.schema]))
+        return rows.start, arrow_array(places, pa.uint64()), whole
 
     def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Selection]:
         """The rows with the columns that came late, in pieces where these came in pieces."""
@@ -170,13 +214,8 @@ class FileRows:
 
     def _of_pages(self, rows: Rows, ranges: list[Range], names: list[str]) -> Batches:
         """The columns of some rows of a row group, from a small file for all that have the same pages."""
-        alike = self._alike(rows.group, ranges, names)
-        for covered, some in alike:
-            if covered is None:
-                self._expect([rows.group], some)
-        cursors = [
-            _Cursor(self._of_group(rows, some) if covered is None else self._of_file(rows, covered, some))
-            for covered, some in alike]
+        cursors = [_Cursor(batches)
+                   for batches in self._sources(rows, self._alike(rows.group, ranges, names))]
         for begin, end in ranges:
             for at in range(rows.start + begin, rows.start + end, self._batch_rows):
                 count = min(self._batch_rows, rows.start + end - at)
@@ -187,11 +226,17 @@ class FileRows:
                     yield at, batch
                     at += batch.num_rows
 
-    def _alike(
-        self, group: int, ranges: list[Range], names: list[str]
-    ) -> list[tuple[list[Range] | None, list[str]]]:
-        """The columns by the rows that their pages with rows of these ranges have; None: not known."""
-        alike: list[tuple[list[Range] | None, list[str]]] = []
+    def _sources(self, rows: Rows, alike: Alike) -> list[Batches]:
+        """Batches of the columns, from as many small files as there are different pages."""
+        for covered, names in alike:
+            if covered is None:
+                self._expect([rows.group], names)
+        return [self._of_group(rows, names) if covered is None else self._of_file(rows, covered, names)
+                for covered, names in alike]
+
+    def _alike(self, group: int, ranges: list[Range], names: list[str]) -> Alike:
+        """The columns by the rows that their pages with rows of these ranges have."""
+        alike: Alike = []
         for name, leaves in leaf_places(list(self._parquet.schema_arrow), names).items():
             covered = self._pages.covering(group, leaves, ranges)
             same = next((some for known, some in alike if known == covered), None)
@@ -243,6 +288,48 @@ class _Cursor:
             pieces.append(self._batch.slice(start - self._begin, stop - start))
             start += pieces[-1].num_rows
         return pa.Table.from_batches(pieces)
+
+
+def _first(hits: Iterator[_Hit], most: int) -> tuple[list[_Hit], bool]:
+    """The first hits, with more rows than ``most`` at the last of them, and whether these are all."""
+    known, count = [], 0
+    for hit in hits:
+        known.append(hit)
+        count += hit.rows.num_rows
+        if count > most:
+            return known, False
+    return known, True
+
+
+def _places(start: int, hits: Sequence[_Hit]) -> list[int]:
+    """Where the rows of hits are, behind ``start``."""
+    return [hit.start - start + place for hit in hits
+            for place in (range(hit.size) if hit.places is None else hit.places.to_pylist())]
+
+
+def _gathered(batches: Batches, positions: Sequence[int]) -> pa.Table:
+    """The rows at ascending positions of the file.
+
+    Raises:
+        ValueError: the batches have none there.
+    """
+    pieces, at = [], 0
+    for start, batch in batches:
+        stop = bisect_left(positions, start + batch.num_rows, at)
+        if stop > at:
+            if positions[at] < start:
+                break
+            places = [position - start for position in positions[at:stop]]
+            pieces.append(_taken(batch, arrow_array(places, pa.uint64())))
+        at = stop
+        if at == len(positions):
+            return pa.Table.from_batches(pieces)
+    raise ValueError(f"columns have no row {positions[at]}, others have")
+
+
+def _batch_of(rows: pa.Table) -> pa.RecordBatch:
+    (batch,) = rows.combine_chunks().to_batches()
+    return batch
 
 
 def _taken(rows: Any, places: pa.Array | None) -> Any:

@@ -54,7 +54,8 @@ def size_of(request: Any) -> int:
 
 @pytest.mark.parametrize(("columns", "where", "share"), [
     (None, "id BETWEEN 150000 AND 150020", 0.1), (None, "id IN (5, 250000)", 0.1),
-    (["id", "a", "tags"], "id = 399999", 0.15), (None, "id < 0", 1.0), (None, "id >= 20", 1.0)])
+    (None, "mixed = 123", 0.5), (["id", "a", "tags"], "id = 399999", 0.15), (None, "id < 0", 1.0),
+    (None, "id >= 20", 1.0)])
 def test_bytes_of_a_few_rows(bucket: str, s3_server: Any, columns: Any, where: str, share: float) -> None:
     tables = [made(f"{bucket}/{index}", s3_server.options, index) for index in (True, False)]
     (indexed, by_index, num_indexed), (plain, by_chunk, num_plain) = (
