@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import altair
 
+import deltanb as dn
 from deltanb.notebook import bundle
 from deltanb.notebook.drawing import chart, html, text
 from deltanb.notebook.views import registry as views
@@ -132,7 +133,7 @@ def assert_golden(obj: Any, name: str, update: bool) -> None:
     """The forms are those of ``tests/golden``; ``--update-golden`` writes them anew."""
     forms = bundle.mimebundle(obj)
     rich, plain = (COUNTED.sub("00000000", forms[kind]) for kind in ("text/html", "text/plain"))
-    rich = ID.sub("(id)", rich)
+    rich = ID.sub("(id)", rich).replace(f"deltanb/{dn.__version__}", "deltanb/(version)")
     for sheet in ("style.css", "timeline.css", "scan.css"):
         rich = rich.replace(html.stylesheet(sheet), f"({sheet})")
     blocks = "div|p|details|table|caption|thead|tbody|tr|dl|ol|ul|li|pre|form|input|g"

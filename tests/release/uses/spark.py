@@ -1,0 +1,16 @@
+"""With the extra ``spark``: rows as a DataFrame, a write of one, a filter that skips a file."""
+
+import tempfile
+from pathlib import Path
+
+import deltanb as dn
+
+path = Path(tempfile.mkdtemp()) / "ducks"
+session = dn.spark()
+table = dn.create(path, session.range(5).selectExpr("id", "id * 2 AS age"))
+table.append({"id": [100], "age": [200]})
+frame = table.to_df(session)
+assert frame.where("age > 100").count() == 1
+assert table.explain(frame.where("age > 100")).opened == 1
+assert session.read.format("deltanb").load(str(path)).count() == 6
+session.stop()
