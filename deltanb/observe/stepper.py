@@ -526,7 +526,7 @@ class CommitStepper(Stepper):
         """The last frame of such a commit, after what follows it."""
         self.txn.run_post_commit_hooks()
         committer: Any = self.txn.committer
-        is_there = self.txn.log.commits.published(version) == version
+        is_there = committer.is_published(version)
         return frames.published(self._frames[-1], version, is_there, committer.unreported() is None)
 
     def in_short(self) -> str:

@@ -462,9 +462,13 @@ class CatalogTrials:
             before, rows_before = table.version, rows(table.to_arrow())
             if table.set_description("goes on") != before + 1:
                 yield f"{full_name}: the next commit is not the next version"
+            in_folder = {version for version, _ in table.log.commits.folder.listed()}
+            if in_folder != set(range(before + 2)):
+                yield f"{full_name}: version {before + 1} is committed, published are {sorted(in_folder)}"
+            reported = table.log.commits.published(before + 1)
             state = catalog.store.tables.load(full_name).delta
-            if state.latest != state.published:
-                yield f"{full_name}: version {state.latest} is not published"
+            if (state.latest, state.published) != (before + 1, reported):
+                yield f"{full_name}: version {before + 1} is not published for the catalog"
             if full_name == "shop.orders":
                 yield from self._swept(table, rows_before)
 

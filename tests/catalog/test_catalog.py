@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -69,9 +68,20 @@ def test_each_commit_is_staged_ratified_and_published_with_the_same_content(cata
     (staged,) = (log / STAGED_FOLDER).iterdir()
     assert staged.name.startswith(f"{1:020}.") and staged.name.endswith(".json")
     assert (log / commit_name(1)).read_bytes() == staged.read_bytes()
+    assert published(catalog) == (1, 0), "the catalog hears of it with the next commit"
     row = catalog.store.tables.load("shop.orders")
-    assert row.delta is not None and (row.delta.latest, row.delta.published) == (1, 1)
-    assert row.delta.last_ict == table.snapshot.timestamp
+    assert row.delta is not None and row.delta.last_ict == table.snapshot.timestamp
+    table.append({"id": [3]})
+    assert published(catalog) == (2, 1)
+    table.log.checkpoint()
+    assert published(catalog) == (2, 2), "or at once, where what others read is built on it"
+
+
+def published(catalog: dn.Catalog) -> tuple[int, int]:
+    """The latest version of ``shop.orders``, and the one up to which the catalog has it as published."""
+    state = catalog.store.tables.load("shop.orders").delta
+    assert state is not None
+    return state.latest, state.published
 
 
 def test_a_name_that_is_taken_is_refused_left_or_replaced(catalog: dn.Catalog, other: dn.Catalog) -> None:
@@ -136,14 +146,13 @@ def test_what_is_ratified_counts_whatever_the_folder_has(catalog: dn.Catalog, ot
     assert table.version == 1 and rows(table) == [{"id": 1}, {"id": 2}]
     table.append({"id": [3]})  # ratified; its publication finds a file of that name
     assert rows(other.table("shop.orders")) == [{"id": 1}, {"id": 2}, {"id": 3}]
-    row = catalog.store.tables.load("shop.orders")
-    assert row.delta is not None and (row.delta.latest, row.delta.published) == (2, 1)
+    assert published(catalog) == (2, 1)
     with pytest.raises(errors.InvalidArgument, match="not published"):
         table.log.checkpoint(2)
     (log / commit_name(2)).unlink()
     table.append({"id": [4]})  # publishes the one before as well
-    row = catalog.store.tables.load("shop.orders")
-    assert row.delta is not None and (row.delta.latest, row.delta.published) == (3, 3)
+    table.append({"id": [5]})
+    assert published(catalog) == (4, 3)
 
 
 def test_a_ratified_commit_whose_file_is_gone_is_named(catalog: dn.Catalog, other: dn.Catalog) -> None:
@@ -265,18 +274,20 @@ def test_a_folder_that_was_noted_as_garbage_is_none_once_it_is_a_table(
         catalog.register_table("shop.other", other.path)
 
 
-def test_what_a_power_cut_took_from_the_catalog_is_published_again(catalog: dn.Catalog) -> None:
-    """That a version is published is said without waiting for the disk."""
+def test_what_the_catalog_never_heard_of_is_published_again(
+    catalog: dn.Catalog, other: dn.Catalog
+) -> None:
+    """Another writer looks whether it is there, and reports it."""
     table = catalog.create_table("shop.orders", {"id": [1]})
-    with patch.object(catalog.store, "set_published"):  # said, and lost
-        table.append({"id": [2]})
-    assert table.append({"id": [3]}) == 2
-    state = catalog.store.tables.load("shop.orders").delta
-    assert state is not None and (state.latest, state.published) == (2, 2)
-    with patch.object(catalog.store, "set_published"):
-        table.append({"id": [4]})
+    table.append({"id": [2]})
+    assert published(catalog) == (1, 0)
+    assert other.table("shop.orders").append({"id": [3]}) == 2
+    assert published(catalog) == (2, 0), "it had looked at nothing yet"
+    Path(table.path, commit_name(2)).unlink()  # as if it was killed before it published
+    assert table.append({"id": [4]}) == 3 and table.append({"id": [5]}) == 4
+    assert published(catalog) == (4, 3) and Path(table.path, commit_name(2)).exists()
     catalog.drop_table("shop.orders")
-    assert len(rows(catalog.register_table("shop.again", table.path))) == 4
+    assert len(rows(catalog.register_table("shop.again", table.path))) == 5
 
 
 # -- several tables ----------------------------------------------------------------------------------

@@ -88,18 +88,18 @@ def hasty(committer: ManagedCommitter, has_landed: bool) -> None:
     _settled(committer, False)
 
 
-@pytest.mark.parametrize(("owner", "attribute", "broken", "command", "moment", "fault", "word"), [
-    (CatalogStore, "ratify", one_by_one, "two tables", "before", "EIO", "is gone"),
-    (ManagedCommitter, "_delete", untidy, "two tables", "before", "EIO", "leaves"),
-    (ManagedCommitter, "_settled", hasty, "append", "after", "interrupt", "is gone"),
+@pytest.mark.parametrize(("owner", "attribute", "broken", "command", "later", "moment", "fault", "word"), [
+    (CatalogStore, "ratify", one_by_one, "two tables", 1, "before", "EIO", "is gone"),
+    (ManagedCommitter, "_delete", untidy, "two tables", 0, "before", "EIO", "leaves"),
+    (ManagedCommitter, "_settled", hasty, "append", 0, "after", "interrupt", "is gone"),
 ], ids=["torn", "untidy", "hasty"])
 @pytest.mark.parametrize("new_url", ["sqlite"], indirect=True)
 def test_faults_are_found(
-    owner: type, attribute: str, broken: Any, command: str, moment: Any, fault: Any, word: str,
+    owner: type, attribute: str, broken: Any, command: str, later: int, moment: Any, fault: Any, word: str,
     trials: CatalogTrials, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kinds = [done.kind for done in trials.reference(command).done]
-    strike = Strike(kinds.index("COMMIT"), moment, fault)
+    strike = Strike(kinds.index("COMMIT") + later, moment, fault)
     assert not trials.complaints(command, strike)
     monkeypatch.setattr(owner, attribute, broken)
     complaints = trials.complaints(command, strike)

@@ -35,6 +35,9 @@ class Tails(Protocol):
     def content(self, table_id: str, version: int) -> bytes:
         """The content of a commit that the catalog keeps itself."""
 
+    def set_published(self, table_id: str, version: int) -> None:
+        """Record that all versions up to one are in the folder."""
+
 
 def staged_name(file_name: str) -> str:
     """The path of a staged commit.
@@ -51,6 +54,8 @@ class _Answer:
 
     tail: Tail | None = None
     unused: Tail | None = None
+    reported: int = -1
+    """Up to which version commits are in the folder as far as the catalog has heard."""
 
 
 class CatalogCommits:
@@ -83,10 +88,12 @@ class CatalogCommits:
         return self.take(self.catalog.tails([self.table_id])[self.table_id])
 
     def take(self, tail: Tail) -> Tail:
-        """Remember the catalog's answer, unless a later one is known; returns the latest one."""
+        """Remember the catalog's answer, unless a later one is known; returns the latest one, with what is in
+        the folder and was not reported yet."""
         known = self._known
-        if known is None or (tail.latest, tail.published) >= (known.latest, known.published):
-            self._answer.tail = known = tail
+        self._answer.reported = max(self._answer.reported, tail.published)
+        if known is None or tail.latest >= known.latest:
+            self._answer.tail = known = tail if known is None else _published(tail, known.published)
         return known
 
     def is_published(self, version: int) -> bool:
@@ -103,12 +110,26 @@ class CatalogCommits:
         return tuple(commit for commit in known.commits if commit.version <= version)
 
     def note_published(self, version: int) -> None:
-        """Note that all versions up to a ratified one are in the folder, and that the catalog knows."""
+        """Note that all versions up to a ratified one are in the folder; the catalog hears of it later."""
+        if self._known is not None:
+            self._answer.tail = _published(self._known, version)
+
+    def unreported(self) -> int | None:
+        """Up to which version commits are in the folder, where the catalog has not heard of it."""
         known = self._known
-        if known is not None and version > known.published:
-            self._answer.tail = replace(
-                known, latest=max(known.latest, version), published=version,
-                commits=tuple(commit for commit in known.commits if commit.version > version))
+        return None if known is None or known.published <= self._answer.reported else known.published
+
+    def report(self) -> None:
+        """Let the catalog know at once what is in the folder.
+
+        Raises:
+            TableNotFound: it was dropped.
+            StorageError: the catalog cannot be written.
+        """
+        version = self.unreported()
+        if version is not None:
+            self.catalog.set_published(self.table_id, version)
+            self._answer.reported = version
 
     def _reaching(self, version: int) -> Tail:
         """The known answer if it covers a version, else the catalog's current one."""
@@ -124,7 +145,9 @@ class CatalogCommits:
         return self.look().latest
 
     def published(self, version: int) -> int:
-        """The version that the catalog has as published."""
+        """The version that the catalog has as published. What is built on that, such as a checkpoint, is for
+        others: so it hears first of what it has not heard."""
+        self.report()
         known = self._known
         if known is None or version > known.published:
             known = self.look()
@@ -199,6 +222,14 @@ class CatalogCommits:
             return self.folder.store.read(staged_name(commit.file_name))
         except (FileNotFoundError, VersionNotFound):
             return None
+
+
+def _published(tail: Tail, version: int) -> Tail:
+    """The tail of a table of which all versions up to one are in the folder."""
+    if version <= tail.published:
+        return tail
+    return replace(tail, latest=max(tail.latest, version), published=version,
+                   commits=tuple(commit for commit in tail.commits if commit.version > version))
 
 
 def _commit_at(tail: Tail, version: int) -> Commit | None:

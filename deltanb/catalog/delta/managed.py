@@ -64,9 +64,6 @@ class Ratifier(Tails, Protocol):
     def outcome(self, txn_id: str) -> Ratified | None:
         """Whether a transaction has landed."""
 
-    def set_published(self, table_id: str, version: int) -> None:
-        """Record that all versions up to one are in the folder."""
-
 
 T = TypeVar("T")
 Parts = Generator[Step, None, T]
@@ -134,7 +131,16 @@ class ManagedCommitter(FolderCommitter):
 
     def unreported(self) -> int | None:
         """Up to which version commits are in the folder that the next request says so of; None: of none."""
-        return None
+        return self._commits.unreported()
+
+    def is_published(self, version: int) -> bool:
+        """Whether a version is known to be in the folder, without asking the catalog."""
+        return self._commits.is_published(version)
+
+    @property
+    def _commits(self) -> CatalogCommits:
+        assert isinstance(self.log.commits, CatalogCommits)
+        return self.log.commits
 
     def ratified(
         self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action], attempt: int
@@ -191,11 +197,12 @@ class ManagedCommitter(FolderCommitter):
             if isinstance(error, StorageError) or not isinstance(error, OSError):
                 raise
             raise StorageError.of(error, "written", f"{store.root}/{name}") from error
-        time = commit_info_of(body).get("inCommitTimestamp")
+        time, published = commit_info_of(body).get("inCommitTimestamp"), self.unreported()
         self._staged = _Staged(version, name, body)
         return DeltaCommit(
             self.table_id, self.name, version, file_name=file_name, file_size=len(body),
-            mtime=options.clock(), ict=time, **retained_of(body, version))
+            mtime=options.clock(), ict=time, **retained_of(body, version),
+            published=None if published is None or published >= version else published)
 
     def discard(self, proposal: DeltaCommit) -> None:
         """Delete a staged file that was certainly not ratified; if that fails, a sweep deletes it later."""
@@ -234,14 +241,14 @@ class ManagedCommitter(FolderCommitter):
         return None
 
     def publish(self, version: int) -> None:
-        """Copy ratified commits into the folder, in order up to a version, and notify the catalog.
+        """Copy ratified commits into the folder, in order up to a version. The catalog hears of it with the
+        next commit (:meth:`unreported`); whoever does not find it there publishes once more.
 
         Raises:
             InvalidTable: a file of that name has other content, written without the catalog.
             StorageError: it cannot be written.
         """
-        commits, last, file_name = self.log.commits, None, None
-        assert isinstance(commits, CatalogCommits)
+        commits, last, file_name = self._commits, None, None
         mine = self._staged if self._staged is not None and self._staged.version == version else None
         if mine is not None and commits.is_published(version):
             return
@@ -251,18 +258,18 @@ class ManagedCommitter(FolderCommitter):
         for commit in before:
             if commit.version > version:
                 break
-            self._put_into_folder(commit.version, commits.read(commit.version))
+            staged = None if commit.file_name is None else staged_name(commit.file_name)
+            self._put_into_folder(commit.version, commits.read(commit.version), staged)
             last, file_name = commit.version, commit.file_name
         if mine is not None:
             self._put_into_folder(version, mine.body, mine.name)
             last, file_name = version, mine.name.rpartition("/")[2]
         if last is not None:
-            self.notify_published(last, file_name)
-            commits.note_published(last)
+            self.note_published(last, file_name)
 
-    def notify_published(self, version: int, file_name: str | None) -> None:
-        """Notify the catalog that all versions up to one, which has a staged file, are in the folder."""
-        self.catalog.set_published(self.table_id, version)
+    def note_published(self, version: int, file_name: str | None) -> None:
+        """Remember that all versions up to one, which has a staged file, are in the folder."""
+        self._commits.note_published(version)
 
     def _put_into_folder(self, version: int, body: bytes, staged: str | None = None) -> None:
         """Publish a commit in the folder, as a hard link of the staged file if possible."""

@@ -196,6 +196,7 @@ class DeltaTables:
             log = self.log(tables.load(name))
             snapshot = log.update()
             log.committer(snapshot).publish(snapshot.version)  # it is in the folder before nobody knows of it
+            log.commits.published(snapshot.version)  # and the catalog knows that it is
             if tables.drop(name, who, published=True) is not None:
                 return
         raise MaxCommitRetriesExceeded(

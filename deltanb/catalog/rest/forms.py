@@ -319,7 +319,7 @@ class Ratification:
 _COMMIT = form(
     DeltaCommit, {"table": NAME, "table-id": text, "version": VERSION},
     {"file-name": text, "file-size": VERSION, "mtime": VERSION, "ict": VERSION, "inline": CONTENT,
-     "etag": text, "protocol": text, "metadata": text}, table="name")
+     "etag": text, "protocol": text, "metadata": text, "published": VERSION}, table="name")
 
 
 @shaped(_COMMIT)

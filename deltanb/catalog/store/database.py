@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from deltanb.catalog.limits import deadline, unlimited
 from deltanb.catalog.store import tables
-from deltanb.catalog.store.databases import BUSY_SECONDS, engine_of, waiting
+from deltanb.catalog.store.databases import BUSY_SECONDS, begin, engine_of, waiting
 from deltanb.catalog.store.tables import sa
 from deltanb.errors import (
     CommitOutcomeUnknown,
@@ -66,7 +66,8 @@ class Database:
     """
 
     def __init__(self, url: str, durability: str | None = None) -> None:
-        self.engine = engine_of(url, (durability or options.durability) == "sync")
+        self._syncs = (durability or options.durability) == "sync"
+        self.engine = engine_of(url, self._syncs)
         self.place = self.engine.url.render_as_string(hide_password=True)
         self.place_of_ids: str | None = None
         """Where no two transactions may have one id, while these connections are to a database that was made
@@ -109,7 +110,8 @@ class Database:
         """
         for last in (False, True):
             try:
-                with self._errors("read"), self._connection(reads=True) as connection:
+                with self._errors("read"), self._connection() as connection, \
+                        waiting(connection, _patience()):
                     return work(connection)
             except StorageError as error:
                 if last or not _was_closed(error.__cause__):
@@ -137,9 +139,8 @@ class Database:
         check_writable(f"the catalog at {self.place}")
         for _ in range(MAX_ATTEMPTS):
             try:
-                with self._errors("written"), self._my_turn(), \
-                        self._connection(is_durable=is_durable) as connection:
-                    transaction = connection.begin()
+                with self._errors("written"), self._my_turn(), self._connection(False) as connection:
+                    transaction = begin(connection, self._syncs, is_durable, _patience())
                     try:
                         result = work(connection)
                     except BaseException:
@@ -191,7 +192,8 @@ class Database:
             StorageError: the database cannot be asked.
         """
         self.close()
-        with unlimited(), self._errors("asked"), self._connection() as connection, connection.begin():
+        with unlimited(), self._errors("asked"), self._connection(False) as connection, \
+                begin(connection, self._syncs, True, _patience()):
             hold_sequence(connection)
             return landed(connection)
 
@@ -201,15 +203,13 @@ class Database:
         self._pid, self._turn = os.getpid(), threading.RLock()
 
     @contextmanager
-    def _connection(self, reads: bool = False, is_durable: bool = True) -> Iterator[sa.Connection]:
+    def _connection(self, reads: bool = True) -> Iterator[sa.Connection]:
         if self._pid != os.getpid():  # a fork: the connections are the parent's
             self._after_fork()
         with self.engine.connect() as connection:
             if reads and connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="AUTOCOMMIT")
-            connection.execution_options(dn_writes=not reads, dn_syncs=is_durable)
-            with waiting(connection, _patience(), reads):
-                yield connection
+            yield connection
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:

@@ -18,9 +18,10 @@ from itertools import pairwise
 from typing import Any
 
 from deltanb.catalog.store.database import Database, hold_sequence
-from deltanb.catalog.store.history import Event, newest_seq, newest_time, pointers_at, record_events
+from deltanb.catalog.store.history import LAST, Event, newest_seq, newest_time, pointers_at, record_events
 from deltanb.catalog.store.ownership import folder_of_file, others_at, record_place
 from deltanb.catalog.store.rows import is_table, note_known
+from deltanb.catalog.store.statements import Prepared
 from deltanb.catalog.store.tables import iceberg_tables, is_unrecorded, known_iceberg_tables, sa
 from deltanb.concurrency import parallel
 from deltanb.errors import DeltaError
@@ -86,10 +87,25 @@ class ForeignMoves:
             self._database.write(
                 partial(self._record, moved=facts, dropped=dropped), lambda connection: True)
 
+    def newest_seq(self) -> int:
+        """The number of the last transaction of the history, after new changes, also drops, were recorded.
+
+        Without changes this is one statement.
+
+        Raises:
+            StorageError: the database cannot be read or written.
+        """
+        seq, is_moved, is_dropped = self._database.read(
+            lambda connection: _NOW.run(connection, {"in_catalog": self._catalog}).one())
+        if not is_moved and not is_dropped:
+            return int(seq or 0)
+        self.take_in(with_drops=True)
+        return self._database.read(newest_seq)
+
     def _look(self, connection: sa.Connection, with_drops: bool) -> tuple[list[_Moved], list[str]]:
         mine = {"in_catalog": self._catalog}
-        moved = [_Moved(*row) for row in connection.execute(UNRECORDED, mine)]
-        dropped = list(connection.execute(_DROPPED, mine).scalars()) if with_drops else []
+        moved = [_Moved(*row) for row in _UNRECORDED.run(connection, mine)]
+        dropped = list(_DROPPED.run(connection, mine).scalars()) if with_drops else []
         return moved, dropped
 
     def _facts(self, moved: _Moved) -> _Facts:
@@ -186,6 +202,7 @@ UNRECORDED = sa.select(*(_row[name] for name in _Moved.__dataclass_fields__)).wh
     is_table("iceberg"))
 _id = known_iceberg_tables.c.table_id
 _IS_GONE = ~sa.exists().where(_row.dn_table_id == _id)
-_DROPPED = sa.select(_id).where(
-    known_iceberg_tables.c.catalog_name == sa.bindparam("in_catalog"), _IS_GONE).order_by(_id)
+_GONE = sa.select(_id).where(known_iceberg_tables.c.catalog_name == sa.bindparam("in_catalog"), _IS_GONE)
+_UNRECORDED, _DROPPED = Prepared(UNRECORDED), Prepared(_GONE.order_by(_id))
+_NOW = Prepared(sa.select(LAST.scalar_subquery(), sa.exists(UNRECORDED), sa.exists(_GONE)))
 _FORGET = known_iceberg_tables.delete().where(_id == sa.bindparam("gone"), _IS_GONE)

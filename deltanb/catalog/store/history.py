@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from deltanb.catalog.store.database import hold_sequence
+from deltanb.catalog.store.statements import Prepared, for_each_count, ids_of
 from deltanb.catalog.store.tables import sa, txn_changes, txns
 from deltanb.options import options, random_id
 from deltanb.text.display import Displayable
@@ -120,7 +121,8 @@ def record(
     because of it.
     """
     happened = options.clock() if time is None else time
-    return _append(connection, [(txn_id, Event(happened, principal, summary, changes))])
+    hold_sequence(connection)
+    return _append(connection, txn_id, Event(happened, principal, summary, changes))
 
 
 def record_events(connection: sa.Connection, events: Sequence[Event]) -> None:
@@ -129,30 +131,32 @@ def record_events(connection: sa.Connection, events: Sequence[Event]) -> None:
     Their times are not before the last one in the history, nor later than now.
     """
     if events:
-        _append(connection, [(random_id(), event) for event in events])
+        hold_sequence(connection)
+    for event in events:
+        _append(connection, random_id(), event)
 
 
-def _append(connection: sa.Connection, events: Sequence[tuple[str, Event]]) -> int:
-    """The number of the last of them."""
-    hold_sequence(connection)
-    last = connection.execute(_LAST_TXN).first()
-    (seq, time), now = (0, 0) if last is None else (last.seq, last.ts), options.clock()
-    transactions, changes = [], []
-    for txn_id, event in events:
-        seq, time = seq + 1, max(time, min(event.time, now))
-        transactions.append({"txn_id": txn_id, "seq": seq, "ts": time, "principal": event.principal,
-                             "summary": event.summary})
-        changes += [{"seq": seq, "table_id": table_id, "before": before, "after": after}
-                    for table_id, (before, after) in event.changes.items()]
-    connection.execute(_TXN, transactions)
-    if changes:
-        connection.execute(_CHANGE, changes)
+def _append(connection: sa.Connection, txn_id: str, event: Event) -> int:
+    """Its number; a statement of its own holds the sequence before, so that this one sees the last of it."""
+    seq = int(_TXN.run(connection, {
+        "txn_id": txn_id, "at": min(event.time, options.clock()), "principal": event.principal,
+        "summary": event.summary}).scalar_one())
+    if event.changes:
+        _CHANGE.run(connection, [{"seq": seq, "table_id": table_id, "before": before, "after": after}
+                                 for table_id, (before, after) in event.changes.items()])
     return seq
 
 
 _LAST_TXN = sa.select(txns.c.seq, txns.c.ts).order_by(txns.c.seq.desc()).limit(1)
-_LAST = sa.select(sa.func.max(txns.c.seq))
-_TXN, _CHANGE = txns.insert(), txn_changes.insert()
+LAST = sa.select(sa.func.max(txns.c.seq))
+_CHANGE = Prepared(txn_changes.insert())
+# As text, which both databases read: the next number, and a time that is not before the last one.
+_TXN = Prepared(sa.text(
+    "INSERT INTO dn_txns (txn_id, seq, ts, principal, summary) "
+    "SELECT CAST(:txn_id AS VARCHAR(64)), COALESCE(last.seq, 0) + 1, "
+    "CASE WHEN last.ts > CAST(:at AS BIGINT) THEN last.ts ELSE CAST(:at AS BIGINT) END, "
+    "CAST(:principal AS TEXT), CAST(:summary AS TEXT) FROM (SELECT 1 AS one) AS always "
+    "LEFT JOIN (SELECT seq, ts FROM dn_txns ORDER BY seq DESC LIMIT 1) AS last ON one = 1 RETURNING seq"))
 
 
 def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
@@ -162,7 +166,7 @@ def seq_of(connection: sa.Connection, txn_id: str) -> int | None:
 
 def newest_seq(connection: sa.Connection) -> int:
     """The number of the last transaction, 0 if there is none."""
-    return connection.execute(_LAST).scalar() or 0
+    return connection.execute(LAST).scalar() or 0
 
 
 def newest_time(connection: sa.Connection) -> int:
@@ -181,20 +185,20 @@ def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -
 
     None means a dropped table; tables that did not exist yet are left out.
     """
-    rows = connection.execute(_POINTERS, {"with_ids": list(table_ids), "up_to": seq})
+    if not table_ids:
+        return {}
+    rows = _POINTERS(len(table_ids)).run(connection, {**ids_of(table_ids), "up_to": seq})
     return {row.table_id: row.after for row in rows}
 
 
-def _pointers() -> sa.Select[Any]:
+@for_each_count
+def _POINTERS(ids: list[sa.BindParameter[str]]) -> sa.Select[Any]:
     change = txn_changes.c
     last = sa.select(change.table_id, sa.func.max(change.seq).label("seq")).where(
-        change.table_id.in_(sa.bindparam("with_ids", expanding=True)), change.seq <= sa.bindparam("up_to")
+        change.table_id.in_(ids), change.seq <= sa.bindparam("up_to")
     ).group_by(change.table_id).subquery()
     return sa.select(change.table_id, change.after).join_from(
         txn_changes, last, sa.and_(change.table_id == last.c.table_id, change.seq == last.c.seq))
-
-
-_POINTERS = _pointers()  # made once: SQLAlchemy takes longer to make a statement than the database to run it
 
 
 def entries(connection: sa.Connection, after: int, size: int) -> list[Entry]:

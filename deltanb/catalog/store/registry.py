@@ -6,7 +6,7 @@ What it does not know: the content of a table's log or metadata file. Versions a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,6 +46,7 @@ from deltanb.catalog.store.rows import (
     select_rows,
     taken,
 )
+from deltanb.catalog.store.statements import Prepared
 from deltanb.catalog.store.tables import (
     delta_commits,
     delta_tables,
@@ -283,9 +284,14 @@ class Registry:
                             path=str(without[0]))
 
     def _rows(self, keys: list[tuple[str, str]]) -> dict[TableName, TableRow]:
-        parameters = {"in_catalog": self._catalog, "keys": keys}
-        rows = self._database.read(lambda connection: connection.execute(_BY_NAME, parameters).all())
-        return {row.name: row for row in map(row_of, rows)}
+        def rows_by(connection: sa.Connection) -> Sequence[Any]:
+            if len(keys) == 1:
+                ((space, name),) = keys
+                return _ONE_BY_NAME.run(connection, {
+                    "in_catalog": self._catalog, "in_namespace": space, "with_name": name}).all()
+            return connection.execute(_BY_NAME, {"in_catalog": self._catalog, "keys": keys}).all()
+
+        return {row.name: row for row in map(row_of, self._database.read(rows_by))}
 
     def _add_ids(self, connection: sa.Connection, names: list[TableName]) -> None:
         for name in names:
@@ -434,6 +440,10 @@ def _rows_of(query: sa.Select[Any], connection: sa.Connection) -> list[Any]:
 
 
 # Made once: SQLAlchemy takes longer to make a statement than the database to run it.
+_ONE_BY_NAME = Prepared(select_rows().where(
+    iceberg_tables.c.catalog_name == sa.bindparam("in_catalog"), is_table(),
+    iceberg_tables.c.table_namespace == sa.bindparam("in_namespace"),
+    iceberg_tables.c.table_name == sa.bindparam("with_name")))
 _BY_NAME = select_rows().where(
     iceberg_tables.c.catalog_name == sa.bindparam("in_catalog"), is_table(),
     sa.tuple_(iceberg_tables.c.table_namespace, iceberg_tables.c.table_name).in_(

@@ -108,7 +108,8 @@ def is_table(format: str | None = None) -> sa.ColumnElement[bool]:
     kind = iceberg_tables.c.iceberg_type
     if format == "delta":
         return kind == "DELTA"
-    return kind.is_(None) | kind.in_(["TABLE"] if format == "iceberg" else ["TABLE", "DELTA"])
+    iceberg = kind.is_(None) | (kind == "TABLE")
+    return iceberg if format == "iceberg" else iceberg | (kind == "DELTA")
 
 
 def select_rows() -> sa.Select[Any]:

@@ -9,31 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from deltanb.catalog.overview import Overview, names_of, overview
 from deltanb.catalog.store.database import Database, Undo
-from deltanb.catalog.store.foreign import ForeignMoves
-from deltanb.catalog.store.history import Entry, entries, newest_seq, pointers_at, record, seq_at, seq_of
+from deltanb.catalog.store.foreign import LOOKS, ForeignMoves
+from deltanb.catalog.store.history import Entry, entries, pointers_at, record, seq_at, seq_of
 from deltanb.catalog.store.ledgers import Answer, Answers, Garbage, keep, take_back
 from deltanb.catalog.store.namespaces import Namespaces
 from deltanb.catalog.store.ratification import (
+    PUBLISHED,
     Asserted,
     DeltaCommit,
     IcebergSwap,
+    Overtaken,
     Ratified,
     Refused,
+    hold,
     moved,
     ordered,
     time_of,
 )
 from deltanb.catalog.store.registry import Registry
 from deltanb.catalog.store.rows import TableRow
+from deltanb.catalog.store.statements import Prepared, for_each_count, ids_of
 from deltanb.catalog.store.tables import delta_commits, delta_tables, garbage, iceberg_tables, insert, sa
 from deltanb.errors import InvalidArgument, TableNotFound, VersionNotFound
 
 __all__ = ["CatalogStore", "Commit", "Replayed", "Tail"]
 
 CLAIMED = "a staged commit that was swept"
+_BEHIND, _OVERTAKEN = object(), object()  # why a ratification begins again
 NEVER = 2**62  # a claim is not due to be deleted: its file is, at once
 
 
@@ -136,13 +142,19 @@ class CatalogStore:
             TableAlreadyExists: a folder for an Iceberg table is another table's.
         """
         members, written = ordered(proposals, assertions), sorted(set(written))
-        self.foreign.take_in()  # it came before: what this moves, it moves on from there
+        looks = LOOKS
 
-        def work(connection: sa.Connection) -> Ratified | Refused | Replayed:
+        def work(connection: sa.Connection) -> Ratified | Refused | Replayed | None:
             # The key first: the same request, under way in another connection, ends before this one looks.
             if answer and (before := keep(connection, answer)):
                 raise Undo(Replayed(before))
-            changes, refused = moved(connection, self.name, txn_id, members)
+            held = hold(connection, self.name, members)
+            if held.is_behind and looks:
+                raise Undo(_BEHIND)
+            try:
+                changes, refused = moved(connection, self.name, txn_id, members, held)
+            except Overtaken:
+                raise Undo(_OVERTAKEN) from None
             if refused:
                 raise Undo(_landed(connection, txn_id) or Refused(refused))
             take_back(connection, written)
@@ -151,8 +163,13 @@ class CatalogStore:
             except sa.exc.IntegrityError:  # the same transaction, ratified meanwhile
                 raise Undo(None) from None
 
-        result = self.database.write(work, lambda connection: _landed(connection, txn_id), txn_id)
-        return result if result is not None else self._ratified(txn_id)
+        while True:  # overtaken once by each table at most: from then on it is refused
+            result = self.database.write(work, lambda connection: _landed(connection, txn_id), txn_id)
+            if result is _BEHIND:
+                self.foreign.take_in()  # it came before: what this moves, it moves on from there
+                looks -= 1
+            elif result is not _OVERTAKEN:
+                return result if result is not None else self._ratified(txn_id)
 
     def _ratified(self, txn_id: str) -> Ratified:
         outcome = self.outcome(txn_id)
@@ -189,8 +206,10 @@ class CatalogStore:
 
         Changes by other programs to Iceberg tables are recorded in the history first.
         """
+        if time is None:
+            return self.foreign.newest_seq()
         self.foreign.take_in(with_drops=True)
-        return self.database.read(newest_seq if time is None else lambda connection: seq_at(connection, time))
+        return self.database.read(lambda connection: seq_at(connection, time))
 
     def pointers_at(self, seq: int, table_ids: Iterable[str]) -> dict[str, str | None]:
         """The tables' versions or metadata locations after transaction ``seq``, as text.
@@ -209,7 +228,7 @@ class CatalogStore:
         ids = sorted(set(table_ids))
         tails: dict[str, Tail] = {}
         for table_id, latest, published, *one in self.database.read(
-                lambda connection: connection.execute(_TAILS, {"with_ids": ids}).all()):
+                lambda connection: _TAILS(len(ids)).run(connection, ids_of(ids)).all()) if ids else ():
             before = tails[table_id].commits if table_id in tails else ()
             more = () if one[0] is None else (Commit(*one),)
             tails[table_id] = Tail(latest, published, before + more)
@@ -286,8 +305,8 @@ class CatalogStore:
         place = {"of_table": table_id, "up_to": version}
 
         def work(connection: sa.Connection) -> None:
-            if connection.execute(_FORWARD, place).rowcount:
-                connection.execute(_PUBLISHED, place)
+            if _FORWARD.run(connection, place).rowcount:
+                PUBLISHED.run(connection, place)
                 return
             newest = sa.select(delta_tables.c.latest_version).where(delta_tables.c.table_id == table_id)
             latest = connection.execute(newest).scalar()
@@ -304,17 +323,19 @@ class CatalogStore:
 # Made once: SQLAlchemy takes longer to make a statement than the database to run it.
 
 _table, _commit = delta_tables.c, delta_commits.c
-_TAILS = sa.select(
-    _table.table_id, _table.latest_version, _table.published_version,
-    *(column for column in _commit if column.name not in ("table_id", "inline")),
-).select_from(delta_tables.outerjoin(delta_commits, sa.and_(
-    _commit.table_id == _table.table_id, _commit.version > _table.published_version))
-).where(_table.table_id.in_(sa.bindparam("with_ids", expanding=True))).order_by(_commit.version)
-_FORWARD = delta_tables.update().where(
+_FORWARD = Prepared(delta_tables.update().where(
     _table.table_id == sa.bindparam("of_table"), _table.published_version < sa.bindparam("up_to"),
-    _table.latest_version >= sa.bindparam("up_to")).values(published_version=sa.bindparam("up_to"))
-_PUBLISHED = delta_commits.delete().where(
-    _commit.table_id == sa.bindparam("of_table"), _commit.version <= sa.bindparam("up_to"))
+    _table.latest_version >= sa.bindparam("up_to")).values(published_version=sa.bindparam("up_to")))
+
+
+@for_each_count
+def _TAILS(ids: list[sa.BindParameter[str]]) -> sa.Select[Any]:
+    return sa.select(
+        _table.table_id, _table.latest_version, _table.published_version,
+        *(column for column in _commit if column.name not in ("table_id", "inline")),
+    ).select_from(delta_tables.outerjoin(delta_commits, sa.and_(
+        _commit.table_id == _table.table_id, _commit.version > _table.published_version))
+    ).where(_table.table_id.in_(ids)).order_by(_commit.version)
 
 
 def _landed(connection: sa.Connection, txn_id: str) -> Ratified | None:

@@ -168,11 +168,11 @@ def _in_folder(
         except (DeltaError, FileNotFoundError) as error:
             yield finding(kind="gap", message=str(error), is_fault=True)
             continue
-        if commit.version in files and folder.read(files[commit.version]) != body:
+        if commit.version not in files:
+            yield finding(kind="unpublished", is_fault=False, message=f"version {commit.version}")
+        elif folder.read(files[commit.version]) != body:
             yield finding(kind="diverged", is_fault=True, message=(
                 f"{files[commit.version]} is not the commit that was ratified"))
-        else:
-            yield finding(kind="unpublished", is_fault=False, message=f"version {commit.version}")
 
 
 def _of_log(
@@ -281,6 +281,7 @@ def _publish(store: CatalogStore, row: TableRow) -> int | None:
         return None
     log = DeltaLog(folder, commits)
     ManagedCommitter(store, row.name, row.table_id, log, log.snapshot_at(tail.published)).publish(tail.latest)
+    commits.report()
     return tail.latest
 
 

@@ -80,6 +80,9 @@ class UnityCommits(CatalogCommits):
         nobody."""
         self._answer.unused = opened
 
+    def report(self) -> None:
+        """Do nothing: it is reported with the next request, as this server wants it."""
+
     def maintenance_refused(self, operation: str) -> str | None:
         """As the catalog said when the table was loaded last."""
         return self.catalog.maintenance_refused(self.table_id, operation)
@@ -115,10 +118,11 @@ class UnityCommitter(ManagedCommitter):
         """What was published since the last request; the next one reports it."""
         return self.catalog.published_of(self.table_id)
 
-    def notify_published(self, version: int, file_name: str | None) -> None:
-        """Remember it for the next request. Of a commit that was staged twice the catalog may have the other
-        file; then the report of a later version is the next one."""
+    def note_published(self, version: int, file_name: str | None) -> None:
+        """As of any managed table. Of a commit that was staged twice the catalog may have the other file;
+        then the report of a later version is the next one."""
         self.catalog.set_published(self.table_id, version, file_name)
+        super().note_published(version, file_name)
 
     def ratified(
         self, info: dict[str, Any], proposal: DeltaCommit, actions: Sequence[Action], attempt: int
