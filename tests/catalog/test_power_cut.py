@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import deltanb as dn
 from deltanb.catalog.store.database import Database
 from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
@@ -59,6 +60,7 @@ class Run:
             patch.setattr(Database, "write", noted)
             with drawing(FIRST), set_options(durability="sync"), opened(trials.folder) as catalog:
                 BY_NAME[name].work(catalog)
+                report(catalog)
         self.recorder.check()
         self.times = self.recorder.times
 
@@ -82,6 +84,15 @@ class Run:
             if at <= place:
                 states = [rows] if is_durable else [*states, rows]
         return states
+
+
+def report(catalog: dn.Catalog) -> None:
+    """Let the catalog know what the command has published, as the next commit of each table does: from then
+    on the catalog relies on the folder."""
+    for name in catalog.list_tables("shop"):
+        row = catalog.store.tables.load(name)
+        if row.delta is not None:
+            catalog.delta.log(row).commits.published(row.delta.latest)
 
 
 def complaints(name: str, run: Run, place: int, tree: Tree, rows: Rows) -> list[str]:
