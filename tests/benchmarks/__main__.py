@@ -24,6 +24,11 @@ SUITES = (
     "spark",
     "cluster",
     "spark_buckets",
+    "catalog_tables",
+    "carries",
+    "unity",
+    "locks",
+    "time_travel",
 )
 """Modules of this folder with ``figures(quick, rounds, only)``, in the order in which they run."""
 

@@ -141,6 +141,16 @@ def times(
     return Figure(suite, work, against, theirs[by] / ours[by], goal, note=note, mb=ours.get("mb"))
 
 
+def within(suite: str, work: str, value: float, bound: float, unit: str) -> Figure:
+    """How much of a bound is taken, by something that has no peer to be compared with.
+
+    >>> print(within("locks", "search", 250, 1000, "µs"))                        # doctest: +ELLIPSIS
+    search ... 0.25×     ≤ 1× met    against a bound of 1000 µs  250 µs
+    """
+    return Figure(suite, work, f"a bound of {bound:g} {unit}", value / bound, 1, at_most=True,
+                  note=f"{value:.4g} {unit}")
+
+
 def markdown(figures: Sequence[Figure]) -> str:
     """A table for people to read.
 

@@ -1,24 +1,23 @@
 """What locks cost beside a bare ``threading.Lock``: the ratio table.
 
-    python tests/benchmarks/locks.py [--quick] [--only TEXT]
+    python -m tests.benchmarks locks [--quick] [--rounds N] [--only TEXT]
 
-Each line is measured in the same run as acquire and release of a bare lock (a hand-over: as that of a
-``threading.Condition``; a commit of a table: as an append without locks), the best of several rounds. The
-table shows the time, the ratio and the goal.
-``--quick`` shows that everything runs; its ratios say little.
+Each line takes turns with acquire and release of a bare lock (a hand-over: with that of a
+``threading.Condition``; a commit of a table: with an append without locks), and the best of all rounds
+counts. A search for deadlocks and memory have bounds.
 
 pytest never collects this file: a benchmark is read by people, on a machine that does nothing else.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import deltanb as dn
 from deltanb.locks import LockManager
@@ -28,10 +27,13 @@ from deltanb.locks.core.lock_table import LockTable, Waiter
 from deltanb.locks.core.modes import EXCLUSIVE, UpgradeRule
 from deltanb.locks.core.stack import Locker
 from deltanb.testing import MemoryIndex
+from tests.benchmarks.figures import Figure, attempt, within
 
 KEY = b"0123456789abcdef"
 MANY = [(1, b"%016d" % at) for at in range(64)]
 WAITING = 1000
+SUITE = "locks"
+MAX_HAND_OVER, MAX_COMMIT, MAX_SEARCH, MAX_BYTES = 3.0, 1.1, 1000, 400
 
 
 def best(work: Callable[[], object], number: int, rounds: int) -> float:
@@ -223,37 +225,58 @@ def scoped_and_optimistic(times: int, durability: str) -> tuple[float, float]:
         return statistics.median(a for a, _ in turns), statistics.median(b for _, b in turns)
 
 
-def main() -> None:
-    """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="")
-    args = parser.parse_args()
-    number, rounds, turns, locks = (200, 2, 50, 5_000) if args.quick else (20_000, 9, 3_000, 1_000_000)
-    unit = best(bare(), number, rounds)
-    print(f"{'bare lock, acquire + release':36} {unit * 1e9:10.0f} ns")
-    for name, (make, goal) in SINGLE.items():
-        if args.only in name:
-            work, count = make()
-            seconds = best(work, max(1, number // count), rounds) / count
-            line = f"{name:36} {seconds * 1e9:10.0f} ns  {seconds / unit:6.1f} ×"
-            print(line + (f"  goal {goal:.1f} ×" if goal else ""))
-    if args.only in "hand-over":
-        base = min(condition(turns) for _ in range(rounds)) / turns / 2
-        seconds = min(hand_over(turns) for _ in range(rounds)) / turns / 2
-        print(f"{'hand-over between threads':36} {seconds * 1e9:10.0f} ns  {seconds / base:6.1f} ×  goal 3.0 "
-              "× of a condition")
-    if args.only in "deadlock search":
-        seconds = best(search(), 5 if args.quick else 200, rounds)
-        print(f"{f'deadlock search, {WAITING} waiting':36} {seconds * 1e6:10.0f} µs  {'':8}  goal 1000 µs")
+def figures(quick: bool = False, rounds: int = 3, only: str = "") -> Iterator[Figure]:
+    """The figures, one after another as they are measured."""
+    number, turns, held, appends = (200, 50, 5_000, 10) if quick else (20_000, 3_000, 1_000_000, 100 * rounds)
+    rounds = 2 if quick else 3 * rounds
+    works: dict[str, Callable[[str], Iterator[Figure]]] = {
+        name: partial(single, make=make, goal=goal, number=number, rounds=rounds)
+        for name, (make, goal) in SINGLE.items()}
+    works["hand-over between threads"] = partial(handed_over, turns=turns, rounds=rounds)
+    works[f"deadlock search, {WAITING} waiting"] = partial(
+        searched, number=5 if quick else 200, rounds=rounds)
     for durability in ("sync", "none"):
-        if args.only in (name := f"scoped commit of a table, {durability}"):
-            seconds, base = scoped_and_optimistic(10 if args.quick else 300, durability)
-            print(f"{name:36} {seconds * 1e6:10.0f} µs  {seconds / base:6.2f} ×  goal 1.1 × of an append")
-    if args.only in "memory":
-        for name, index_id in (("memory of a held lock", 1), ("memory of a held lock of a table", -1)):
-            print(f"{name:36} {bytes_a_lock(locks, index_id):10.0f} B   {'':8}  goal 400 B")
+        works[f"scoped commit of a table, {durability}"] = partial(
+            scoped, appends=appends, durability=durability)
+    for what, index_id in (("memory of a held lock", 1), ("memory of a held lock of a table", -1)):
+        works[what] = partial(memory, locks=held, index_id=index_id)
+    for work, measure in works.items():
+        if only in work:
+            yield from attempt(SUITE, work, partial(measure, work))
 
 
-if __name__ == "__main__":
-    main()
+def at_most(work: str, against: str, ours: float, theirs: float, goal: float | None) -> Figure:
+    """How many times as long, of seconds."""
+    return Figure(SUITE, work, against, ours / theirs, goal, at_most=True,
+                  note=f"{ours * 1e9:,.0f} / {theirs * 1e9:,.0f} ns")
+
+
+def single(
+    work: str, make: Callable[[], tuple[Callable[[], object], int]], goal: float | None, number: int,
+    rounds: int,
+) -> Iterator[Figure]:
+    """What one transaction does, a lock of it."""
+    (act, count), other = make(), bare()
+    taken = [(best(act, max(1, number // count), 1) / count, best(other, number, 1)) for _ in range(rounds)]
+    yield at_most(work, "a bare lock", min(a for a, _ in taken), min(b for _, b in taken), goal)
+
+
+def handed_over(work: str, turns: int, rounds: int) -> Iterator[Figure]:
+    """A lock that goes from one thread to another."""
+    taken = [(hand_over(turns) / turns / 2, condition(turns) / turns / 2) for _ in range(rounds)]
+    yield at_most(work, "a condition", min(a for a, _ in taken), min(b for _, b in taken), MAX_HAND_OVER)
+
+
+def searched(work: str, number: int, rounds: int) -> Iterator[Figure]:
+    """A search through all that wait."""
+    yield within(SUITE, work, best(search(), number, rounds) * 1e6, MAX_SEARCH, "µs")
+
+
+def scoped(work: str, appends: int, durability: str) -> Iterator[Figure]:
+    """A commit under locks."""
+    yield at_most(work, "an append", *scoped_and_optimistic(appends, durability), MAX_COMMIT)
+
+
+def memory(work: str, locks: int, index_id: int) -> Iterator[Figure]:
+    """What a lock takes while it is held."""
+    yield within(SUITE, work, bytes_a_lock(locks, index_id), MAX_BYTES, "bytes")
