@@ -227,8 +227,10 @@ class LocalStore:
     def link_if_absent(self, source: str, name: str) -> bool | None:
         """Give a file that is on the disk a second name, if that is free; None where it cannot have two.
 
+        The name is on the disk when its folder is synced (:meth:`sync_folder`).
+
         Raises:
-            StorageError: nothing was changed, or it is not known to have reached the disk.
+            StorageError: nothing was changed.
         """
         path = self._path(name)
         check_writable(path)
@@ -243,8 +245,6 @@ class LocalStore:
             if error.errno in NO_HARD_LINKS:
                 return None
             raise StorageError.of(error, "written", path) from error
-        if self.syncs:
-            sync_path(os.path.dirname(path))
         return True
 
     def put(self, name: str, data: bytes | Iterator[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +17,7 @@ from deltanb.catalog.store.store import CatalogStore
 from deltanb.log.commits import STAGED_FOLDER, commit_name
 from deltanb.log.compaction import write_compaction
 from deltanb.options import options
+from deltanb.store.local import LocalStore
 from tests.catalog.conftest import url_of
 
 
@@ -288,6 +290,30 @@ def test_what_the_catalog_never_heard_of_is_published_again(
     assert published(catalog) == (4, 3) and Path(table.path, commit_name(2)).exists()
     catalog.drop_table("shop.orders")
     assert len(rows(catalog.register_table("shop.again", table.path))) == 5
+
+
+def test_what_is_reported_is_on_the_disk_before(
+    catalog: dn.Catalog, other: dn.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gave a commit its name in the folder: they may have been killed before they waited for it."""
+    synced: list[str] = []
+    monkeypatch.setattr(LocalStore, "sync_folder", lambda self, folder: synced.append(Path(folder).name))
+    catalog.create_table("shop.orders", {"id": [1]}).append({"id": [2]})
+    theirs = other.table("shop.orders")
+    for version in (2, 3):
+        synced.clear()
+        assert theirs.append({"id": [version]}) == version
+        assert ("_delta_log" in synced) == (version == 3)
+    assert published(catalog) == (3, 2)
+
+    def fails(_: LocalStore, folder: str) -> None:
+        if Path(folder).name == "_delta_log":
+            raise OSError(errno.EIO, "the disk fails")
+
+    monkeypatch.setattr(LocalStore, "sync_folder", fails)
+    assert theirs.append({"id": [4]}) == 4 and published(catalog) == (4, 2)
+    monkeypatch.undo()
+    assert theirs.append({"id": [5]}) == 5 and published(catalog) == (5, 4)
 
 
 # -- several tables ----------------------------------------------------------------------------------

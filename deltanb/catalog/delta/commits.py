@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from deltanb.errors import InvalidTable, VersionNotFound
-from deltanb.log.commits import STAGED_FOLDER, FolderCommits, commit_name
+from deltanb.log.commits import LOG_FOLDER, STAGED_FOLDER, FolderCommits, commit_name
 from deltanb.store.base import FileStatus, LogStore
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class _Answer:
     unused: Tail | None = None
     reported: int = -1
     """Up to which version commits are in the folder as far as the catalog has heard."""
+    is_unsynced: bool = False
+    """Whether commits have names in the folder that a power cut may take."""
 
 
 class CatalogCommits:
@@ -128,8 +130,31 @@ class CatalogCommits:
         """
         version = self.unreported()
         if version is not None:
+            self.sync()
             self.catalog.set_published(self.table_id, version)
             self._answer.reported = version
+
+    def note_unsynced(self) -> None:
+        """Note that a commit has a name in the folder that nobody has waited for the disk with."""
+        self._answer.is_unsynced = True
+
+    def sync(self) -> None:
+        """Have the names of all commits in the folder on the disk. From the report on the catalog relies on
+        them; before it they are given once more. Next to the syncs of the next commit this costs next to
+        nothing.
+
+        Raises:
+            StorageError: they are not known to be there; nothing may be reported.
+        """
+        if self._answer.is_unsynced:
+            self._answer.is_unsynced = False  # before: a name that is given meanwhile is another matter
+            store: Any = self.folder.store
+            try:
+                if hasattr(store, "sync_folder"):  # else every name that can be seen is there for good
+                    store.sync_folder(store.local_path(LOG_FOLDER))
+            except BaseException:
+                self._answer.is_unsynced = True
+                raise
 
     def _reaching(self, version: int) -> Tail:
         """The known answer if it covers a version, else the catalog's current one."""

@@ -197,12 +197,25 @@ class ManagedCommitter(FolderCommitter):
             if isinstance(error, StorageError) or not isinstance(error, OSError):
                 raise
             raise StorageError.of(error, "written", f"{store.root}/{name}") from error
-        time, published = commit_info_of(body).get("inCommitTimestamp"), self.unreported()
+        time = commit_info_of(body).get("inCommitTimestamp")
         self._staged = _Staged(version, name, body)
         return DeltaCommit(
             self.table_id, self.name, version, file_name=file_name, file_size=len(body),
             mtime=options.clock(), ict=time, **retained_of(body, version),
-            published=None if published is None or published >= version else published)
+            published=self._to_report(version))
+
+    def _to_report(self, version: int) -> int | None:
+        """What the proposal of a version says that is published: what is surely in the folder for good."""
+        published = self.unreported()
+        if published is None or published >= version:
+            return None
+        try:
+            self._commits.sync()
+        except OSError as error:
+            logger.warning("Versions up to %d of %s are not reported as published: %s", published, self.name,
+                           error)
+            return None
+        return published
 
     def discard(self, proposal: DeltaCommit) -> None:
         """Delete a staged file that was certainly not ratified; if that fails, a sweep deletes it later."""
@@ -276,8 +289,10 @@ class ManagedCommitter(FolderCommitter):
         store, name = self.log.store, commit_name(version)
         link = getattr(store, "link_if_absent", None)
         is_new = None if staged is None or link is None else link(staged, name)
-        if is_new is None:
-            is_new = store.put_if_absent(name, body)
+        is_synced = is_new is None and store.put_if_absent(name, body)
+        if not is_synced:  # one that is there already may have its name from somebody who was killed
+            self._commits.note_unsynced()
+        is_new = is_new or is_synced
         if not is_new and store.read(name) != body:
             raise InvalidTable(
                 f"{store.root}: the file {name} is not the commit that the catalog has ratified as "

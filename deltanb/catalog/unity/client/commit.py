@@ -121,6 +121,7 @@ class UnityCommitter(ManagedCommitter):
     def note_published(self, version: int, file_name: str | None) -> None:
         """As of any managed table. Of a commit that was staged twice the catalog may have the other file;
         then the report of a later version is the next one."""
+        self._commits.sync()
         self.catalog.set_published(self.table_id, version, file_name)
         super().note_published(version, file_name)
 
