@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import deltanb as dn
+from deltanb.catalog.store.store import CatalogStore
 from deltanb.catalog.store.tables import sa
 from deltanb.options import set_options
 from tests.catalog.conftest import url_of
@@ -101,3 +102,24 @@ def test_a_look_at_a_table_and_at_the_newest_transaction(shop: dn.Catalog) -> No
     table = shop.table("shop.a")
     assert statements(shop, lambda: table.version) == [LOOK]
     assert statements(shop, shop.store.instant) == ["read dn_txns"]
+
+
+@pytest.mark.parametrize("ids", [1, 2])
+def test_where_a_table_was_is_looked_up_and_the_history_not_read(shop: dn.Catalog, ids: int) -> None:
+    """Also in a catalog that was made before there was an index for it."""
+    database = shop.store.database
+    if database.engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL reads a table of a few rows without any index")
+    database.write(
+        lambda connection: connection.exec_driver_sql("DROP INDEX dn_txn_changes_of_table") and None)
+    texts: list[tuple[str, object]] = []
+    with CatalogStore(url_of(shop.store)) as store:
+        sa.event.listen(store.database.engine, "before_cursor_execute",
+                        lambda _, __, text, values, *___: texts.append((text, values)))
+        store.pointers_at(9, ["abc"[at] for at in range(ids)])
+        ((text, values),) = texts
+        plan = store.database.read(
+            lambda connection: connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values).all())
+    steps = [step for *_, step in plan if "dn_txn_changes" in step]
+    assert steps and all(step.startswith("SEARCH") for step in steps), steps
+    assert "dn_txn_changes_of_table" in steps[0]

@@ -187,8 +187,14 @@ def pointers_at(connection: sa.Connection, seq: int, table_ids: Sequence[str]) -
     """
     if not table_ids:
         return {}
-    rows = _POINTERS(len(table_ids)).run(connection, {**ids_of(table_ids), "up_to": seq})
+    statement = _POINTER if len(table_ids) == 1 else _POINTERS(len(table_ids))
+    rows = statement.run(connection, {**ids_of(table_ids), "up_to": seq})
     return {row.table_id: row.after for row in rows}
+
+
+_POINTER = Prepared(sa.select(txn_changes.c.table_id, txn_changes.c.after).where(
+    txn_changes.c.table_id == sa.bindparam("id_0"), txn_changes.c.seq <= sa.bindparam("up_to")
+).order_by(txn_changes.c.seq.desc()).limit(sa.literal_column("1")))
 
 
 @for_each_count

@@ -98,6 +98,7 @@ txn_changes = sa.Table(
     sa.Column("table_id", sa.String(36), primary_key=True),
     sa.Column("before", sa.Text),
     sa.Column("after", sa.Text),
+    sa.Index("dn_txn_changes_of_table", "table_id", "seq"),  # where a table was, however long the history is
 )
 
 idempotency = sa.Table(
@@ -128,13 +129,16 @@ garbage = sa.Table(
 
 
 def is_complete(connection: sa.Connection) -> bool:
-    """Whether all tables and columns exist."""
+    """Whether all tables, columns and indexes of the history exist."""
     inspector = sa.inspect(connection)
-    return set(metadata.tables) <= set(inspector.get_table_names()) and not _missing(inspector)
+    if not set(metadata.tables) <= set(inspector.get_table_names()) or _missing(inspector):
+        return False
+    names = {index["name"] for index in inspector.get_indexes(txn_changes.name)}
+    return {index.name for index in txn_changes.indexes} <= names
 
 
 def create(connection: sa.Connection) -> bool:
-    """Create missing tables and columns within the connection's transaction; whether there was no catalog.
+    """Create what is missing within the connection's transaction; whether there was no catalog.
 
     Tables created by PyIceberg or Java, even with their first schema without ``iceberg_type``, get the
     missing columns; no row is changed.
@@ -145,8 +149,9 @@ def create(connection: sa.Connection) -> bool:
     for column in _missing(sa.inspect(connection)):
         kind = CreateColumn(column).compile(dialect=connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE iceberg_tables ADD COLUMN {kind}")
-    for index in iceberg_tables.indexes:
-        connection.execute(CreateIndex(index, if_not_exists=True))
+    for table in metadata.sorted_tables:
+        for index in table.indexes:
+            connection.execute(CreateIndex(index, if_not_exists=True))
     return is_first
 
 
