@@ -743,7 +743,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
         if row.delta is None:
             return Loaded(name, row.table_id, pointer, self.iceberg.files.read(pointer))
         log, version = self.delta.log(row), int(pointer)
-        snapshot = log.snapshot  # who it is, the catalog has just said: it is not asked once more
+        snapshot = log.snapshot  # the catalog has just said which version: it is not asked once more
         if snapshot.version < version:
             snapshot = log.update()
         return log, snapshot if snapshot.version == version else log.snapshot_at(version)
