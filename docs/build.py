@@ -18,14 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SITE = ROOT / "docs" / "site"
 OUTPUT = ROOT / "build" / "site"
-UNUSED = ("*.map", "*.js.LICENSE.txt", "webpack-macros.html", ".buildinfo")
-"""What the theme brings for whoever changes it."""
 
 
 def build(folder: Path) -> int:
     """Make the site in a folder, which is emptied first; Sphinx's exit code, 0 if there was no warning."""
     from sphinx.cmd.build import build_main
 
+    from docs.site.finish import finish
     from docs.site.sources import gather
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -34,9 +33,7 @@ def build(folder: Path) -> int:
         gather(sources)
         code = build_main(["-b", "html", "-c", str(SITE), "-d", str(doctrees), "-q", "-W", "--keep-going",
                            str(sources), str(folder)])
-    for pattern in UNUSED:
-        for path in folder.rglob(pattern):
-            path.unlink()
+    finish(folder)
     return code
 
 
@@ -45,6 +42,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m docs.build", description="Build the documentation site.")
     parser.add_argument("folder", nargs="?", type=Path, default=OUTPUT, help="default build/site")
     folder = parser.parse_args().folder
+    if folder.exists() and any(folder.iterdir()) and not (folder / "searchindex.js").exists():
+        print(f"{folder} has files and is no site: name another folder, this one would be emptied",
+              file=sys.stderr)
+        return 2
     begin = time.perf_counter()
     try:
         code = build(folder)

@@ -59,6 +59,8 @@ def gather(folder: Path) -> None:
                 section = posixpath.dirname(place)
                 text += contents(text, [posixpath.basename(each).removesuffix(".md")
                                         for each in places.values() if posixpath.dirname(each) == section])
+            if name == "README.md":
+                text = text.replace("# deltanb\n", "# The README: all of it on one page\n", 1)
             if MARK in text:
                 text = with_picture(text)
         target.write_text(text, "utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import inspect
 import re
 import subprocess
@@ -36,10 +38,13 @@ class Page(HTMLParser):
 
     path: Path
     ids: set[str] = field(default_factory=set)
+    twice: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
     resources: list[str] = field(default_factory=list)
     images: list[dict[str, str | None]] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
+    unreachable: list[str] = field(default_factory=list)
+    """Parts that scroll and that no keyboard reaches."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -47,7 +52,10 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        self.ids |= {value for name in ("id", "name") if (value := values.get(name))}
+        if own := values.get("id"):
+            (self.twice if own in self.ids else self.ids).add(own)
+        if "dnb-scroll" in (values.get("class") or "").split() and values.get("tabindex") != "0":
+            self.unreachable.append(tag)
         if tag == "a" and values.get("href"):
             self.links.append(str(values["href"]))
         if tag == "img":
@@ -138,6 +146,15 @@ def test_every_picture_says_what_it_shows(pages: dict[Path, Page]) -> None:
     assert [place for place in images if not (place[1].get("alt") or "").strip()] == []
 
 
+def test_no_anchor_is_there_twice(pages: dict[Path, Page]) -> None:
+    assert {path.name: page.twice for path, page in pages.items() if page.twice} == {}
+
+
+def test_a_keyboard_reaches_what_scrolls(pages: dict[Path, Page]) -> None:
+    assert {path.name for path, page in pages.items() if page.unreachable} == set()
+    assert sum("dnb-scroll" in path.read_text("utf-8") for path in pages) > 5
+
+
 def test_charts_are_pictures_for_both_schemes(pages: dict[Path, Page]) -> None:
     classes = {scheme: sum(f"only-{scheme} dnb-chart" in str(image.get("class")) for page in pages.values()
                            for image in page.images) for scheme in ("light", "dark")}
@@ -174,6 +191,28 @@ def test_a_table_of_the_code_is_whole_in_the_reference(
         site: Path, pages: dict[Path, Page], name: str, expected: dict[str, object]) -> None:
     words = set(re.findall(r"[\w.-]+", " ".join(pages[site / f"reference/{name}.html"].text)))
     assert set(expected) <= words
+
+
+@pytest.mark.parametrize("name", [
+    path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    for folder in ("reference", "site") for path in sorted((ROOT / "docs" / folder).glob("*.py"))
+    if ">>> " in path.read_text("utf-8")])
+def test_examples_of_its_tools(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in docstrings, and those that a tool writes at the top of a page."""
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    assert doctest.testmod(module).failed == 0
+    introduction = getattr(module, "INTRODUCTION", "")
+    example = doctest.DocTestParser().get_doctest(introduction, {}, name, None, 0)
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    command = [sys.executable, "-m", "docs.build", str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 2 and "is no site" in result.stderr
+    assert (tmp_path / "mine.txt").exists()
 
 
 def test_the_first_page_shows_what_its_example_gives(site: Path, pages: dict[Path, Page]) -> None:
