@@ -240,7 +240,8 @@ def read_data_file(
         rows = FileRows(parquet, pages, _divided(scan, parquet, columns), lambda: naming(path), deleted, only,
                         scan.predicate, batch_rows)
         rows.expect([group for group, _ in groups[:1 if few else None]
-                     if parquet.is_at_hand or not _is_paged(scan, parquet, pages, group)])
+                     if parquet.is_at_hand or not (_is_paged(scan, parquet, pages, group) or (
+                         only is not None and _has_pages(parquet, pages, group)))])
         for start, places, batch in rows.of(_of_groups(scan, parquet, columns, pages, groups)):
             if positions or scan.tracked:
                 numbers = positions_of(start, batch.num_rows, places)

@@ -116,6 +116,11 @@ class FileRows:
     def of(self, rows: Iterable[Rows]) -> Iterator[_Selection]:
         """Those among the rows."""
         for some in rows:
+            places = self._named(some)
+            picked = None if places is None else self._picked(self.columns[0], some, places)
+            if places is not None and picked is not None:
+                yield from self._pieces(some, places, picked)
+                continue
             if some.ranges is None and some.group not in self._expected:
                 self.expect([some.group])
             first, rest = self.columns
@@ -124,6 +129,17 @@ class FileRows:
                 yield from (hit[1:] for hit in hits)
             else:
                 yield from self._with(rest, some, hits)
+
+    def _named(self, rows: Rows) -> list[int] | None:
+        """Where in a row group the rows are that are wanted by their positions; None where these are many, or
+        a condition is asked."""
+        if self._only is None or self._condition is not None or not rows.is_paged:
+            return None
+        stop = rows.start + self._parquet.metadata.row_group(rows.group).num_rows
+        if not self.columns[0].stored_names or not 0 < self._only.range_cardinality(rows.start, stop) <= FEW:
+            return None
+        places = _remaining(self._deleted, self._only, rows.start, stop - rows.start)
+        return None if places is None else places.to_pylist()
 
     def _hits(self, batches: Batches, first: Columns) -> Iterator[_Hit]:
         for start, batch in batches:
@@ -140,9 +156,11 @@ class FileRows:
         known, late = list[_Hit](), None
         if rows.is_paged:
             known, are_all = _first(hits, FEW)
-            alike = self._paged(rest, rows, known) if known and are_all else None
-            if alike is not None:
-                yield self._picked(rest, rows, known, alike)
+            places = _places(rows.start, known) if are_all else []
+            picked = self._picked(rest, rows, places)
+            if picked is not None:
+                first = _batch_of(pa.Table.from_batches([hit.rows for hit in known]))
+                yield from self._pieces(rows, places, _beside(first, picked))
                 return
         for hit in chain(known, hits):
             if late is None:
@@ -154,30 +172,29 @@ class FileRows:
                 stored = _taken(late.rows(hit.start, hit.size), hit.places)
             yield from self._completed(hit, stored, rest)
 
-    def _paged(self, rest: Columns, rows: Rows, hits: Sequence[_Hit]) -> Alike | None:
-        """By what pages the late columns of hits are read; None where these are most of them."""
-        ranges = joined((place, place + 1) for place in _places(rows.start, hits))
+    def _picked(self, columns: Columns, rows: Rows, places: list[int]) -> pa.RecordBatch | None:
+        """Columns of rows at some places of a row group, of which the pages with such rows are decoded; None
+        where these are most of them, or there is no such row."""
+        if not places:
+            return None
+        names, stored = columns.stored_names, dict[str, Any]()
         with self._naming():
             self._pages.expect(rows.group)
-            alike = self._alike(rows.group, ranges, rest.stored_names)
+            alike = self._alike(rows.group, joined((place, place + 1) for place in places), names)
             count = self._parquet.metadata.row_group(rows.group).num_rows
-        read = sum(len(names) * (count if covered is None else sum(stop - start for start, stop in covered))
-                   for covered, names in alike)
-        return alike if read <= MOST_SHARE * count * len(rest.stored_names) else None
-
-    def _picked(self, rest: Columns, rows: Rows, hits: Sequence[_Hit], alike: Alike) -> _Selection:
-        """Hits with the columns that come late, all at once."""
-        places = _places(rows.start, hits)
-        with self._naming():
-            stored: dict[str, Any] = {}
+            read = sum(len(some) * sum(stop - start for start, stop in covered or [(0, count)])
+                       for covered, some in alike)
+            if read > MOST_SHARE * count * len(names):
+                return None
             for batches in self._sources(rows, alike):
                 table = _gathered(batches, [rows.start + place for place in places])
                 stored |= zip(table.column_names, table.columns, strict=True)
-            late = rest.convert(_batch_of(pa.table(stored)))
-        known = _batch_of(pa.Table.from_batches([hit.rows for hit in hits]))
-        whole = pa.RecordBatch.from_arrays(
-            [*known.columns, *late.columns], schema=pa.schema([*known.schema, *late.schema]))
-        return rows.start, arrow_array(places, pa.uint64()), whole
+            return columns.convert(_batch_of(pa.table(stored)))
+
+    def _pieces(self, rows: Rows, places: list[int], picked: pa.RecordBatch) -> Iterator[_Selection]:
+        for at in range(0, len(places), self._batch_rows):
+            some = arrow_array(places[at:at + self._batch_rows], pa.uint64())
+            yield rows.start, some, picked.slice(at, self._batch_rows)
 
     def _completed(self, hit: _Hit, stored: pa.Table, rest: Columns) -> Iterator[_Selection]:
         """The rows with the columns that came late, in pieces where these came in pieces."""
@@ -186,9 +203,7 @@ class FileRows:
         for batch in stored.to_batches():
             with self._naming():
                 late = rest.convert(batch)
-            known = rows.slice(at, batch.num_rows)
-            whole = pa.RecordBatch.from_arrays(
-                [*known.columns, *late.columns], schema=pa.schema([*known.schema, *late.schema]))
+            whole = _beside(rows.slice(at, batch.num_rows), late)
             if places is None:
                 yield start + at, None, whole
             else:
@@ -325,6 +340,11 @@ def _gathered(batches: Batches, positions: Sequence[int]) -> pa.Table:
         if at == len(positions):
             return pa.Table.from_batches(pieces)
     raise ValueError(f"columns have no row {positions[at]}, others have")
+
+
+def _beside(rows: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, *others.columns], schema=pa.schema([*rows.schema, *others.schema]))
 
 
 def _batch_of(rows: pa.Table) -> pa.RecordBatch:

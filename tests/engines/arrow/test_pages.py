@@ -16,9 +16,11 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 
 import deltanb as dn
 from deltanb.engines.arrow import data_file, file_rows, file_writer, row_groups
+from deltanb.engines.arrow.data_file import ROW_POSITION, plan, read_data_file
 from deltanb.engines.arrow.read import read_table
 from deltanb.errors import InvalidTable
 from deltanb.parquet import pages
@@ -133,6 +135,37 @@ def test_of_scattered_rows_the_other_columns_pages_are_read_that_have_some(
     assert table.to_arrow(where="id * 7 % 250 = 11").select(["id", "name"]).to_pylist() == [
         {"id": n, "name": f"name {n}" * (n % 7)} for n in ids]
     assert read == [([(n // PAGE * PAGE, (n // PAGE + 1) * PAGE) for n in ids], 2)]
+
+
+@pytest.mark.parametrize("index", [False, True], ids=["headers", "index"])
+def test_rows_by_their_positions_are_read_by_pages(tmp_path: Path, read: list[Any], index: bool) -> None:
+    table = written(tmp_path / "t", rows(), write_page_index=index, row_group_size=350)
+    (file,) = table.snapshot.files.to_pylist()
+    model, generator = rows().to_pylist(), random.Random(2)
+    for count in (1, 3, 9, 40, ROWS):
+        only = BitMap64(generator.sample(range(ROWS), count))
+        batches = list(read_data_file(plan(table.snapshot), file, positions=True, only=only, batch_rows=4))
+        assert max(batch.num_rows for batch in batches) <= 4
+        some = pa.Table.from_batches(batches)
+        assert some[ROW_POSITION].to_pylist() == list(only)
+        assert some.drop_columns([ROW_POSITION]).to_pylist() == [model[n] for n in only]
+        pages_read = {start for ranges, _ in read for start, _ in ranges}
+        assert 0 < len(pages_read) <= count or count == ROWS
+        read.clear()
+
+
+def test_an_update_of_few_rows_reads_their_pages(
+    tmp_path: Path, read: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = file_writer.settings_of
+    monkeypatch.setattr(file_writer, "settings_of", lambda *args: {
+        **settings(*args), "max_rows_per_page": PAGE, "write_batch_size": 4})
+    table = dn.create(tmp_path / "t", rows(), properties={"delta.enableDeletionVectors": True})
+    table.update({"x": "-1.0D"}, "id * 7 % 250 = 11")
+    ids = [n for n in range(ROWS) if n * 7 % 250 == 11]
+    assert [ranges for ranges, _ in read][-1] == [(n // PAGE * PAGE, (n // PAGE + 1) * PAGE) for n in ids]
+    assert table.to_arrow().sort_by("id").to_pylist() == [
+        {**row, "x": -1.0} if row["id"] in ids else row for row in rows().to_pylist()]
 
 
 def test_many_rows_do_not_wait_for_each_other(
