@@ -3,8 +3,8 @@
 No thread can be started, there are no hard links and no files without a name, no fcntl, no processes, one
 processor. With ``--suspends`` calls can be suspended, as by JavaScript Promise Integration: ``pyodide.ffi``
 is there, its ``run_sync`` switches greenlets, and the event loop runs each callback on one of its own. So the
-library's code for Pyodide is what runs; the machine below it is an imitation, and numbers have the size of
-this machine's.
+library's code for Pyodide is what runs; the machine below it is an imitation. Where the library names no
+type, NumPy gives it the 32 bits that it has there (:func:`narrow_integers`).
 
 ``WHAT`` is ``pytest`` or ``notebooks``.
 """
@@ -46,9 +46,54 @@ def switch_on() -> None:
     subprocess.Popen.__init__ = _no_process  # type: ignore[method-assign]
     multiprocessing.process.BaseProcess.start = _no_process  # type: ignore[method-assign]
     os.fork = _no_process
+    narrow_integers()
     from deltanb.store import naming
 
     naming.is_alone = True  # as on sys.platform "emscripten"
+
+
+NARROW = ("arange", "argsort", "array", "asarray", "bincount", "cumsum", "flatnonzero", "insert", "repeat",
+          "searchsorted", "unique")
+"""Functions of NumPy whose integers, where no type is named, have the size of the machine's."""
+_FROM_VALUES = {"array", "asarray", "cumsum", "insert", "repeat"}
+"""Those of them whose integers have the type of what is given, if that has one."""
+
+
+def narrow_integers() -> None:
+    """Give the library the 32-bit integers that NumPy has by default where a pointer has 32 bits."""
+    import numpy as np
+
+    for name in NARROW:
+        setattr(np, name, _narrow(np, name, getattr(np, name)))
+
+
+def _narrow(np: Any, name: str, function: Any) -> Any:
+    def call(*args: Any, **settings: Any) -> Any:
+        result = function(*args, **settings)
+        asked = str(sys._getframe(1).f_globals.get("__name__", ""))
+        if not asked.startswith("deltanb.") or settings.get("dtype") is not None:
+            return result
+        if name in ("array", "asarray") and len(args) > 1:
+            return result
+        if name in _FROM_VALUES | {"arange"} and any(
+                getattr(one, "dtype", None) in (np.int64, np.uint64) for one in args):
+            return result
+        if name in ("array", "asarray") and not isinstance(args[0], list | tuple | range):
+            return result
+        if isinstance(result, tuple):  # of unique: the values have the type of those given
+            return (result[0], *map(narrow, result[1:]))
+        return result if name == "unique" else narrow(result)
+
+    def narrow(result: Any) -> Any:
+        whole = np.iinfo(np.int32)
+        if getattr(result, "dtype", None) != np.int64:
+            return result
+        if name == "cumsum":
+            return result.astype(np.int32)  # and what does not fit is lost
+        fits = result.size == 0 or (whole.min <= result.min() and result.max() <= whole.max)
+        return result.astype(np.int32) if fits else result
+
+    return call
 
 
 def refuse_threads() -> None:

@@ -26,6 +26,7 @@ CORE = {
     "rows": [f"tests/commands/test_{name}.py" for name in ("delete", "update", "merge", "rows", "restore")],
     "upkeep": [f"tests/{name}.py" for name in (
         "commands/test_optimize", "commands/test_vacuum", "log/test_checkpoint_reuse")],
+    "numbers": ["tests/test_wide_numbers.py", "tests/log/test_finder.py", "tests/commands/test_diff.py"],
     "tables": ["tests/table/test_table.py", "tests/table/test_reading.py", "tests/commands/test_changes.py"],
     "locks": [f"tests/locks/tables/test_{name}.py" for name in (
         "retrying", "transfers", "table_calls", "cursor_commits", "uncommitted")],
@@ -63,4 +64,4 @@ def test_tests_of_the_core_pass(part: str, tmp_path: Path) -> None:
         f"--rootdir={ROOT}", f"--basetemp={tmp_path / 'tests'}", *files, folder=ROOT)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     passed = int(done.stdout.rsplit(" passed", 1)[0].split()[-1])
-    assert passed > 20, done.stdout
+    assert passed > 15, done.stdout

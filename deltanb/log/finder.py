@@ -83,7 +83,7 @@ class Finder:
 
 def _telling_place(texts: pa.ChunkedArray) -> int | None:
     """The distance from the end at which texts differ most; None if they differ too little."""
-    rows: Any = np.arange(SAMPLE) * len(texts) // SAMPLE
+    rows: Any = np.arange(SAMPLE, dtype=np.int64) * len(texts) // SAMPLE
     sample = _as_bytes(taken(texts, array_of(rows)))
     length = min(map(len, sample))
     if length < 7:  # a word before the place, and one from there on
