@@ -529,7 +529,23 @@ class IllegalStateError(DeltaError, RuntimeError):
 
 
 class NoThreads(DeltaError, RuntimeError):
-    """Functions were to run side by side on a machine that starts no threads and suspends no calls."""
+    """Functions were to run side by side on a machine that starts no threads and suspends no calls.
+
+    >>> import threading
+    >>> from unittest import mock
+    >>> from deltanb.concurrency import stacks
+    >>> import deltanb as dn
+    >>> table = dn.create("alone", {"id": [1]})
+    >>> with (mock.patch.object(stacks, "_has_started", []),  # a machine without threads
+    ...       mock.patch.object(threading.Thread, "start", side_effect=RuntimeError(stacks.REFUSAL))):
+    ...     dn.race(table, [lambda table: table.append({"id": [2]})])
+    Traceback (most recent call last):
+        ...
+    deltanb.errors.NoThreads: dn.race runs functions side by side, and this Python starts no threads. ...
+
+    Way out: In a browser, one that has JavaScript Promise Integration (Chrome and Edge from version 137).
+    Anywhere: begin one transaction by ``table.transaction()``, commit another meanwhile, and leave its block.
+    """
 
 
 class NotIterable(DeltaError, TypeError):
