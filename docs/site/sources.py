@@ -18,7 +18,7 @@ from docs.site.front import MARK, with_picture
 from docs.site.notebooks import for_pages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-REFERENCE = ("spark-options", "sql", "unity-server")
+REFERENCE = ("peers", "spark-options", "sql", "unity-server")
 """Pages of ``docs`` that are looked things up in; the others explain."""
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*)\]\((?P<target>[^()\s]+)\)")
 PICTURE = re.compile(

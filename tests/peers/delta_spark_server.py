@@ -103,6 +103,12 @@ class Server:
             writer.save(path)
         return {"value": None}
 
+    def create(self, path: str, schema: str) -> dict[str, Any]:
+        """Make an empty table with a schema that SQL has no words for."""
+        empty = self.spark.createDataFrame([], StructType.fromJson(json.loads(schema)))
+        empty.write.format("delta").save(path)
+        return {"value": None}
+
     def gate(self, pipe: str) -> dict[str, Any]:
         """Name a function for statements to come: ``gate(value)`` is its value, once the pipe is gone.
 
