@@ -12,6 +12,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -124,10 +125,24 @@ def _function(function: Any, module: str = "deltanb") -> str:
     return f".. autofunction:: {module}.{function.__name__}\n"
 
 
+def _described(cls: type[Any]) -> list[str]:
+    """The fields of a dataclass that a text of their own describes."""
+    from sphinx.pycode import ModuleAnalyzer
+
+    if not is_dataclass(cls):
+        return []
+    texts = {name for base in cls.__mro__ if base.__module__.startswith("deltanb")
+             for owner, name in ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
+             if owner == base.__qualname__}
+    return [each.name for each in fields(cls) if each.name in texts and not each.name.startswith("_")]
+
+
 def _class_page(name: str, cls: type[Any]) -> str:
     own = [member for member, _ in members(cls)
            if not (member == "fields" and issubclass(cls, Displayable) and cls is not Displayable)]
     lines = [f".. autoclass:: {name}", ""]
+    for member in _described(cls):
+        lines += [f"   .. autoattribute:: {member}", "      :no-value:", ""]
     for member in own:
         is_property = isinstance(inspect.getattr_static(cls, member), property | cached_property)
         lines += [f"   .. auto{'property' if is_property else 'method'}:: {member}", ""]
