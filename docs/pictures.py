@@ -16,6 +16,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,8 @@ TEXT = "Description"
 """The PNG's own name for a text that says what is shown."""
 
 
-def pages(folder: Path) -> dict[str, str]:
-    """The page of each picture, after the README's first example ran in a folder of its own."""
+def example(folder: Path, after: Callable[[dict[str, Any]], None] = lambda names: None) -> dict[str, Any]:
+    """The names of README's first example, run in a folder; ``after`` is called there with them."""
     import deltanb as dn
 
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
@@ -45,12 +46,21 @@ def pages(folder: Path) -> dict[str, str]:
     os.chdir(folder)
     try:
         with dn.teaching(seed=1), contextlib.redirect_stdout(io.StringIO()):
-            for example in doctest.DocTestParser().get_examples(block[1]):
-                exec(example.source, names)
-            for name, subject in SUBJECTS.items():
-                eval(subject, names).save(f"{name}.html")
+            for part in doctest.DocTestParser().get_examples(block[1]):
+                exec(part.source, names)
+            after(names)
     finally:
         os.chdir(before)
+    return names
+
+
+def pages(folder: Path) -> dict[str, str]:
+    """The page of each picture, after README's first example ran in a folder of its own."""
+    def save(names: dict[str, Any]) -> None:
+        for name, subject in SUBJECTS.items():
+            eval(subject, names).save(f"{name}.html")
+
+    example(folder, save)
     return {name: (folder / f"{name}.html").read_text("utf-8") for name in SUBJECTS}
 
 

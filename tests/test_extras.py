@@ -110,10 +110,10 @@ def test_every_requirement_of_an_extra_is_tried() -> None:
     assert requirements("lab") - tried - WITHOUT.keys() == set()
 
 
-def test_the_lab_has_what_the_readme_imports() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
+def test_the_lab_has_what_the_documentation_imports() -> None:
+    pages = "".join(path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
     modules = set()
-    for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
+    for code in re.findall(r"```python\n(.*?)```", pages, re.DOTALL):
         lines = [re.sub(r"^(>>>|\.\.\.) ?", "", line).strip() for line in code.splitlines()]
         for line in lines:
             if re.match(r"(import|from) \w", line):

@@ -18,8 +18,11 @@ from docs.site.front import MARK, with_picture
 from docs.site.notebooks import for_pages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-REFERENCE = ("peers", "spark-options", "sql", "unity-server")
-"""Pages of ``docs`` that are looked things up in; the others explain."""
+SECTION_OF = {
+    **dict.fromkeys(("peers", "spark-options", "sql", "unity-server", "what-works"), "reference"),
+    **dict.fromkeys(("rows-in-and-out", "ask-a-table", "together"), "how-to"),
+}
+"""Pages of ``docs`` that are looked things up in, and those that show how; the others explain."""
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*)\]\((?P<target>[^()\s]+)\)")
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
@@ -34,8 +37,7 @@ def pages() -> dict[str, str]:
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         places[f"notebooks/{path.name}"] = f"tutorials/{path.name}"
     for path in sorted((ROOT / "docs").glob("*.md")):
-        section = "reference" if path.stem in REFERENCE else "explanation"
-        places[f"docs/{path.name}"] = f"{section}/{path.name}"
+        places[f"docs/{path.name}"] = f"{SECTION_OF.get(path.stem, 'explanation')}/{path.name}"
     for section in SECTIONS:
         for path in sorted((ROOT / "docs" / section).glob("*.md")):
             places[f"docs/{section}/{path.name}"] = f"{section}/{path.name}"

@@ -50,6 +50,17 @@ def extras() -> list[str]:
     return [name for name in project()["optional-dependencies"] if name not in NOT_FOR_USERS]
 
 
+def requirements(extra: str = "") -> list[str]:
+    """What a plain install asks for, and what an extra adds, those of extras in it among them."""
+    table = project()
+    lines = list(table["dependencies"]) if not extra else list(table["optional-dependencies"][extra])
+    asked: list[str] = []
+    for line in lines:
+        inner = re.fullmatch(r"deltanb\[([\w,-]+)\]", line)
+        asked += [each for name in inner[1].split(",") for each in requirements(name)] if inner else [line]
+    return asked
+
+
 def minors_of_pyspark() -> list[str]:
     """The minor versions between the ends of the range of PySpark."""
     (requirement,) = project()["optional-dependencies"]["spark"]
@@ -106,8 +117,11 @@ class Environment:
         _call([_uv(), "venv", "-q", "--python", self.python or sys.executable, str(place)], folder)
         python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         asked = f"deltanb[{self.extra}] @ {wheel.resolve().as_uri()}" if self.extra else str(wheel.resolve())
-        _call([_uv(), "pip", "install", "-q", "--python", str(python),
-               *(["--resolution", "lowest-direct"] if self.oldest else []), asked, *self.more], folder)
+        direct: list[str] = []
+        if self.oldest:  # of what is asked for by name, not of what that asks for
+            direct = ["--resolution", "lowest-direct", *requirements()]
+            direct += requirements(self.extra) if self.extra else []
+        _call([_uv(), "pip", "install", "-q", "--python", str(python), *direct, asked, *self.more], folder)
         for name in self.uses:
             _call([str(python), "-I", str(programs / f"{name}.py")], folder)
         for command in self.checkers:

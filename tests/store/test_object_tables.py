@@ -158,13 +158,13 @@ def test_what_arrow_polars_and_pandas_read(s3_server: S3Server, bucket: str) -> 
     assert sorted(table.to_polars().collect()["id"]) == [1, 2, 3]
 
 
-def test_the_example_of_the_readme(
+def test_the_example_of_the_documentation(
     s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With credentials and an endpoint from the environment."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP"):
         monkeypatch.setenv(name, s3_server.options[name.lower()])
-    text = (ROOT / "README.md").read_text("utf-8").split("## Tables in a bucket")[1]
+    text = (ROOT / "docs/rows-in-and-out.md").read_text("utf-8").split("## Tables in a bucket")[1]
     code = text.split("```python\n")[1].split("```")[0].replace("s3://lake", bucket)
     names: dict[str, Any] = {"dn": dn}
     exec(code, names)

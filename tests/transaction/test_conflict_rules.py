@@ -11,8 +11,8 @@ from deltanb.transaction.steps import Winner
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def test_the_readme_prints_the_table_that_the_checker_reads() -> None:
-    assert as_markdown() in (ROOT / "README.md").read_text("utf-8")
+def test_the_documentation_prints_the_table_that_the_checker_reads() -> None:
+    assert as_markdown() in (ROOT / "docs/explanation/conflict-rules.md").read_text("utf-8")
 
 
 def test_rules_are_in_the_order_of_the_reference() -> None:
