@@ -103,8 +103,14 @@ def _strings(values: list[str | None]) -> pa.Array:
 def _numbers(values: list[Any], kind: pa.DataType) -> pa.Array:
     validity, missing = _validity(values)
     numbers = [0 if value is None else value for value in values] if missing else values
-    data = np.array(numbers, dtype=kind.to_pandas_dtype())
+    data = np.array(numbers, dtype=_numpy_type(kind))
     return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(data)], missing)
+
+
+def _numpy_type(kind: pa.DataType) -> str:
+    """A number's type as NumPy spells it; ``kind.to_pandas_dtype()`` needs pandas in pyarrow 25."""
+    is_unsigned = pa.types.is_unsigned_integer(kind)
+    return f"{'f' if pa.types.is_floating(kind) else 'u' if is_unsigned else 'i'}{kind.bit_width // 8}"
 
 
 def _booleans(values: list[bool | None]) -> pa.Array:
