@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs.reference import write_reference
+from docs.site.charts import with_charts
 from docs.site.front import MARK, with_picture
 from docs.site.notebooks import for_pages
 
@@ -56,7 +57,7 @@ def gather(folder: Path) -> None:
         if name.endswith(".ipynb"):
             text = for_pages(text, lambda markdown, name=name: relinked(markdown, name, places))
         else:
-            text = themed(relinked(text, name, places))
+            text = with_charts(themed(relinked(text, name, places)))
             if name in {f"docs/{section}/index.md" for section in SECTIONS}:
                 section = posixpath.dirname(place)
                 text += contents(text, [posixpath.basename(each).removesuffix(".md")

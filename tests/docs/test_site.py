@@ -161,6 +161,13 @@ def test_charts_are_pictures_for_both_schemes(pages: dict[Path, Page]) -> None:
     assert classes["light"] == classes["dark"] >= 2
 
 
+def test_no_chart_waits_for_a_script(pages: dict[Path, Page]) -> None:
+    assert {path.name for path, page in pages.items() if "xychart" in " ".join(page.text)} == set()
+    chart, *_ = [image for path, page in pages.items() if path.name == "how-far.html"
+                 for image in page.images]
+    assert "commits a second by writers 1, 4" in str(chart["alt"])
+
+
 def test_every_tutorial_is_a_page(site: Path) -> None:
     tutorials = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert tutorials == {path.stem for path in (site / "tutorials").glob("*.html")} - {"index"}
