@@ -28,6 +28,7 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*)\]\((?P<tar
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">\s*</picture>')
+MOVING = re.compile(r'<img src="(?P<both>docs/pictures/[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">')
 SECTIONS = ("how-to", "explanation")
 """Folders of ``docs`` that are sections of the site: the first page of each is its ``index.md``."""
 
@@ -121,9 +122,10 @@ def outside_code(markdown: str, change: Callable[[str], str]) -> str:
 def themed(markdown: str) -> str:
     """Pictures that follow the reader's system, as GitHub has them, as ones that follow the site's switch."""
 
-    def both(match: re.Match[str]) -> str:
-        return "\n".join(
-            f"```{{image}} /{match[scheme].removeprefix('docs/')}\n:class: only-{scheme}\n"
-            f":alt: {match['alt']}\n:width: 828px\n```\n" for scheme in ("light", "dark"))
+    def image(match: re.Match[str], name: str) -> str:
+        scheme = [] if name == "both" else [f":class: only-{name}"]
+        return "\n".join([f"```{{image}} /{match[name].removeprefix('docs/')}", f":alt: {match['alt']}",
+                          ":width: 828px", *scheme, "```", ""])
 
-    return PICTURE.sub(both, markdown)
+    markdown = PICTURE.sub(lambda match: f"{image(match, 'light')}\n{image(match, 'dark')}", markdown)
+    return MOVING.sub(lambda match: image(match, "both"), markdown)
