@@ -20,6 +20,7 @@ from deltanb.catalog.delta.managed import ManagedCommitter
 from deltanb.catalog.store.store import CatalogStore
 from deltanb.options import set_options
 from tests.catalog.struck import BY_NAME, COMMANDS, OF_THE_DATABASE, CatalogTrials
+from tests.examples import crossed
 from tests.faults.disk import Strike
 from tests.faults.killed import Killer
 
@@ -51,7 +52,9 @@ def trials(
         yield trials
 
 
-@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+@pytest.mark.parametrize(
+    ("new_url", "name"), crossed(2, ["sqlite", "postgresql"], [command.name for command in COMMANDS]),
+    indirect=["new_url"])
 def test_done_or_not_done(name: str, trials: CatalogTrials, request: pytest.FixtureRequest) -> None:
     choice = request.config.getoption("--faults")
     reference = trials.reference(name)

@@ -20,6 +20,7 @@ from deltanb.catalog.store.database import Database
 from deltanb.options import set_options
 from deltanb.transaction.delta_log import DeltaLog
 from tests.catalog.struck import BY_NAME, COMMANDS, FIRST, CatalogTrials, broken, opened, world
+from tests.examples import crossed
 from tests.faults.killed import Killer
 from tests.faults.power import Recorder, Tree, build
 from tests.faults.trial import drawing
@@ -120,7 +121,8 @@ def complaints(name: str, run: Run, place: int, tree: Tree, rows: Rows) -> list[
 ALONE = [command.name for command in COMMANDS if "lost" not in command.name]
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize(
+    ("new_url", "name"), crossed(2, ["sqlite", "postgresql"], ALONE), indirect=["new_url"])
 def test_what_was_acknowledged_is_there(
     name: str, trials: CatalogTrials, request: pytest.FixtureRequest
 ) -> None:

@@ -19,6 +19,7 @@ from deltanb.log.commits import commit_name
 from deltanb.log.verification import verify
 from deltanb.transaction.delta_log import DeltaLog
 from tests.engines.arrow.test_variants import decoded, names
+from tests.examples import crossed
 from tests.peers.delta_spark import DeltaSpark, table
 from tests.peers.writer import LockedStore
 from tests.shared_tables import path_of
@@ -169,8 +170,7 @@ def test_overwrites_both_ways(delta_spark: DeltaSpark, tmp_path: Path) -> None:
 
 # -- features ------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("mode", ["name", "id"])
-@pytest.mark.parametrize("first", ["ours", "theirs"])
+@pytest.mark.parametrize(("mode", "first"), crossed(2, ["name", "id"], ["ours", "theirs"]))
 def test_column_mapping(delta_spark: DeltaSpark, tmp_path: Path, mode: str, first: str) -> None:
     rows = pa.table({"a b": [1, 2], "s": [{"x,y": 1}, {"x,y": 2}], "p": ["u", "v"]})
     if first == "ours":

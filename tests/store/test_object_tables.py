@@ -37,8 +37,8 @@ from deltanb.testing.s3_server import Request, S3Server, rounds
 from deltanb.transaction.commit import commit_steps
 from deltanb.transaction.steps import Committed, PutIfAbsent, ReadWinner, Step
 from tests.bucket_logs import built, put
+from tests.examples import crossed, first
 from tests.examples import every as each
-from tests.examples import first
 from tests.helpers import files_of, ids, rows
 from tests.patience import PATIENCE
 from tests.transaction.test_interleavings import three, txn_ids
@@ -334,8 +334,7 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("point", ["data", "commit", "after"])
-@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize(("point", "work"), crossed(2, ["data", "commit", "after"], list(WORK)))
 def test_a_writer_that_is_killed_leaves_a_table_that_opens(
     s3_server: S3Server, bucket: str, point: str, work: str
 ) -> None:

@@ -34,6 +34,7 @@ from deltanb.testing import MemoryStore
 from tests.catalog.conftest import url_of
 from tests.catalog.iceberg_tables import SCHEMA
 from tests.catalog.server.ask import Client
+from tests.examples import crossed
 
 TOKENS = Tokens.of({"tokens": [
     {"name": "me", "token": "m", "permissions": {"mine": "write"}},
@@ -271,7 +272,9 @@ def test_every_endpoint_that_takes_a_place_is_tried() -> None:
     assert taking == set(WAYS.values())
 
 
-@pytest.mark.parametrize("way", list(WAYS), ids=lambda way: str(way.__name__))
+@pytest.mark.parametrize(
+    ("new_url", "way"), crossed(2, ["sqlite", "postgresql"], list(WAYS)), indirect=["new_url"],
+    ids=lambda way: getattr(way, "__name__", way))
 def test_nothing_of_others_is_had(world: World, way: Callable[[World, str], Any]) -> None:
     before = world.others()
     for place in world.places():
