@@ -101,8 +101,8 @@ def source(options: ReadOptions) -> Source:
 class DeltaReader(DataSourceReader):
     """Reads rows: planned on the driver, read on executors."""
 
-    # It takes no filters: Spark keeps what a reader is after its filters with the frame that was loaded, and
-    # uses it for other queries on that frame, which then lack rows.
+    # It takes no filters: up to 4.3, Spark keeps what a reader is after its filters with the frame that was
+    # loaded, and uses it for other queries on that frame, which then lack rows.
 
     def __init__(self, source: Source, schema: T.StructType) -> None:
         self.source, self.schema = source, schema
