@@ -48,7 +48,7 @@ def indented(text: str, width: int = 3) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: str = "auto") -> str:
     """A table; each cell is reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "   :class: of-code", ""]
     for row in (header, *rows):
         for number, cell in enumerate(row):
             first, *rest = cell.strip().splitlines() or [""]

@@ -64,7 +64,7 @@ def gather(folder: Path) -> None:
                 text += contents(text, [posixpath.basename(each).removesuffix(".md")
                                         for each in places.values() if posixpath.dirname(each) == section])
             if name == "README.md":
-                text = text.replace("# deltanb\n", "# The README: all of it on one page\n", 1)
+                text = text.replace("# deltanb\n", "# deltanb in five minutes\n", 1)
             if MARK in text:
                 text = with_picture(text)
         target.write_text(text, "utf-8")
@@ -123,9 +123,10 @@ def themed(markdown: str) -> str:
     """Pictures that follow the reader's system, as GitHub has them, as ones that follow the site's switch."""
 
     def image(match: re.Match[str], name: str) -> str:
-        scheme = [] if name == "both" else [f":class: only-{name}"]
+        # The theme lays a light ground below what is neither for one scheme nor marked as for both.
+        scheme = ":class: dark-light" if name == "both" else f":class: only-{name}"
         return "\n".join([f"```{{image}} /{match[name].removeprefix('docs/')}", f":alt: {match['alt']}",
-                          ":width: 828px", *scheme, "```", ""])
+                          ":width: 828px", scheme, "```", ""])
 
     markdown = PICTURE.sub(lambda match: f"{image(match, 'light')}\n{image(match, 'dark')}", markdown)
     return MOVING.sub(lambda match: image(match, "both"), markdown)
