@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from deltanb._version import __version__
-from deltanb.app import histories, services, statements, tables, topics
+from deltanb.app import histories, services, site, statements, tables, topics
 from deltanb.errors import DeltaError
 from deltanb.text.safe_text import safe
 
@@ -79,7 +79,7 @@ def command_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where your copy of the tutorials is, or goes (default ./deltanb-tutorials)",
     )
-    for group in (tables, statements, histories, services, topics):
+    for group in (tables, statements, histories, services, site, topics):
         group.add_to(commands)
     return parser
 
