@@ -397,6 +397,24 @@ def test_files_of_deltalake_are_read_by_their_page_index(tmp_path: Path, read: l
     assert all(80 - PAGE <= begin <= 95 and 104 <= end <= 120 + PAGE for ((begin, end),), _ in read)
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("codec", ["snappy", "gzip", "zstd", "none"])
+def test_files_of_spark_are_read_by_their_page_index(
+    tmp_path: Path, spark: Any, read: list[Any], version: str, codec: str
+) -> None:
+    model = rows()
+    dn.create(tmp_path / "rows", model)
+    frame = dn.open(tmp_path / "rows").to_df(spark).orderBy("id").coalesce(1)
+    frame.write.options(**{"parquet.page.row.count.limit": PAGE, "parquet.writer.version": version,
+                           "compression": codec}).parquet(str(tmp_path / "t"))
+    table = dn.convert(tmp_path / "t")
+    compared(table, model.to_pylist(), version + codec)
+    read.clear()
+    assert table.to_arrow(["tags", "map", "x"], "id BETWEEN 95 AND 103").num_rows == 9
+    assert {tuple(ranges) for ranges, _ in read} == {((0, 120),)}  # its first page is longer
+
+
 # -- values that compare oddly ------------------------------------------------------------------------
 
 
