@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Mapping, Sequence
 
 import deltanb as dn
 
+Rows = Mapping[str, Sequence[int]]
 
-def appended(path: str, rows: pa.Table) -> int:
+
+def appended(path: str, rows: Rows) -> int:
     """The version that an append made."""
     table: dn.DeltaTable = dn.open(path)
     table.append(rows)
@@ -30,11 +32,11 @@ def deleted(path: str, where: str) -> str:
 def counted(path: str, version: int | None = None) -> dict[str, int]:
     """Rows, files and commits."""
     table = dn.open(path, version=version)
-    rows: pa.Table = table.to_arrow(columns=["id"], where="id > 1")
-    return {"rows": rows.num_rows, "files": table.snapshot.num_files, "commits": len(table.history())}
+    rows = table.to_arrow(columns=["id"], where="id > 1")
+    return {"rows": int(rows.num_rows), "files": table.snapshot.num_files, "commits": len(table.history())}
 
 
-def merged(path: str, rows: pa.Table) -> None:
+def merged(path: str, rows: Rows) -> None:
     """An upsert."""
     merge = dn.open(path).merge(rows, "t.id = s.id", target_alias="t", source_alias="s")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
