@@ -137,7 +137,12 @@ def test_a_version_that_is_not_published_is_seen(
     monkeypatch.setattr(ManagedCommitter, "publish", full)
     txn = begun(shop)
     txn.commit()
-    assert "up to v0, 1 unpublished" in str(shop)
+    assert "up to v0, 1 not reported" in str(shop)
+    begun(shop).commit()
+    assert "up to v0, 2 unpublished" in str(shop)
+    monkeypatch.undo()
+    begun(shop).commit()
+    assert "unpublished" not in str(shop) and "not reported" not in str(shop), "it is published, here"
     assert str(txn.group.row("shop.orders").cells[4]) == "✕ v1"
     assert str(txn.group.row("shop.rates").cells[4]) == "–"
 

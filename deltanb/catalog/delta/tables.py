@@ -18,6 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,14 @@ class DeltaTables:
             while len(self._logs) > MAX_LOGS:
                 self._logs.popitem(last=False)
             return log
+
+    def as_known(self, row: TableRow) -> TableRow:
+        """A table's row with what was published here, of which the catalog has not heard yet."""
+        log = self._logs.get((str(row.table_id), row.name))
+        if row.delta is None or log is None or not isinstance(log.commits, CatalogCommits) \
+                or not log.commits.is_published(row.delta.latest):
+            return row
+        return replace(row, delta=replace(row.delta, published=row.delta.latest))
 
     def create(
         self, name: TableName, data_or_schema: Any, location: str | None, *, asked: str = "error",

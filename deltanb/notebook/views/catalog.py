@@ -32,8 +32,9 @@ def catalog(catalog: Any) -> View:
     if not overview.num_namespaces:
         begin = ["empty; begin with ", code('catalog.create_namespace("shop")')]
         return View("Catalog", catalog.name, marks, (place, begin))
+    rows = tuple(map(catalog.delta.as_known, overview.tables))
     return View("Catalog", catalog.name, marks, (place,), (
-        _namespaces(overview), _tables(overview.tables, overview.num_tables), _last(overview)))
+        _namespaces(overview), _tables(rows, overview.num_tables), _last(overview)))
 
 
 def unity(catalog: Any) -> View:
@@ -116,12 +117,15 @@ def _tables(rows: Sequence[Any], total: int) -> Section:
 
 
 def _versions(row: Any) -> tuple[Inline, Inline]:
-    """The newest version, and whether readers of the folder see it, too."""
+    """The newest version, and whether readers of the folder see it, too; the catalog hears that of the last
+    commit with the next one."""
     if row.delta is None:
         return iceberg.pointer(row.metadata_location), muted("–")
     behind = row.delta.latest - row.delta.published
-    published = Span("✓ yes", "ok") if not behind else warn(
-        f"up to v{row.delta.published}, {units.number(behind)} unpublished")
+    published: Inline = Span("✓ yes", "ok")
+    if behind:
+        words = "1 not reported" if behind == 1 else f"{units.number(behind)} unpublished"
+        published = (muted if behind == 1 else warn)(f"up to v{row.delta.published}, {words}")
     return f"v{row.delta.latest}", published
 
 
