@@ -24,7 +24,7 @@ from deltanb.log import history
 from deltanb.log.replay import canonical_paths, key_array
 from deltanb.schema.protocol import features_of
 from deltanb.schema.types import ArrayType, DataType, MapType, StructField, StructType
-from deltanb.text.display import Displayable
+from deltanb.text.display import Charted
 from deltanb.text.safe_text import last_part
 
 if TYPE_CHECKING:
@@ -121,12 +121,13 @@ class RowDiff:
 
 
 @dataclass(frozen=True, repr=False)
-class TableDiff(Displayable):
+class TableDiff(Charted):
     """The differences between version ``start`` of a table and version ``end``.
 
     ``start_time`` and ``end_time`` are in epoch milliseconds. ``commits`` are those in between, newest first,
     ``num_commits`` is their number. ``rows`` is None if only the log was compared. A backward diff (``start``
-    after ``end``) has the changes that would lead back.
+    after ``end``) has the changes that would lead back. ``chart``, ``svg`` and ``spec`` draw rows, changed
+    columns and partitions as bars.
 
     >>> import deltanb as dn
     >>> from deltanb.testing import MemoryStore

@@ -23,7 +23,7 @@ from typing import Any
 from deltanb.errors import DeltaError
 from deltanb.notebook.drawing import conflict as conflict_forms
 from deltanb.notebook.drawing import page as pages
-from deltanb.notebook.drawing.html import Markup
+from deltanb.notebook.drawing.html import Markup, tag
 from deltanb.notebook.drawing.markdown import render as as_markdown
 from deltanb.notebook.drawing.text import clamp, wrap
 from deltanb.notebook.views import registry as views
@@ -35,6 +35,7 @@ SHOWN_IN = "_shown_in_cell"
 TEXT, HTML, WIDGET = "text/plain", "text/html", "application/vnd.jupyter.widget-view+json"
 GAP = re.compile(" {2,}")
 """What sets the parts of a line apart."""
+BUTTONS = "its buttons need ipywidgets: pip install 'deltanb[notebook]'"
 INNER = frozenset({"deltanb", "concurrent", "contextlib", "pyarrow", "pyspark", "py4j"})
 """Packages whose frames at the end of a traceback are the library's affair, not the caller's."""
 
@@ -143,7 +144,15 @@ def shown(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
     if (include and WIDGET not in include) or WIDGET in (exclude or ()):
         return forms
     panel = _panel_of(obj)
-    return forms if panel is None else {**forms, **panel.view()}
+    if panel is not None:
+        return {**forms, **panel.view()}
+    return _naming_widgets(forms) if views.entry_of(obj).widget and _is_notebook() else forms
+
+
+def _naming_widgets(forms: dict[str, Any]) -> dict[str, Any]:
+    """The forms with a line that says what the buttons need, below all that they show."""
+    lines = {TEXT: f"\n{BUTTONS}", HTML: tag("p", BUTTONS)}
+    return {kind: form + lines.get(kind, "") for kind, form in forms.items()} if HTML in forms else forms
 
 
 def publish(obj: Any) -> None:

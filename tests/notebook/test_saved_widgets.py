@@ -208,7 +208,10 @@ def test_without_ipywidgets_a_notebook_shows_the_forms(shown: Any, monkeypatch: 
     for name in [name for name in sys.modules if name.startswith("deltanb.notebook.widgets.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    assert set(DisplayFormatter().format(shown)[0]) == {TEXT, HTML}
+    forms = DisplayFormatter().format(shown)[0]
+    assert set(forms) == {TEXT, HTML}
+    assert all(form.count("pip install 'deltanb[notebook]'") == 1 for form in forms.values())
+    assert forms[TEXT].endswith(f"\n{bundle.BUTTONS}")
 
 
 def test_a_picture_that_cannot_be_drawn_leaves_its_text(

@@ -12,7 +12,7 @@ import pytest
 
 import deltanb as dn
 from deltanb.errors import InvalidArgument, MissingDependency
-from deltanb.notebook import saving
+from deltanb.notebook.drawing import files
 from deltanb.notebook.views.registry import entry_of, fields
 from deltanb.options import writer_name
 from deltanb.table.table import DeltaTable
@@ -92,7 +92,7 @@ def test_a_folder_that_is_not_there_is_named(table: DeltaTable, tmp_path: Path) 
 def test_without_a_converter_it_is_said_what_to_install(
     table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in saving.CONVERTERS:
+    for name in files.CONVERTERS:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependency, match=r"pip install vl-convert-python; \.svg and .* need nothing"):
         table.timeline().save(tmp_path / "t.png")
@@ -114,7 +114,7 @@ def test_any_converter_makes_a_png(
         asked.append(converter(*args, **settings))
         return PNG
 
-    for other in saving.CONVERTERS:
+    for other in files.CONVERTERS:
         monkeypatch.setitem(sys.modules, other, None)
     fake = ModuleType(name)
     setattr(fake, function, convert)
@@ -125,7 +125,7 @@ def test_any_converter_makes_a_png(
     assert "var(" not in asked[0], "converters know no custom properties: all would be black"
 
 
-@pytest.mark.parametrize("name", saving.CONVERTERS)
+@pytest.mark.parametrize("name", files.CONVERTERS)
 def test_the_converter_that_is_there_draws(table: DeltaTable, tmp_path: Path, name: str) -> None:
     module = pytest.importorskip(name)
-    assert saving._TO_PNG[name](module, table.timeline().svg).startswith(PNG)
+    assert files._TO_PNG[name](module, table.timeline().svg).startswith(PNG)

@@ -10,11 +10,14 @@ static pages, the SVG is shown; where that cannot, the text, which has the whole
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from deltanb.errors import MissingDependency
+from deltanb.errors import InvalidArgument
+from deltanb.notebook.drawing import files
 from deltanb.notebook.drawing.colors import GROUND, LINE, MUTED, WORDS, variables
 from deltanb.options import options
 from deltanb.text import formatting as units
@@ -94,6 +97,41 @@ class Chart:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return chart_bundle(self.chart, self.svg, self.text, include, exclude)
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the chart to a file of its own.
+
+        Args:
+            path: ends in ``.html`` for a page with Vega in it, which needs no network; in ``.svg`` or
+                ``.png`` for the drawing ``svg``. A file that is there is replaced.
+
+        Returns:
+            The file that was written.
+
+        Raises:
+            InvalidArgument: no path; another ending; no such folder; the chart has no ``svg``; its data is
+                at an address.
+            MissingDependency: ``.html``, and vl-convert is not installed; ``.png``, and no converter is.
+
+        >>> Chart({"mark": "bar"}, "one bar", "<svg/>").save("bar.svg").name
+        'bar.svg'
+        """
+        return files.write(path, {
+            ".html": lambda: page_of(self.chart, self.text).encode("utf-8", "replace"),
+            ".svg": lambda: self._drawing().encode("utf-8", "replace"),
+            ".png": lambda: files.to_png(self._drawing())})
+
+    def _drawing(self) -> str:
+        if self.svg is None:
+            raise InvalidArgument("this chart has no drawing: give it one as svg=, or save it as .html")
+        return self.svg
+
+
+def page_of(chart: Any, text: str) -> str:
+    """The page of an Altair chart or a specification, with Vega in it: see :func:`vega_page.html`."""
+    from deltanb.notebook.drawing import vega_page
+
+    return vega_page.html(chart if isinstance(chart, Mapping) else chart.to_dict(), text)
+
 
 # -- SVG ---------------------------------------------------------------------------------------
 
@@ -115,25 +153,6 @@ _STYLE = (
     ".dnb-svg .k-failed{fill:var(--x);stroke:var(--x)}"
     ".dnb-svg .h{stroke-width:16px;stroke-linecap:square}"
 )
-
-
-def altair(specification: Callable[[], dict[str, Any]], name: str, rest: str) -> Any:
-    """Altair's chart of a specification.
-
-    Args:
-        name: of the property that was asked for.
-        rest: the subject and verb of what is shown without Altair.
-
-    Raises:
-        MissingDependency: Altair is not installed.
-    """
-    try:
-        from altair import Chart
-    except ImportError:
-        raise MissingDependency(
-            f"{name} needs Altair: pip install 'deltanb[notebook]'. {rest} shown without it",
-            extra="notebook") from None
-    return Chart.from_dict(specification())
 
 
 def element(name: str, content: str = "", **attributes: Any) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.notebook.drawing.chart import element, label, line, picture
-from deltanb.notebook.drawing.colors import ALARM, LINE, MUTED, color
+from deltanb.notebook.drawing.colors import ALARM, LINE, MUTED, NEUTRAL, color
 from deltanb.notebook.drawing.pens import width_of
 from deltanb.text import formatting as units
 
@@ -114,22 +114,38 @@ def specification(ranges: Ranges, title: str) -> dict[str, Any]:
     axis = {"title": ends, "labels": False, "ticks": False, "grid": False}
     colors = {"domain": ["opened", "in part", "spared"],
               "range": [color("append"), color("optimize"), color("schema")]}
-    shown = {"data": {"values": values}, "mark": {"type": "bar", "height": THICK, "cornerRadius": 2},
+    spared = "datum.state == 'spared'"
+    shown = {"name": "bars", "data": {"values": values},
+             "mark": {"type": "bar", "height": THICK, "cornerRadius": 2, "clip": True},
              "encoding": {
                  "x": {"field": "low", "type": "quantitative", "scale": {"domain": [0, 1]}, "axis": axis},
                  "x2": {"field": "high"},
                  "y": {"field": "at", "type": "ordinal", "axis": None},
                  "color": {"field": "state", "type": "nominal", "scale": colors, "title": None},
-                 "opacity": {"condition": {"test": "datum.state == 'spared'", "value": 0.35}, "value": 0.9},
+                 "stroke": {"condition": {"test": spared, "value": NEUTRAL}, "value": None},
+                 "fillOpacity": {"condition": {"test": spared, "value": 0.1}, "value": 0.9},
+                 "opacity": {"condition": {"param": "chosen", "value": 1}, "value": 0.15},
                  "tooltip": [{"field": "words", "title": "file"}, {"field": "files"}, {"field": "opened"}]}}
     spans = [{"low": low, "high": max(high, low + 0.002)} for low, high in ranges.spans]
-    band = {"data": {"values": spans}, "mark": {"type": "rect", "color": color("lost"), "opacity": 0.2},
+    band = {"data": {"values": spans},
+            "mark": {"type": "rect", "color": color("lost"), "opacity": 0.2, "clip": True},
             "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}}
-    heading: dict[str, Any] = {"text": title, "anchor": "start", "fontSize": 14}
-    if ranges.where:
-        heading["subtitle"] = units.clean(units.fit(ranges.where, 120))
+    # Altair moves selections of layers to the top, and there they are of all layers unless a view is named.
+    params = [{"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"},
+              {"name": "chosen", "select": {"type": "point", "fields": ["state"]}, "bind": "legend"}]
+    heading = {"text": title, "anchor": "start", "fontSize": 14, "subtitle": _notes(ranges)}
     return {"title": heading, "width": WIDTH, "height": {"step": ROW},
+            "params": [{**param, "views": ["bars"]} for param in params],
             "layer": [band, shown] if spans else [shown], "config": {"view": {"stroke": None}}}
+
+
+def _notes(ranges: Ranges) -> list[str]:
+    """The condition; how many files a bar is of, where there are more files than bars; how to look closer."""
+    notes = [units.clean(units.fit(ranges.where, 120))] if ranges.where else []
+    files = sum(bar.files for bar in ranges.bars)
+    if files > len(ranges.bars):
+        notes.append(f"{units.count(files, 'file')} as {len(ranges.bars)} bars of neighbours")
+    return [*notes, "scroll over the bars to zoom, drag to move"] if ranges.bars else notes
 
 
 def state(bar: Range) -> str:

@@ -43,7 +43,7 @@ def _data(panel: Panel) -> list[dict[str, Any]]:
 
 
 def _panel(panel: Panel, data: str) -> dict[str, Any]:
-    made = _heat(panel) if isinstance(panel, Heat) else _bars(panel)
+    made = _heat(panel, f"chosen_{data}") if isinstance(panel, Heat) else _bars(panel)
     title = {"text": panel.title, "subtitle": panel.note, "anchor": "start", "fontSize": 12}
     return {"data": {"name": data}, "title": title, **made}
 
@@ -55,7 +55,7 @@ def _tips(*names: str) -> list[dict[str, Any]]:
         names, ("landed first", "came later") if len(names) > 1 else names, strict=True)), *numbers]
 
 
-def _heat(heat: Heat) -> dict[str, Any]:
+def _heat(heat: Heat, chosen: str) -> dict[str, Any]:
     axis = {"labelLimit": 140, "domain": False, "ticks": False}
     above = {**axis, "labelAngle": -40, "labelAlign": "left", "orient": "top"}
     encoding = {
@@ -71,7 +71,10 @@ def _heat(heat: Heat) -> dict[str, Any]:
         "width": {"step": CELL}, "height": {"step": ROW}, "encoding": encoding,
         "layer": [
             {"mark": {"type": "rect", "color": color("append"), "cornerRadius": 3},
-             "encoding": {"opacity": shade}},
+             "params": [{"name": chosen, "select": {"type": "point", "fields": ["loser", "winner"]}}],
+             "encoding": {"opacity": shade, "stroke": {
+                 "condition": {"param": chosen, "empty": False, "value": color("lost")}, "value": None},
+                 "strokeWidth": {"value": 2}}},
             {"transform": [{"filter": "datum.signs == ''"}], "mark": WORDS,
              "encoding": {"text": {"field": "races", "format": ".3~s"}}},
             {"transform": [{"filter": "datum.signs != ''"}], "mark": {**WORDS, "dy": -7},

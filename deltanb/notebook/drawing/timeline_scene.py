@@ -357,6 +357,11 @@ class Scene:
                 "timeline(start, end) shows others")
 
     @property
+    def together(self) -> str:
+        """How many versions a bar of the strip is of; empty if it is one."""
+        return f"each of its bars is of {self.bin} {self.unit}s" if self.bin > 1 else ""
+
+    @property
     def has_labels(self) -> bool:
         """Whether the operation of each transaction is written beside its line."""
         return len(self.shown) <= MAX_LABELLED

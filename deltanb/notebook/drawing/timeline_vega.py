@@ -46,7 +46,7 @@ def draw(scene: Scene) -> dict[str, Any]:
                   "subtitle": [*filter(None, (scene.losses, scene.title)), *scene.mistakes,
                                *filter(None, ("; ".join(filter(None, (
                                    f"drag across the strip to choose {scene.unit}s" if scene.is_cut else "",
-                                   scene.older))),))]},
+                                   scene.together, scene.older))),))]},
         "datasets": _data(scene),
         "vconcat": [_strip(scene), _lanes(scene)],
         "spacing": 12,

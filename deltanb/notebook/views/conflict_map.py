@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.notebook.drawing import chart, heat_map, html
+from deltanb.notebook.drawing.altair_chart import altair
 from deltanb.notebook.drawing.heat_map import Bars, Cell, Heat, Panel
 from deltanb.notebook.views.model import Inline, Section, Span, Table, View, code, muted, ok, present, warn
 from deltanb.notebook.views.verification import versions_of
@@ -228,7 +229,7 @@ def _specification(conflicts: Any) -> dict[str, Any]:
 
 
 def _altair(conflicts: Any) -> Any:
-    return chart.altair(lambda: _specification(conflicts), "conflicts().chart", "The map itself is")
+    return altair(conflicts, _specification, "conflicts().chart", "The map itself is")
 
 
 DRAWINGS = {"spec": lambda conflicts: chart.offline(_specification(conflicts)), "svg": _svg, "chart": _altair}

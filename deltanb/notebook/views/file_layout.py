@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.notebook.drawing import chart, file_ranges, html
+from deltanb.notebook.drawing.altair_chart import altair
 from deltanb.notebook.drawing.file_ranges import Range, Ranges, track
 from deltanb.notebook.views.model import Inline, Section, Table, View, code, muted, ok, present, warn
 from deltanb.options import options
@@ -144,7 +145,7 @@ def _specification(layout: Any) -> dict[str, Any]:
 
 
 def _altair(layout: Any) -> Any:
-    return chart.altair(lambda: _specification(layout), "layout().chart", "The bars themselves are")
+    return altair(layout, _specification, "layout().chart", "The bars themselves are")
 
 
 DRAWINGS = {"spec": lambda layout: chart.offline(_specification(layout)), "svg": _svg, "chart": _altair}

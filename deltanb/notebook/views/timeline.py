@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltanb.notebook.drawing import chart, html
+from deltanb.notebook.drawing.altair_chart import altair
 from deltanb.notebook.drawing.catalog_scene import CatalogScene
 from deltanb.notebook.drawing.timeline_scene import Scene
 from deltanb.notebook.views.model import Inline, View, warn
@@ -82,22 +83,33 @@ def _catalog_scene(timeline: Any) -> CatalogScene:
                         timeline.errors)
 
 
-def _spec(timeline: Any) -> dict[str, Any]:
+def _specification(timeline: Any) -> dict[str, Any]:
     from deltanb.notebook.drawing.timeline_vega import draw
 
-    return chart.offline(draw(timeline.scene))
+    if not timeline.tracks:
+        return {"title": {"text": _nothing(timeline), "anchor": "start", "fontSize": 14},
+                "data": {"values": []}, "mark": "point"}
+    return draw(timeline.scene)
+
+
+def _nothing(timeline: Any) -> str:
+    return f"{units.clean(timeline.table)}: no commits"
+
+
+def _spec(timeline: Any) -> dict[str, Any]:
+    return chart.offline(_specification(timeline))
 
 
 def _svg(timeline: Any) -> str:
     from deltanb.notebook.drawing.timeline_svg import draw
 
+    if not timeline.tracks:
+        return chart.picture(360.0, 40.0, _nothing(timeline), [chart.label(_nothing(timeline), 14, 24)])
     return draw(timeline.scene)
 
 
 def _altair(timeline: Any) -> Any:
-    from deltanb.notebook.drawing.timeline_vega import draw
-
-    return chart.altair(lambda: draw(timeline.scene), "timeline.chart", "The timeline itself is")
+    return altair(timeline, _specification, "timeline.chart", "The timeline itself is")
 
 
 DRAWINGS = {"scene": _scene, "spec": _spec, "svg": _svg, "chart": _altair}
