@@ -48,7 +48,9 @@ def indented(text: str, width: int = 3) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], widths: str = "auto") -> str:
     """A table; each cell is reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "   :class: of-code", ""]
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    if widths != "auto":
+        lines.insert(1, "   :class: breaks-words")
     for row in (header, *rows):
         for number, cell in enumerate(row):
             first, *rest = cell.strip().splitlines() or [""]
