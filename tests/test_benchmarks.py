@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import html
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.benchmarks import __main__ as runner
-from tests.benchmarks import figures, peaks
+from tests.benchmarks import figures, peaks, report
 from tests.benchmarks.figures import Curve, Figure, attempt, chart, curves, times, write
 
 FIGURES = [Figure("log", "open", "deltalake", 12.5, 20), Figure("log", "open at half", "deltalake", 14, 12),
@@ -142,3 +143,82 @@ def test_every_suite_measures_nothing_where_nothing_is_asked_for(name: str) -> N
 
 def test_examples() -> None:
     assert doctest.testmod(figures).failed == 0
+
+
+# -- the report ----------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty record."""
+    monkeypatch.setattr(report, "RECORD", tmp_path / "report.json")
+    return tmp_path / "report.json"
+
+
+def test_a_recorded_run_is_read_as_it_was_measured(recorded: Path) -> None:
+    curve = Curve("files", ((10, 1.5), (100, 9.0)))
+    grown = Figure("log", "grows", "itself", 1.25, 1.5, at_most=True, note="a", mb=95, curve=curve)
+    measured = [*FIGURES, grown]
+    report.record("log", measured, "python -m tests.benchmarks log")
+    run = json.loads(recorded.read_text("utf-8"))["log"]
+    assert report.figures_of(run) == measured
+    assert run["command"] == "python -m tests.benchmarks log" and run["versions"]["pyarrow"]
+    assert "cores of" in run["machine"] and run["date"].startswith("20") and run["load"] >= 0
+
+
+def test_a_part_of_a_suite_replaces_that_part_and_a_whole_one_everything(recorded: Path) -> None:
+    def works() -> dict[str, float]:
+        run = json.loads(recorded.read_text("utf-8"))["log"]
+        return {each.work: each.value for each in report.figures_of(run)}
+
+    report.record("log", FIGURES[:2], "python -m tests.benchmarks log")
+    report.record("log", [replace(FIGURES[0], value=21.0)], 'python -m tests.benchmarks log --only "open"')
+    assert works() == {"open": 21.0, "open at half": 14.0}
+    report.record("log", FIGURES[:1], "python -m tests.benchmarks log")
+    assert works() == {"open": 12.5}
+
+
+def test_what_failed_is_in_the_report_without_a_value(recorded: Path) -> None:
+    report.record("log", list(attempt("log", "open", lambda: [1 / 0])), "python -m tests.benchmarks log")
+    runs = json.loads(recorded.read_text("utf-8"))
+    assert "| open |  | – | ≥ 1× | missed |  | ZeroDivisionError: division by zero |" in report.report(runs)
+    assert report.kinds_of(runs["log"]) == []
+
+
+def test_a_busy_machine_is_named(recorded: Path) -> None:
+    report.record("log", FIGURES[:1], "python -m tests.benchmarks log")
+    runs = json.loads(recorded.read_text("utf-8"))
+    for load, is_busy in ((0.5, False), (16.2, True)):
+        runs["log"] |= {"load": load, "cores": 2}
+        assert ("16.2 processes wanted its 2 cores" in report.report(runs)) == is_busy
+
+
+def test_the_runner_records_each_suite_and_reports_without_measuring(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peaks, "RECORD", tmp_path / "peaks.json")
+    suite = SimpleNamespace(figures=lambda *_: [FIGURES[1]])
+    monkeypatch.setattr(runner, "import_module", lambda name: suite)
+    runner.main(["log", "scans", "--rounds", "2", "--record", "--out", str(tmp_path)])
+    runs = json.loads(recorded.read_text("utf-8"))
+    assert {suite: run["command"] for suite, run in runs.items()} == {
+        suite: f"python -m tests.benchmarks {suite} --rounds 2" for suite in ("log", "scans")}
+    assert [len(run["figures"]) for run in runs.values()] == [1, 1]
+    monkeypatch.setattr(runner, "_measured", None)
+    written: list[bool] = []
+    monkeypatch.setattr(report, "write", lambda: written.append(True))
+    assert runner.main(["--report"]) == [] and written == [True]
+
+
+def test_the_page_has_what_is_recorded_and_a_picture_of_each_goal() -> None:
+    runs = json.loads(report.RECORD.read_text("utf-8"))
+    assert runs and runs.keys() <= set(runner.SUITES)
+    assert report.PAGE.read_text("utf-8") == report.page(runs), "python -m tests.benchmarks --report"
+    for suite, run in runs.items():
+        assert report.kinds_of(run)
+        goals = [figure for figure in report.figures_of(run) if figure.goal and figure.is_measured]
+        for scheme in report.SCHEMES:
+            for kind in report.kinds_of(run):
+                assert report.picture(suite, kind, scheme).exists()
+            drawn = html.unescape(report.picture(suite, "goals", scheme).read_text("utf-8"))
+            points = [f"work: {figure.work} ({figure.against})" for figure in goals]
+            assert [point for point in points if point not in drawn] == []

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from tests.benchmarks import peaks
+from tests.benchmarks import peaks, report
 from tests.benchmarks.figures import Figure, attempt, summary, write
 
 SUITES = (
@@ -40,25 +40,38 @@ def main(arguments: list[str] | None = None) -> list[Figure]:
     parser.add_argument("--quick", action="store_true", help="small tables: shows that everything runs")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each library (default 3)")
     parser.add_argument("--only", default="", help="only figures whose work holds this text")
-    parser.add_argument("--record", action="store_true", help="write the peaks of memory down, in peaks.json")
+    parser.add_argument("--record", action="store_true",
+                        help="write down figures, in report.json, and peaks of memory, in peaks.json")
+    parser.add_argument("--report", action="store_true",
+                        help="write docs/figures.md from what is recorded; alone, it measures nothing")
     parser.add_argument("--out", type=Path, default=Path("figures"), help="where figures.md goes")
     chosen = parser.parse_args(arguments)
     if chosen.record and chosen.quick:
-        parser.error("the peaks of small tables are not written down: --record goes without --quick")
+        parser.error("figures of small tables are not written down: --record goes without --quick")
     unknown = sorted(set(chosen.suites) - set(SUITES))
     if unknown:
         parser.error(f"there is no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
     figures: list[Figure] = []
+    if chosen.report and not (chosen.suites or chosen.record):
+        report.write()
+        return figures
     try:
         for name in chosen.suites or SUITES:
             print(f"-- {name}", flush=True)
+            begun = len(figures)
             for figure in _measured(name, chosen.quick, chosen.rounds, chosen.only):
                 figures.append(figure if chosen.quick else peaks.beside(figure))
                 print(figures[-1], flush=True)
+            if chosen.record:
+                only = f' --only "{chosen.only}"' if chosen.only else ""
+                command = f"python -m tests.benchmarks {name} --rounds {chosen.rounds}{only}"
+                report.record(name, figures[begun:], command)
     finally:  # what an interrupted run has found took its time, too
         write(figures, chosen.out)
     if chosen.record:
         peaks.record(figures)
+    if chosen.report:
+        report.write()
     print(summary(figures))
     print(f"{chosen.out / 'figures.md'} has them all")
     return figures

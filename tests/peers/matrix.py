@@ -38,7 +38,8 @@ UNIQUE = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?<=ours-)[0-9
 MAX_TEXT = 200
 LACKS = "the table that it makes lacks the feature"
 ALIASES = {"timestampNtz": "timestampWithoutTimezone"}
-ASIDE = re.compile(r" (This error occurred with|LINE 1:|SQLSTATE: |To disable this check|Stack Trace:|0: <).*")
+ASIDE = re.compile(
+    r" (This error occurred with|LINE 1:|SQLSTATE: |To disable this check|Stack Trace:|0: <).*")
 """What messages end with that says nothing about the table."""
 LISTED = re.compile(r"\[([^\[\]]+, [^\[\]]+)\]")
 SIGNS = {
