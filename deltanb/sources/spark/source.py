@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -22,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from deltanb.engines.spark.refusals import error_in
 from deltanb.engines.spark.session import spark as start_session
+from deltanb.errors import MissingDependency
 from deltanb.sources.spark.options import ReadOptions, WriteOptions
 
 if TYPE_CHECKING:
@@ -61,6 +63,13 @@ class DeltaDataSource(DataSource):
     """
 
     _read: Source | None = None
+
+    def __init__(self, options: dict[str, str]) -> None:
+        if find_spec("pyspark.sql.streaming.datasource") is None:  # as before 4.2
+            raise MissingDependency(
+                "format('deltanb') needs PySpark 4.2 or later: pip install -U pyspark; table.to_df() and "
+                "table.append(frame) work with 4.0 and 4.1, too", extra="spark")
+        super().__init__(options)
 
     @classmethod
     def name(cls) -> str:
