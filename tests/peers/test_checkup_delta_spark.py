@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,16 @@ from tests.peers.delta_spark import DeltaSpark, table
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
+ANY_PROPERTY = "spark.databricks.delta.allowArbitraryProperties.enabled"
 CASES = every(9, [plant for plant in PLANTS if "spark" in plant.writers])
+
+
+@pytest.fixture(autouse=True)
+def names_of_databricks(delta_spark: DeltaSpark) -> Iterator[None]:
+    """Table properties that Delta Spark does not know are taken, here and by no other test of the session."""
+    delta_spark.sql(f"SET {ANY_PROPERTY} = true")
+    yield
+    delta_spark.sql(f"RESET {ANY_PROPERTY}")
 
 
 class Spark:
@@ -26,7 +35,6 @@ class Spark:
 
     def __init__(self, peer: DeltaSpark) -> None:
         self.peer = peer
-        peer.sql("SET spark.databricks.delta.allowArbitraryProperties.enabled = true")  # Databricks' names
 
     def create(self, path: Path, partition_by: list[str], properties: Mapping[str, str]) -> None:
         by = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
