@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import every
 from tests.limits import under_limits
 
 pytestmark = pytest.mark.slow
@@ -37,14 +38,14 @@ suspends = pytest.mark.skipif(
     importlib.util.find_spec("greenlet") is None, reason="no greenlet, which imitates suspended calls")
 
 
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", every(4, ALONE))
 def test_a_tutorial_without_races_needs_no_threads(name: str, tmp_path: Path) -> None:
     done = under_limits("notebooks", f"{name}.ipynb", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @suspends
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", every(4, TOGETHER))
 def test_a_tutorial_with_races_suspends_its_writers(name: str, tmp_path: Path) -> None:
     done = under_limits("--suspends", "notebooks", f"{name}.ipynb", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -57,7 +58,7 @@ def test_where_nothing_can_be_suspended_a_race_says_what_is_missing(tmp_path: Pa
 
 
 @suspends
-@pytest.mark.parametrize("part", CORE)
+@pytest.mark.parametrize("part", every(3, list(CORE)))
 def test_tests_of_the_core_pass(part: str, tmp_path: Path) -> None:
     files = [str(ROOT / file) for file in CORE[part]]
     done = under_limits(

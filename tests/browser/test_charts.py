@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from deltanb.notebook.drawing.chart import Chart
 from tests.browser.hosts import Reader
+from tests.examples import crossed
 from tests.notebook.test_charts import compared
 from tests.notebook.test_conflict_map import raced
 from tests.notebook.test_file_layout_view import layout
@@ -61,16 +62,19 @@ def wide(page: Any) -> float:
     return sum(mark.bounding_box()["width"] for mark in page.locator(RECT).all() if mark.bounding_box())
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("make", "marks", "words"), [
-    (lambda: history(300), SIGN, ["by analyst", "nothing was written"]),
-    (raced, RECT, ["landed first", "races"]),
-    (layout, RECT, ["file", "opened"]),
-    (compared, RECT, ["number", "row"]),
-], ids=["timeline", "conflicts", "layout", "diff"])
+CHARTS: dict[str, tuple[Callable[[], Any], str, list[str]]] = {
+    "timeline": (lambda: history(300), SIGN, ["by analyst", "nothing was written"]),
+    "conflicts": (raced, RECT, ["landed first", "races"]),
+    "layout": (layout, RECT, ["file", "opened"]),
+    "diff": (compared, RECT, ["number", "row"]),
+}
+
+
+@pytest.mark.parametrize(("scheme", "name"), crossed(2, ["light", "dark"], list(CHARTS)))
 def test_a_saved_chart_has_marks_and_tooltips(
-    open_chart: Open, offline: Reader, make: Callable[[], Any], marks: str, words: list[str], scheme: str
+    open_chart: Open, offline: Reader, scheme: str, name: str
 ) -> None:
+    make, marks, words = CHARTS[name]
     page = open_chart(make, scheme)
     assert page.locator(marks).count() >= 4
     expect(page.locator("#chart .role-title-text, #chart .role-title text").first).to_be_visible()

@@ -139,7 +139,7 @@ def made(path: Path, name: str) -> Any:
     return mine
 
 
-@pytest.mark.parametrize("name", every(2, list(COMMANDS)))
+@pytest.mark.parametrize("name", every(3, list(COMMANDS)))
 def test_command(delta_spark: DeltaSpark, tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"

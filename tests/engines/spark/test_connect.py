@@ -113,6 +113,7 @@ def test_a_part_of_the_suite_runs_on_connect(tmp_path):
     assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 12, run.stdout[-400:]
 
 
+@pytest.mark.thorough
 def test_writes_and_reads_work_on_connect(tmp_path):
     for module in NEEDED:
         pytest.importorskip(module, reason="Spark Connect needs pip install 'pyspark[connect]'")
