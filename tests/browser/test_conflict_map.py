@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from deltanb.notebook.drawing.chart import VEGALITE
 from tests.browser.hosts import Reader, Server, shown
 from tests.browser.test_pages import BOX, HOSTS, page_of
+from tests.examples import crossed
 from tests.notebook.test_conflict_map import crowd, raced
 
 pytestmark = pytest.mark.browser
@@ -28,8 +29,7 @@ def test_maps_have_the_scheme_of_their_host(browser: Any, host: str) -> None:
     assert {node.evaluate(GROUND) for node in page.query_selector_all("svg > rect.g")} == {COLOURS[is_dark]}
 
 
-@pytest.mark.parametrize("width", [420, 700, 1100])
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(("width", "name"), crossed(2, [420, 700, 1100], list(MAPS)))
 def test_nothing_of_a_map_is_cut_or_shrunk(browser: Any, name: str, width: int) -> None:
     """What is wider than its cell scrolls there, and the page does not."""
     page = page_of(browser, MAPS[name](), width)

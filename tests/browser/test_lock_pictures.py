@@ -9,6 +9,7 @@ import pytest
 
 from deltanb.notebook.views import registry
 from tests.browser.test_pages import BOX, page_of, visible
+from tests.examples import crossed
 from tests.notebook.lock_pictures import PICTURES
 
 pytestmark = pytest.mark.browser
@@ -50,8 +51,7 @@ def test_every_kind_of_locks_has_a_picture() -> None:
     assert len(kinds) >= 5 and kinds <= shown
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(("scheme", "name"), crossed(2, ["light", "dark"], list(PICTURES)))
 def test_words_of_locks_can_be_read(browser: Any, name: str, scheme: str, picture: Any) -> None:
     """At each width; a drawing that is wider than its cell scrolls there, and the page does not."""
     page = page_of(browser, PICTURES[name](), 1440, scheme=scheme)

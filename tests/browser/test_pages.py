@@ -12,6 +12,7 @@ from deltanb.notebook import bundle
 from deltanb.observe.catalog_timeline import CatalogTimeline, CatalogTrack
 from deltanb.observe.timeline import CommitTimeline, Track
 from deltanb.testing import MemoryStore, TableBuilder
+from tests.examples import crossed
 from tests.notebook import samples, test_stepper, test_time_travel, test_timeline
 
 pytestmark = pytest.mark.browser
@@ -158,8 +159,7 @@ def visible(page: Any, selector: str) -> list[Any]:
     return [node for node in page.query_selector_all(selector) if node.is_visible()]
 
 
-@pytest.mark.parametrize("width", [500, 760, 1000, 1440])
-@pytest.mark.parametrize("name", ["race", "usual", "many"])
+@pytest.mark.parametrize(("width", "name"), crossed(2, [500, 760, 1000, 1440], ["race", "usual", "many"]))
 def test_a_timeline_fills_its_cell_and_nothing_of_it_is_cut(browser: Any, width: int, name: str) -> None:
     made = {"race": test_timeline.race, "usual": lambda: test_timeline.history(25, races=0.5),
             "many": lambda: test_timeline.history(100)}
@@ -240,8 +240,7 @@ CROWDED: dict[str, Callable[[], CommitTimeline]] = {
 }
 
 
-@pytest.mark.parametrize("width", [500, 1000, 1440])
-@pytest.mark.parametrize("name", CROWDED)
+@pytest.mark.parametrize(("width", "name"), crossed(2, [500, 1000, 1440], list(CROWDED)))
 def test_the_words_of_a_timeline_stand_clear_of_each_other(browser: Any, width: int, name: str) -> None:
     """As the browser sets them: none lies on another, and no upright line runs through any."""
     page = page_of(browser, CROWDED[name](), width)

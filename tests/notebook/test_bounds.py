@@ -78,7 +78,8 @@ class World:
 
 
 @pytest.fixture(scope="module", params=[
-    pytest.param(FILES, id="100k"), pytest.param(MILLION, id="1M", marks=pytest.mark.slow)])
+    pytest.param(FILES, id="100k", marks=pytest.mark.thorough),
+    pytest.param(MILLION, id="1M", marks=pytest.mark.slow)])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
     """A table of so many files, made once."""
     return World(tmp_path_factory.mktemp("large") / "orders", request.param)

@@ -170,6 +170,7 @@ def test_a_merge_brings_no_rows_to_the_driver(first: Application, tmp_path: Path
 # -- executors and drivers that die --------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_an_executor_killed_while_it_writes_doubles_nothing(
     first: Application, table: Path, tmp_path: Path
 ) -> None:
@@ -217,6 +218,7 @@ def test_of_two_applications_that_change_the_same_rows_one_wins(
     assert [row["id"] for row in rows(table)] == list(range(3, 10))
 
 
+@pytest.mark.thorough
 def test_appends_of_two_applications_both_land(first: Application, second: Application, table: Path) -> None:
     first.driver.begin("stopping_at_its_put", "append", table, 10, 20)
     assert first.driver.heard() == {"waits": True}
@@ -250,6 +252,7 @@ def test_a_driver_killed_before_its_put_has_committed_nothing(
     assert [row["id"] for row in rows(table)] == [*range(10), *range(30, 40)]
 
 
+@pytest.mark.thorough
 def test_a_driver_killed_while_it_writes_has_committed_nothing(
     cluster: Cluster, first: Application, table: Path, tmp_path: Path
 ) -> None:
@@ -265,6 +268,7 @@ def test_a_driver_killed_while_it_writes_has_committed_nothing(
     assert len(rows(table)) == 20
 
 
+@pytest.mark.thorough
 def test_a_driver_killed_after_its_put_has_committed(first: Application, table: Path) -> None:
     """The last one of the first application."""
     with pytest.raises(EOFError):
