@@ -203,7 +203,10 @@ def run_notebook(path: Path) -> list[str]:
 
 
 def _texts(shown: Any) -> str:
-    parts = [shown.stdout, *(output.data.get("text/plain", "") for output in shown.outputs)]
+    from deltanb.notebook.bundle import BUTTONS  # a line that stored outputs, made with widgets, do not have
+
+    parts = [shown.stdout, *(output.data.get("text/plain", "").removesuffix(f"\n{BUTTONS}")
+                             for output in shown.outputs)]
     return _clean("".join(parts))
 
 

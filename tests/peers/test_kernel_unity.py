@@ -48,8 +48,9 @@ def test_kernel_reads_commits_to_and_publishes_a_managed_table(jars: str, tmp_pa
         assert table.version == 2 and table.properties["owner"] == "kernel"
         assert (Path(table.path) / commit_name(2)).exists()  # the catalog hears of it later
         assert table.append({"id": [3]}) == 3 and table.to_arrow().num_rows == 3
+        assert table.append({"id": [4]}) == 4  # with each commit the catalog hears of those before it
         row = catalog.store.tables.load("shop.orders")
-        assert row.delta is not None and (row.delta.latest, row.delta.published) == (3, 3)
+        assert row.delta is not None and (row.delta.latest, row.delta.published) == (4, 3)
 
 
 @pytest.mark.slow
