@@ -206,7 +206,7 @@ def _texts(shown: Any) -> str:
     from deltanb.notebook.bundle import BUTTONS  # a line that stored outputs, made with widgets, do not have
 
     parts = [shown.stdout, *(output.data.get("text/plain", "").removesuffix(f"\n{BUTTONS}")
-                             for output in shown.outputs)]
+                             for output in shown.outputs if not output.update)]
     return _clean("".join(parts))
 
 
