@@ -139,6 +139,7 @@ def test_tutorials_that_start_spark_or_a_server_stay_at_home() -> None:
 
 @pytest.mark.slow
 @pytest.mark.environments
+@pytest.mark.thorough
 def test_the_page_is_made_and_its_pyodide_loads_what_lies_in_it(tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None or shutil.which("npm") is None:

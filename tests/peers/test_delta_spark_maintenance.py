@@ -97,6 +97,7 @@ def test_optimize(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert rows(delta_spark, ours)[0] == (0, 9)
 
 
+@pytest.mark.thorough
 def test_purge(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = appended(delta_spark, tmp_path / "t", **{"delta.enableDeletionVectors": "true"})
     dn.open(path).optimize()
@@ -258,6 +259,7 @@ def test_restore(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert rows(delta_spark, ours)[-1] == (9, 9)
 
 
+@pytest.mark.thorough
 def test_clone(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     source = appended(delta_spark, tmp_path / "a b", **{"delta.enableDeletionVectors": "true"})
     dn.open(source).optimize()
@@ -276,6 +278,7 @@ def test_clone(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert rows(delta_spark, source) == before
 
 
+@pytest.mark.thorough
 def test_convert(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     ours = tmp_path / "ours"
     for part in ("a b", "ü"):
@@ -296,6 +299,7 @@ def test_convert(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     assert dn.open(ours).to_arrow().num_rows == 5
 
 
+@pytest.mark.thorough
 def test_statistics_and_manifests(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     path = appended(delta_spark, tmp_path / "t", 1)
     expected = dn.open(path).snapshot.files["stats"].to_pylist()
