@@ -72,7 +72,7 @@ class Scheduler:
         """Wait for its turn, if it is one of the writers' threads."""
         here = threading.current_thread()
         for runner in self.runners:
-            if runner._thread is here:
+            if runner._stack._thread is here:
                 self.trace.append((runner.name, where))
                 runner._give_the_turn_on()
 
