@@ -93,9 +93,9 @@ done = line.__enter__()"""
     page = reader.open(server.write("progress", begin, "line.__exit__(None, None, None)"))
     prompts(page).first.click()
     page.keyboard.press("Shift+Enter")
-    expect(outputs(page)).to_contain_text("looking for rows: 0 of 2")
+    expect(outputs(page)).to_contain_text("looking for rows: 0 of 2", timeout=PATIENCE * 1000)
     page.keyboard.press("Shift+Enter")
-    expect(page.get_by_text("looking for rows:")).to_have_count(0)
+    expect(page.get_by_text("looking for rows:")).to_have_count(0, timeout=PATIENCE * 1000)
 
 
 @pytest.mark.spark
