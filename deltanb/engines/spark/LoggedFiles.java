@@ -204,11 +204,12 @@ public final class LoggedFiles implements FileIndex {
   }
 
   /**
-   * What {@link #listFiles} leaves out, one filter after the other, of the files that are {@code left}, which
-   * is changed. Each filter is its SQL, by what it was checked, the number of files that it left out, that of
-   * those left for want of statistics, and why it was not checked: the name of a reason, and its column.
+   * What {@link #listFiles} leaves out by the filters on values, one after the other, of the files that are
+   * {@code left}, which is changed. Each filter is its SQL, by what it was checked, the number of files that
+   * it left out, that of those left for want of statistics, and why it was not checked: the name of a reason,
+   * and its column.
    */
-  public List explain(Seq partitionFilters, Seq dataFilters, BitSet left) {
+  public List explainValues(Seq partitionFilters, BitSet left) {
     List judged = new ArrayList();
     Iterator filters = partitionFilters.iterator();
     while (filters.hasNext()) {
@@ -221,6 +222,12 @@ public final class LoggedFiles implements FileIndex {
       judged.add(new Object[] {filter.sql(), later ? null : "values",
           Integer.valueOf(before - left.cardinality()), Integer.valueOf(0), later ? "later" : null, ""});
     }
+    return judged;
+  }
+
+  /** The same by the filters on rows. */
+  public List explainRows(Seq dataFilters, BitSet left) {
+    List judged = new ArrayList();
     List checks = statistics.understood(dataFilters);
     for (int i = 0; i < checks.size(); i++) {
       Check check = (Check) checks.get(i);

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltanb.engines.spark.connectors import connector_for
-from deltanb.engines.spark.plans import root_of
+from deltanb.engines.spark.plans import OURS, read_as, root_of
 from deltanb.engines.spark.session_request import is_remote
 from deltanb.errors import InvalidArgument
 from deltanb.log.skipping.explain import (
@@ -29,7 +29,7 @@ from deltanb.log.skipping.explain import (
     Step,
     lacking,
 )
-from deltanb.schema.column_mapping import field_id, mode_of, physical_name
+from deltanb.schema.column_mapping import mode_of, physical_name
 from deltanb.text.formatting import name_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ _REASONS = {
 _PASS_ROWS_ON = frozenset(
     {"ProjectExec", "UnionExec", "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"})
 """Operators of a plan behind which a condition is still one on the rows of a scan."""
-_OURS = "__deltanb_"  # begins the columns that plans add to the table's
 
 
 def explain_frame(snapshot: Snapshot, frame: DataFrame, name: str | None = None) -> ScanExplanation:
@@ -151,9 +150,9 @@ def _sum(places: Iterable[tuple[Any, Any]]) -> tuple[int, int]:
 def _add(scan: _Scan, lists: dict[Any, _Opened], spelled: Callable[[str], str]) -> None:
     """What a scan leaves of its list, beside what others leave of it."""
     left = scan.index.all()
-    judged = list(_judged(scan.index.explain(scan.by_values, _none(scan), left), left))
+    judged = list(_judged(scan.index.explainValues(scan.by_values, left), left, spelled))
     by_values = left.clone()
-    judged += _judged(scan.index.explain(_none(scan), scan.by_rows, left), left)
+    judged += _judged(scan.index.explainRows(scan.by_rows, left), left, spelled)
     judged += [(sql, _Judged(None, 0, 0, 0, _REASONS["after"])) for sql in scan.behind]
     key = scan.index.hashCode(), scan.index.version()
     one = lists.setdefault(key, _Opened(scan.index, by_values, left))
@@ -165,15 +164,10 @@ def _add(scan: _Scan, lists: dict[Any, _Opened], spelled: Callable[[str], str]) 
             one.filters[spelled(sql)] = filtered
 
 
-def _judged(answer: Any, left: Any) -> Iterator[tuple[str, _Judged]]:
+def _judged(answer: Any, left: Any, spelled: Callable[[str], str]) -> Iterator[tuple[str, _Judged]]:
     for sql, by, spared, unknown, reason, about in answer:
         yield sql, _Judged("partition values" if by == "values" else by, spared, unknown, left.cardinality(),
-                           "" if reason is None else _REASONS[reason].format(about))
-
-
-def _none(scan: _Scan) -> Any:
-    """No filters, as Spark's planner passes them."""
-    return scan.by_values.take(0)
+                           "" if reason is None else _REASONS[reason].format(spelled(about)))
 
 
 def _spelled(snapshot: Snapshot) -> Callable[[str], str]:
@@ -181,8 +175,7 @@ def _spelled(snapshot: Snapshot) -> Callable[[str], str]:
     mode = mode_of(snapshot.metadata, snapshot.protocol)
     names: dict[str, str] = {}
     for f in snapshot.schema.fields if mode != "none" else ():
-        names[physical_name(f, mode)] = f.name
-        names[f"{_OURS}id_{field_id(f)}"] = f.name
+        names |= {physical_name(f, mode): f.name, read_as(f, mode): f.name}
     if not names:
         return str
     longest_first = sorted(names, key=len, reverse=True)
@@ -209,7 +202,7 @@ def _within(plan: Any, behind: list[str]) -> Iterator[_Scan]:
     if index is not None and index.getClass().getSimpleName() == "LoggedFiles":
         by_values, by_rows = plan.partitionFilters(), plan.dataFilters()
         has = {one.sql() for filters in (by_values, by_rows) for one in _items(filters)}
-        yield _Scan(index, by_values, by_rows, [sql for sql in behind if sql not in has and _OURS not in sql])
+        yield _Scan(index, by_values, by_rows, [sql for sql in behind if sql not in has and OURS not in sql])
     if kind == "FilterExec":
         behind = [*behind, *_conjuncts(plan.condition())]
     elif kind not in _PASS_ROWS_ON:

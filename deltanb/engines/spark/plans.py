@@ -61,9 +61,10 @@ if TYPE_CHECKING:
     from deltanb.log.snapshot import Snapshot
     from deltanb.store.base import LogStore
 
-# For the columns of a plan, beside the table's.
+OURS = "__deltanb_"
+"""Begins the names of a plan's columns that are not the table's."""
 PATH, ROW, _KNOWN, _CHUNK, _BITS, _VALUE, _NUMBER = (
-    f"__deltanb_{name}" for name in ("path", "row", "known", "chunk", "bits", "value", "number"))
+    f"{OURS}{name}" for name in ("path", "row", "known", "chunk", "bits", "value", "number"))
 
 _OPTIONS = {
     "__globPaths__": "false",
@@ -115,8 +116,9 @@ class Reader:
         first = next((f for f in snapshot.schema.fields if f.name not in names and not _is_void(f)), None)
         file_schema = self.stored if self.stored.fields or first is None else StructType([first])
         read = spark_schema(file_schema, self.mode, ids=self.mode == "id")
-        self.file_schema = T.StructType([T.StructField(self._read_as(f), part.dataType, True, part.metadata)
-                                         for f, part in zip(file_schema.fields, read.fields, strict=True)])
+        self.file_schema = T.StructType([
+            T.StructField(read_as(f, self.mode), part.dataType, True, part.metadata)
+            for f, part in zip(file_schema.fields, read.fields, strict=True)])
         self.needs_values = bool(self.partition_fields or self.tracked)
         self.lists = listed.is_possible(session)
         self.connector = connector_for(scan.store, session) if self.lists else None
@@ -338,9 +340,9 @@ class Reader:
             [file.local for file in group], [file.size for file in group], [file.modified for file in group],
             [value.of_files for value in columns])
         schema = T.StructType([T.StructField(value.column, value.type) for value in columns])
-        read_as = {physical_name(f, self.mode): self._read_as(f) for f in self.snapshot.schema.fields}
+        names = {physical_name(f, self.mode): read_as(f, self.mode) for f in self.snapshot.schema.fields}
         statistics_schema = T.StructType([
-            T.StructField(read_as[f.name], f.dataType, True, {listed.STATISTICS: f.name})
+            T.StructField(names[f.name], f.dataType, True, {listed.STATISTICS: f.name})
             for f in described(self.snapshot.schema, self.mode).fields])
         root = root_of(self.scan.store, self.connector)
         return listed.file_list(
@@ -382,16 +384,6 @@ class Reader:
             tables.append(bitmaps(key, positions))
         return pa.concat_tables(tables).rename_columns([_NUMBER if self.lists else PATH, _CHUNK, _BITS])
 
-    def _read_as(self, f: StructField) -> str:
-        """A stored column's name in the frame of the files.
-
-        Spark resolves columns by id, but checks filters against a file's statistics by name, and an old file
-        may have another column of that name. So if columns are resolved by id, this is a name that no file
-        has.
-        """
-        number = field_id(f) if self.mode == "id" else None
-        return physical_name(f, self.mode) if number is None else f"__deltanb_id_{number}"
-
     def _logical(
         self, frame: DataFrame, values: Mapping[str, Column], more: Sequence[str] = ()
     ) -> DataFrame:
@@ -404,12 +396,22 @@ class Reader:
             elif _is_void(f):
                 made = F.lit(None).cast(target)
             else:
-                made = column(self._read_as(f))
+                made = column(read_as(f, self.mode))
                 made = made if self.mode == "none" else renamed(made, f.type, target)
             comment = f.metadata.get("comment")
             columns.append(made.alias(f.name, metadata={"comment": comment}) if comment
                            else made.alias(f.name))
         return frame.select(*columns, *more)
+
+
+def read_as(f: StructField, mode: str) -> str:
+    """A stored column's name in the frame of the files, of a table with this mode of column mapping.
+
+    Spark resolves columns by id, but checks filters against a file's statistics by name, and an old file may
+    have another column of that name. So if columns are resolved by id, this is a name that no file has.
+    """
+    number = field_id(f) if mode == "id" else None
+    return physical_name(f, mode) if number is None else f"{OURS}id_{number}"
 
 
 def root_of(store: LogStore, connector: Connector | None) -> str:

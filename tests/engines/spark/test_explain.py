@@ -118,6 +118,16 @@ def test_a_filter_that_skips_nothing_says_why(spark, tmp_path, reason, monkeypat
 
 
 @classic
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_reason_has_the_tables_name_of_its_column(spark, tmp_path, mode) -> None:
+    table = dn.create(tmp_path / "t", {"age": [1], "note": [b"x"]},
+                      properties={"delta.columnMapping.mode": mode})
+    shown = table.explain(table.to_df(spark).where("note IS NULL AND age > 5"))
+    assert "Spark is given no bounds of note" in {one.reason for one in shown.conditions}
+    assert {one.sql for one in shown.conditions} >= {"(note IS NULL)", "(age > 5L)"}
+
+
+@classic
 def test_files_without_statistics_are_counted(spark, tmp_path) -> None:
     table = dn.create(tmp_path / "t", {"id": [1]})
     table.append({"id": [5]})
