@@ -37,6 +37,7 @@ from deltanb.schema import types as schemas
 from deltanb.schema.extensions import equivalent
 from deltanb.schema.intervals import DAY_TO_SECOND, YEAR_TO_MONTH
 from deltanb.schema.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructType
+from deltanb.sql.coercion import is_text
 from deltanb.sql.kernels import decimal_text
 from deltanb.sql.literals import NANOSECONDS_LOST
 from deltanb.text.formatting import did_you_mean
@@ -215,10 +216,6 @@ def _is_list(arrow_type: pa.DataType) -> bool:
             or t.is_list_view(arrow_type) or t.is_large_list_view(arrow_type))
 
 
-def _is_text(arrow_type: pa.DataType) -> bool:
-    return t.is_string(arrow_type) or t.is_large_string(arrow_type) or t.is_string_view(arrow_type)
-
-
 def _is_bytes(arrow_type: pa.DataType) -> bool:
     return (t.is_binary(arrow_type) or t.is_large_binary(arrow_type) or t.is_binary_view(arrow_type)
             or t.is_fixed_size_binary(arrow_type))
@@ -244,7 +241,7 @@ def _assignable(arrow_type: pa.DataType, data_type: PrimitiveType) -> bool:
     if name in ("void", "null"):
         return False
     if name == "string" or name.startswith(("varchar", "char", "string collate")):
-        return (_is_text(arrow_type) or t.is_integer(arrow_type) or t.is_decimal(arrow_type)
+        return (is_text(arrow_type) or t.is_integer(arrow_type) or t.is_decimal(arrow_type)
                 or t.is_boolean(arrow_type) or t.is_date(arrow_type))
     return False
 
@@ -354,7 +351,7 @@ def _convert(array: Any, data_type: DataType, target: pa.DataType, path: str) ->
 
 def _of_extension(array: Any, target: pa.DataType) -> pa.Array:
     """What values of an extension type mean, in types of Arrow's own."""
-    if _is_uuid(array.type) and _is_text(target):
+    if _is_uuid(array.type) and is_text(target):
         texts = (None if value is None else str(UUID(bytes=value)) for value in array.storage.to_pylist())
         return pa.array(texts, pa.string())
     return array.storage.cast(pa.bool_()) if t.is_boolean(target) else array.storage
@@ -539,7 +536,7 @@ def _cast(array: Any, target: pa.DataType) -> pa.Array:
         return made
     if t.is_decimal(target) and t.is_integer(arrow_type):
         return array.cast(pa.decimal256(76, target.scale)).cast(target)
-    if t.is_decimal(arrow_type) and _is_text(target):
+    if t.is_decimal(arrow_type) and is_text(target):
         return decimal_text(array).cast(target)
     if t.is_floating(target) and t.is_decimal(arrow_type):
         return array.cast(target, safe=False)

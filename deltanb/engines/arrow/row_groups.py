@@ -23,7 +23,7 @@ from deltanb.engines.arrow.conform import Place, compile_conversion, find_field
 from deltanb.errors import DeltaError
 from deltanb.parquet.file import has_codes
 from deltanb.schema.types import DataType, PrimitiveType, StructField, StructType, arrow_type
-from deltanb.sql.coercion import arrow_array
+from deltanb.sql.coercion import arrow_array, is_text
 
 if TYPE_CHECKING:
     from deltanb.log.skipping.stats import Stat
@@ -108,7 +108,7 @@ def coded(file: SafeFile, stored: Sequence[pa.Field], names: Collection[str]) ->
     Read as dictionaries they cost half the time, and next to none where few of their rows are wanted.
     """
     footer = file.metadata
-    texts = {field.name for field in stored if field.name in names and _is_text(field.type)}
+    texts = {field.name for field in stored if field.name in names and is_text(field.type)}
     leaves = [places.start for places in leaf_places(stored, texts).values()]
     chunks = footer.num_columns * footer.num_row_groups
     if not leaves or not chunks or footer.num_rows < CODED_ROWS * chunks:
@@ -117,10 +117,6 @@ def coded(file: SafeFile, stored: Sequence[pa.Field], names: Collection[str]) ->
         return [leaf for leaf in leaves if file.is_sound and _is_coded(file, leaf)]
     except ValueError:  # a footer that only Arrow understands
         return []
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(t.is_string(kind) or t.is_large_string(kind))
 
 
 def _is_coded(file: SafeFile, leaf: int) -> bool:
