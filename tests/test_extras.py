@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from deltanb.errors import DeltaError
+from docs.reference.names import public
 from tests.conftest import ROOT
+from tests.release import environments
 
 TABLE = 't = dn.create("ducks", {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})'
 CATALOG = 'c = dn.Catalog("sqlite:///c.db", warehouse="w"); c.create_namespace("n")'
@@ -100,32 +102,21 @@ def _is_one_line(kind: str, message: str, tracebacks: int) -> bool:
     return kind == "MissingDependency" and tracebacks == 1 and names_command
 
 
-def requirements(*extras: str) -> set[str]:
+def packages(*extras: str) -> set[str]:
     """The packages that extras require, with those of the extras that they name."""
-    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 has it")
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    packages: set[str] = set()
-    for line in (line for extra in extras for line in known[extra]):
-        name, more = re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", line).groups()  # type: ignore[union-attr]
-        packages |= requirements(*more.split(",")) if name == "deltanb" else {name.lower()}
-    return packages
+    return {re.match(r"[\w-]+", line)[0].lower() for extra in extras  # type: ignore[index]
+            for line in environments.requirements(extra)}
 
 
 def test_every_requirement_of_an_extra_is_tried() -> None:
     tried = {name for names in BLOCKED for name in names.split()}
     tried.add("vl-convert-python")  # whose module is vl_convert
-    assert requirements("lab", "charts") - tried - WITHOUT.keys() == set()
+    assert packages("lab", "charts") - tried - WITHOUT.keys() == set()
 
 
 def needing_extras() -> set[str]:
     """The public functions, methods and properties whose documentation says that something may be missing."""
-    names = pytest.importorskip("docs.reference.names", reason="the public names are those of the reference")
-    public = {}
-    for name, thing in names.named():
-        public[name] = thing
-        if inspect.isclass(thing) and not issubclass(thing, DeltaError):
-            public |= {f"{name}.{member}": what for member, what in names.members(thing)}
-    return {name for name, thing in public.items()
+    return {name for name, thing in public()
             if not (inspect.isclass(thing) and issubclass(thing, DeltaError))
             and "MissingDependency:" in (inspect.getdoc(thing) or "")}
 
@@ -149,7 +140,7 @@ def test_the_lab_has_what_the_documentation_imports() -> None:
                     modules |= {node.module or ""} if isinstance(node, ast.ImportFrom) else set()
     needed = {module.split(".")[0] for module in modules} - sys.stdlib_module_names - {"deltanb"}
     core = {"pyarrow", "numpy"}
-    assert {"duckdb", "polars"} <= needed and needed - core <= requirements("lab")
+    assert {"duckdb", "polars"} <= needed and needed - core <= packages("lab")
 
 
 def test_python_m_deltanb_is_the_command_line(tmp_path: Path) -> None:

@@ -15,10 +15,7 @@ from pathlib import Path
 
 import pytest
 
-try:
-    import tomllib
-except ModuleNotFoundError:  # before Python 3.11
-    tomllib = pytest.importorskip("tomli")
+from tests.release.environments import project
 
 ROOT = Path(__file__).parents[1]
 ASKING = {
@@ -34,8 +31,7 @@ ASKING = {
 
 def ranges() -> dict[str, tuple[int, int]]:
     """Of the dependencies that have both: the oldest major that is allowed, and the one that is not."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    matches = (re.fullmatch(r"([\w-]+)>=(\d+),<(\d+)", each) for each in project["dependencies"])
+    matches = (re.fullmatch(r"([\w-]+)>=(\d+),<(\d+)", each) for each in project()["dependencies"])
     return {each[1]: (int(each[2]), int(each[3])) for each in matches if each is not None}
 
 

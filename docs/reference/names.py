@@ -1,6 +1,6 @@
 """The reference of what people import, and of what calls return.
 
-What lives here: which names are public (:func:`named`; ``tests/test_help.py`` asks it, too), and a page for
+What lives here: which names are public (:func:`public`, which tests ask, too), and a page for
 each class, for the functions of ``deltanb``, and for each module that people import. Signatures and texts are
 those of the code, which Sphinx reads.
 What it does not know: any name.
@@ -50,9 +50,9 @@ def results() -> Iterator[tuple[str, type[Any]]]:
     for info in pkgutil.walk_packages(deltanb.__path__, "deltanb."):
         if info.name.startswith(RESULTS):
             for name, thing in vars(importlib.import_module(info.name)).items():
-                if inspect.isclass(thing) and issubclass(thing, Displayable) and (
-                        thing.__module__ == info.name and not (
-                            issubclass(thing, HANDLES) and thing not in HANDLES)):
+                is_shown = inspect.isclass(thing) and issubclass(thing, Displayable)
+                if is_shown and thing.__module__ == info.name and not name.startswith("_") and not (
+                        issubclass(thing, HANDLES) and thing not in HANDLES):
                     yield f"{info.name}.{name}", thing
 
 
@@ -65,6 +65,21 @@ def named() -> Iterator[tuple[str, Any]]:
                     inspect.isfunction(thing) or inspect.isclass(thing)):
                 yield f"{module.__name__}.{name}", thing
     yield from results()
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """The functions and classes that people meet, with the members of these."""
+    for name, thing in named():
+        yield name, thing
+        if inspect.isclass(thing) and thing not in ELSEWHERE:
+            for own, member in _own_members(thing):
+                yield f"{name}.{own}", member
+
+
+def _own_members(cls: type[Any]) -> list[tuple[str, Any]]:
+    """The members of a class but for ``fields``, which all have that are shown, and which is for views."""
+    return [(name, member) for name, member in members(cls)
+            if not (name == "fields" and issubclass(cls, Displayable) and cls is not Displayable)]
 
 
 def places() -> dict[str, tuple[str, Any]]:
@@ -138,8 +153,7 @@ def _described(cls: type[Any]) -> list[str]:
 
 
 def _class_page(name: str, cls: type[Any]) -> str:
-    own = [member for member, _ in members(cls)
-           if not (member == "fields" and issubclass(cls, Displayable) and cls is not Displayable)]
+    own = [member for member, _ in _own_members(cls)]
     lines = [f".. autoclass:: {name}", ""]
     for member in _described(cls):
         lines += [f"   .. autoattribute:: {member}", "      :no-value:", ""]

@@ -61,12 +61,19 @@ def requirements(extra: str = "") -> list[str]:
     return asked
 
 
+def range_of_pyspark() -> tuple[str, str]:
+    """The least version, and the one that all are below, of the extra ``spark``."""
+    (requirement,) = project()["optional-dependencies"]["spark"]
+    match = re.fullmatch(r"pyspark>=(\d+\.\d+),<(\d+\.\d+)", requirement)
+    assert match, requirement
+    return match[1], match[2]
+
+
 def minors_of_pyspark() -> list[str]:
     """The minor versions between the ends of the range of PySpark."""
-    (requirement,) = project()["optional-dependencies"]["spark"]
-    major, least, same, beyond = re.fullmatch(r"pyspark>=(\d+)\.(\d+),<(\d+)\.(\d+)", requirement).groups()
+    (major, least), (same, beyond) = (map(int, end.split(".")) for end in range_of_pyspark())
     assert major == same, "a range over two major versions names its minors here"
-    return [f"{major}.{minor}" for minor in range(int(least), int(beyond))]
+    return [f"{major}.{minor}" for minor in range(least, beyond)]
 
 
 def pythons() -> dict[str, str]:

@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # before Python 3.11
-    tomllib = pytest.importorskip("tomli")
+from tests.release.environments import minors_of_pyspark, range_of_pyspark
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -28,25 +24,15 @@ pytestmark = [pytest.mark.spark,
               pytest.mark.classic("it starts processes of its own, each with another PySpark")]
 
 
-def declared() -> tuple[str, str]:
-    """The least version, and the one that all are below, of the extra ``spark``."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (requirement,) = project["optional-dependencies"]["spark"]
-    match = re.fullmatch(r"pyspark>=(\d+\.\d+),<(\d+\.\d+)", requirement)
-    assert match, requirement
-    return match[1], match[2]
-
-
 def ends() -> dict[str, str]:
     """The minor versions at both ends -> what pip is asked for."""
-    oldest, beyond = declared()
-    major, minor = map(int, beyond.split("."))
-    newest = f"{major}.{minor - 1}"
+    oldest, *_, newest = minors_of_pyspark()
+    beyond = range_of_pyspark()[1]
     return {oldest: f"pyspark=={oldest}.0", newest: f"pyspark>={newest},<{beyond}"}
 
 
 def test_the_installed_one_is_in_the_range() -> None:
-    least, beyond = ([int(part) for part in text.split(".")] for text in declared())
+    least, beyond = ([int(part) for part in text.split(".")] for text in range_of_pyspark())
     assert least <= [int(part) for part in pyspark.__version__.split(".")[:2]] < beyond
 
 
