@@ -12,7 +12,6 @@ pytest never collects this file: a benchmark is read by people, on a machine tha
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import stat
 import tempfile
@@ -30,7 +29,7 @@ from deltanb.actions import AddFile
 from deltanb.store.local import LocalStore
 from deltanb.transaction.delta_log import DeltaLog
 from tests.benchmarks.figures import Figure, attempt
-from tests.benchmarks.writers import heard
+from tests.benchmarks.writers import side_by_side
 from tests.catalog.postgresql import NoServer, running
 
 SUITE = "catalog_tables"
@@ -216,21 +215,7 @@ def rate(catalog: dn.Catalog, url: str, folder: Path, writers: int, commits: int
     names = [f"bench.t{time.time_ns()}_{number}" for number in range(writers)]
     for name in names:
         catalog.create_table(name, "id long")
-    context = multiprocessing.get_context("spawn")
-    gate, answers = context.Barrier(writers), context.Queue()
-    processes = [context.Process(target=write, args=(url, str(folder / "lake"), name, commits, gate, answers))
-                 for name in names]
-    for process in processes:
-        process.start()
-    try:
-        took = [heard(answers, processes) for _ in processes]
-    except RuntimeError:
-        for process in processes:  # they wait at the gate for the one that died
-            process.terminate()
-        raise
-    finally:
-        for process in processes:
-            process.join()
+    took = side_by_side(write, [(url, str(folder / "lake"), name, commits) for name in names])
     return writers * commits / max(took)
 
 

@@ -16,7 +16,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -70,6 +70,29 @@ def work(name: str, path: str, commits: int, gate: Any, answers: Any) -> None:
     answers.put((time.perf_counter() - started, time.process_time() - worked, took, failed, peak_memory()))
 
 
+def side_by_side(work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """What so many processes answer that begin at once: behind its arguments each has the gate at which they
+    wait for each other, and the queue of answers.
+
+    Raises:
+        RuntimeError: one died.
+    """
+    context = multiprocessing.get_context("spawn")
+    gate, answers = context.Barrier(len(arguments)), context.Queue()
+    processes = [context.Process(target=work, args=(*own, gate, answers)) for own in arguments]
+    for process in processes:
+        process.start()
+    try:
+        return [heard(answers, processes) for _ in processes]
+    except RuntimeError:
+        for process in processes:  # they wait at the gate for the one that died
+            process.terminate()
+        raise
+    finally:
+        for process in processes:
+            process.join()
+
+
 def heard(answers: Any, processes: list[Any]) -> Any:
     """What the next writer says that is done."""
     while True:
@@ -87,21 +110,7 @@ def race(name: str, writers: int, commits: int) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="deltanb-writers-"))
     try:
         dn.create(folder / "t", {"id": [0], "name": ["a"]})
-        context = multiprocessing.get_context("spawn")
-        gate, answers = context.Barrier(writers), context.Queue()
-        processes = [context.Process(target=work, args=(name, str(folder / "t"), commits, gate, answers))
-                     for _ in range(writers)]
-        for process in processes:
-            process.start()
-        try:
-            results = [heard(answers, processes) for _ in processes]
-        except RuntimeError:
-            for process in processes:  # they wait at the gate for the one that died
-                process.terminate()
-            raise
-        finally:
-            for process in processes:
-                process.join()
+        results = side_by_side(work, [(name, str(folder / "t"), commits)] * writers)
     finally:
         shutil.rmtree(folder)
     slowest = max(seconds for seconds, *_ in results)
