@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import deltanb as dn
-from deltanb.notebook.drawing import colors
+from deltanb.notebook.drawing import chart, colors
 from deltanb.transaction.current import SERIALIZABLE, SNAPSHOT_ISOLATION, WRITE_SERIALIZABLE
 
 FOLDER = Path(__file__).resolve().parent / "explanation"
@@ -91,53 +91,53 @@ WIDTH, HEIGHT, PANEL = 780, 186, 260
 READ, FIRST, SECOND = 78, 142, 206
 """Where of a panel versions 0, 1 and 2 are."""
 LANES = (78, 114)
+LETTERS = 13
 
 
 def svg(level: str) -> str:
     """The picture of a level."""
     ended = endings(level)
     words = "; ".join(f"{title}: {_in_words(ending)}" for title, ending in ended.items())
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
-             f' role="img" font-family="system-ui,sans-serif" font-size="13">',
-             f"<title>{escape(f'{level}. {words}')}</title>",
-             f"<style>svg{{{colors.variables(dark=False)}}}@media (prefers-color-scheme:dark)"
-             f"{{svg{{{colors.variables(dark=True)}}}}}.g{{fill:var(--g)}}.t{{fill:var(--t)}}.m{{fill:var(--m)}}"
-             f".x{{fill:var(--x)}}.l{{stroke:var(--l)}}.lost{{stroke:var(--x)}}</style>",
-             f'<rect class="g l" width="{WIDTH}" height="{HEIGHT}"/>']
-    for number, (title, ending) in enumerate(ended.items()):
-        parts.append(f'<g transform="translate({number * PANEL})">{_panel(title, ending)}</g>')
-    return "\n".join([*parts, "</svg>", ""])
+    panels = [chart.element("g", _panel(title, ending), transform=f"translate({number * PANEL})")
+              for number, (title, ending) in enumerate(ended.items())]
+    return chart.picture(WIDTH, HEIGHT, f"{level}. {words}", panels) + "\n"
 
 
 def _panel(title: str, ending: Ending) -> str:
     first, later = LANES
-    lines = [_text(14, 26, title, "t", 'font-weight="600"')]
-    lines += [_text(x, 52, f"v{version}", "m", 'text-anchor="middle"')
+    parts = [chart.label(title, 14, 26, font_weight=600, font_size=LETTERS)]
+    parts += [chart.label(f"v{version}", x, 52, muted=True, text_anchor="middle", font_size=LETTERS)
               for version, x in enumerate((READ, FIRST, SECOND))]
-    lines += [f'<path class="l" d="M{x} 58V126" stroke-dasharray="2 3"/>' for x in (READ, FIRST, SECOND)]
-    lines += [_text(14, y + 4, name, "t") for y, name in zip(LANES, ending.writers, strict=True)]
-    lines.append(_lane(first, FIRST, "append"))
+    parts += [chart.line(f"M{x} 58V126", stroke_dasharray="2 3") for x in (READ, FIRST, SECOND)]
+    parts += [chart.label(name, 14, y + 4, font_size=LETTERS)
+              for y, name in zip(LANES, ending.writers, strict=True)]
+    parts.append(_lane(first, FIRST, "append"))
     if ending.rule is None:
-        lines.append(_lane(later, SECOND, "append"))
-        verdict = _text(14, 150, f"✓ both commit, {ending.writers[1]} as v{ending.version}", "t")
+        parts.append(_lane(later, SECOND, "append"))
+        words = f"✓ both commit, {ending.writers[1]} as v{ending.version}"
+        parts.append(chart.label(words, 14, 150, font_size=LETTERS))
     else:
-        lines.append(f'<path class="lost" d="M{READ} {later}H{FIRST - 8}" stroke-width="2"'
-                     ' stroke-dasharray="5 4"/>')
-        lines.append(_text(FIRST, later + 5, "✕", "x", 'text-anchor="middle" font-size="15"'))
-        verdict = _text(14, 150, f"✕ {ending.writers[1]} fails: {ending.rule}", "x")
-    lines += [verdict, _text(14, 170, ending.explained, "x" if ending.explained.startswith("no ") else "m")]
-    return "".join(lines)
+        parts.append(chart.element("path", d=f"M{READ} {later}H{FIRST - 8}", cls="w", stroke=colors.ALARM,
+                                   stroke_width=2, stroke_dasharray="5 4"))
+        parts.append(_alarm("✕", FIRST, later + 5, text_anchor="middle"))
+        parts.append(_alarm(f"✕ {ending.writers[1]} fails: {ending.rule}", 14, 150))
+    if ending.explained.startswith("no "):
+        parts.append(_alarm(ending.explained, 14, 170))
+    else:
+        parts.append(chart.label(ending.explained, 14, 170, muted=True, font_size=LETTERS))
+    return "".join(parts)
 
 
 def _lane(y: int, end: int, kind: str) -> str:
     color = colors.color(kind)
-    return (f'<path d="M{READ} {y}H{end}" stroke="{color}" stroke-width="2"/>'
-            f'<circle cx="{READ}" cy="{y}" r="3" fill="{color}"/>'
-            f'<circle cx="{end}" cy="{y}" r="6" fill="{color}"/>')
+    return (chart.element("path", d=f"M{READ} {y}H{end}", stroke=color, stroke_width=2)
+            + chart.element("circle", cx=READ, cy=y, r=3, fill=color)
+            + chart.element("circle", cx=end, cy=y, r=6, fill=color))
 
 
-def _text(x: int, y: int, text: str, kind: str, more: str = "") -> str:
-    return f'<text class="{kind}" x="{x}" y="{y}"{" " * bool(more)}{more}>{escape(text)}</text>'
+def _alarm(text: str, x: int, y: int, **more: Any) -> str:
+    return chart.element(
+        "text", escape(text), x=x, y=y, cls="x", fill=colors.ALARM, font_size=LETTERS, **more)
 
 
 def _in_words(ending: Ending) -> str:

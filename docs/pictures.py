@@ -16,7 +16,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -35,22 +35,29 @@ TEXT = "Description"
 """The PNG's own name for a text that says what is shown."""
 
 
-def example(folder: Path, after: Callable[[dict[str, Any]], None] = lambda names: None) -> dict[str, Any]:
-    """The names of README's first example, run in a folder; ``after`` is called there with them."""
+@contextlib.contextmanager
+def lesson(folder: str | Path) -> Iterator[None]:
+    """A block that runs in a folder, as a lesson: with the same clock and ids each time."""
     import deltanb as dn
 
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    assert block is not None
-    names: dict[str, Any] = {}
     before = Path.cwd()
     os.chdir(folder)
     try:
-        with dn.teaching(seed=1), contextlib.redirect_stdout(io.StringIO()):
-            for part in doctest.DocTestParser().get_examples(block[1]):
-                exec(part.source, names)
-            after(names)
+        with dn.teaching(seed=1):
+            yield
     finally:
         os.chdir(before)
+
+
+def example(folder: Path, after: Callable[[dict[str, Any]], None] = lambda names: None) -> dict[str, Any]:
+    """The names of README's first example, run in a folder; ``after`` is called there with them."""
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert block is not None
+    names: dict[str, Any] = {}
+    with lesson(folder), contextlib.redirect_stdout(io.StringIO()):
+        for part in doctest.DocTestParser().get_examples(block[1]):
+            exec(part.source, names)
+        after(names)
     return names
 
 

@@ -7,11 +7,11 @@ What it does not know: what they do.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import tempfile
 from typing import Any
+
+from docs.pictures import lesson
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = "```{shown}\n```"
@@ -26,15 +26,9 @@ def with_picture(markdown: str) -> str:
 
 def run(markdown: str) -> Any:
     """Run a page's blocks of Python in a folder of their own, as a lesson; the value of the last line."""
-    import deltanb as dn
-
     *statements, last = BLOCK.findall(markdown)
     names: dict[str, Any] = {}
-    before = os.getcwd()
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as leaving:
-        leaving.callback(os.chdir, before)
-        os.chdir(folder)
-        with dn.teaching(seed=1):
-            for block in statements:
-                exec(block, names)
-            return eval(last, names)
+    with tempfile.TemporaryDirectory() as folder, lesson(folder):
+        for block in statements:
+            exec(block, names)
+        return eval(last, names)
