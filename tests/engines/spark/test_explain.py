@@ -15,6 +15,7 @@ from deltanb.engines.spark.explain import _REASONS, explain_frame
 from deltanb.errors import InvalidArgument
 from tests.engines.spark.test_listed import files_read
 from tests.examples import crossed
+from tests.table_kinds import HANDLES
 
 pytestmark = pytest.mark.spark
 classic = pytest.mark.classic("a plan of another process cannot be looked into")
@@ -149,3 +150,19 @@ def test_a_plan_of_connect_cannot_be_looked_into(spark, tmp_path) -> None:
     table = dn.create(tmp_path / "t", {"id": [1]})
     with pytest.raises(InvalidArgument, match="Spark Connect"):
         explain_frame(table.snapshot, table.to_df(spark))
+
+
+@classic
+@pytest.mark.parametrize("kind", HANDLES, ids=lambda kind: kind.__name__)
+def test_a_query_of_each_kind_of_table_is_explained(spark, tmp_path, kind) -> None:
+    with kind(tmp_path, {"id": [1, 2], "age": [3, 9]}) as home:
+        if not hasattr(home.table, "explain"):
+            pytest.skip("it is no Delta table: its rows are read by PyIceberg")
+        frame = home.table.to_df(spark).where("age > 100")
+        if home.table.log.store.local_path("") is None:
+            with pytest.raises(InvalidArgument, match="its files are read in this process; pass a condition"):
+                home.table.explain(frame)
+            return
+        shown = home.table.explain(frame)
+        assert (shown.num_files, shown.opened, files_read(frame)) == (1, 0, 0)
+        assert [one.sql for one in shown.conditions if one.spared] == ["(age > 100L)"]
