@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from deltanb.app.packed import pack
+from deltanb.app.site import tags
 
 pytestmark = [pytest.mark.environments, pytest.mark.slow]
 HERE = Path(__file__).resolve().parent
@@ -40,11 +41,8 @@ def wheels(pyodide: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path
     """The library, and of its dependencies those that the package index has for this Pyodide."""
     folder = tmp_path_factory.mktemp("wheels")
     info = json.loads((pyodide / "pyodide-lock.json").read_text())["info"]
-    version = "".join(info["python"].split(".")[:2])
     fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", f"-d{folder}"]
-    for more in (["sqlglot<31"], [
-            f"--python-version={version}", "--implementation=cp", f"--abi=cp{version}",
-            f"--platform=pyemscripten_{info['abi_version']}_wasm32", "msgspec"]):
+    for more in (["sqlglot<31"], [*tags(info), "msgspec"]):
         done = subprocess.run([*fetch, *more], capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"pip has no wheel of {more[-1]} for Pyodide: {done.stderr.strip().splitlines()[-1]}")

@@ -36,6 +36,14 @@ def for_pages(notebook: str, change_markdown: Callable[[str], str]) -> str:
     return json.dumps(content)
 
 
+def svg_of(spec: dict[str, Any], scheme: str) -> str:
+    """A chart of Vega-Lite as SVG, in one of the :data:`SCHEMES`."""
+    import vl_convert
+
+    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA, theme=SCHEMES[scheme])
+    return svg
+
+
 def drawn(spec: dict[str, Any], words: str) -> str:
     """A chart as HTML that switches with the page.
 
@@ -43,12 +51,9 @@ def drawn(spec: dict[str, Any], words: str) -> str:
         spec: what Vega-Lite draws.
         words: the same in words, for who does not see it.
     """
-    import vl_convert
-
     pictures = []
-    for scheme, theme in SCHEMES.items():
-        svg = vl_convert.vegalite_to_svg(spec, vl_version=VEGA, theme=theme)
-        data = base64.b64encode(svg.encode()).decode()
+    for scheme in SCHEMES:
+        data = base64.b64encode(svg_of(spec, scheme).encode()).decode()
         pictures.append(f'<img class="only-{scheme} dnb-chart" alt="{escape(words, quote=True)}" '
                         f'src="data:image/svg+xml;base64,{data}">')
     return "\n".join(pictures)

@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from docs.site.notebooks import SCHEMES, VEGA
+from docs.site.notebooks import SCHEMES, svg_of
 from tests.benchmarks.figures import Curve, Figure, chart, curves, markdown, summary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,13 +108,11 @@ def _curve(values: dict[str, Any]) -> Curve:
 
 def write() -> None:
     """The page and its pictures, from what was recorded."""
-    import vl_convert
-
     runs = json.loads(RECORD.read_text("utf-8"))
     for suite, run in runs.items():
         for kind in kinds_of(run):
-            for scheme, theme in SCHEMES.items():
-                svg = vl_convert.vegalite_to_svg(CHARTS[kind](figures_of(run)), vl_version=VEGA, theme=theme)
+            for scheme in SCHEMES:
+                svg = svg_of(CHARTS[kind](figures_of(run)), scheme)
                 picture(suite, kind, scheme).write_text(svg + "\n", "utf-8")
     PAGE.write_text(page(runs), "utf-8")
 
