@@ -166,6 +166,7 @@ class Catalog(Displayable, Spelt, place="catalog"):
             InvalidArgument: the catalog is behind a server itself, or another host without tokens.
             StorageError: the port cannot be used.
             MissingDependency: the server is not installed: ``pip install 'deltanb[catalog]'``.
+            NoThreads: this Python starts no threads, as in a browser.
 
         >>> import deltanb as dn
         >>> catalog = dn.Catalog("sqlite:///lake.db", warehouse="lake")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deltanb as dn
+from deltanb.catalog.rest.server import serving
 from deltanb.concurrency import parallel, stacks
 from deltanb.concurrency.background import Line
 from deltanb.errors import NoThreads
@@ -167,3 +170,16 @@ def test_writers_are_explored_all_the_same(request: pytest.FixtureRequest) -> No
     here = dn.explore(table, add)
     assert here.num_orders == by_threads.num_orders == 6
     assert list(map(repr, here.outcomes)) == list(map(repr, by_threads.outcomes))
+
+
+def test_a_catalog_that_nobody_can_serve_says_so_and_frees_its_port(
+    refused: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: list[socket.socket] = []
+    listen = serving._bound
+    monkeypatch.setattr(serving, "_bound", lambda *place: bound.append(listen(*place)) or bound[-1])
+    catalog = dn.Catalog(f"sqlite:///{tmp_path / 'catalog.db'}", warehouse=tmp_path)
+    with pytest.raises(NoThreads, match="without a server"):
+        catalog.serve()
+    assert [sock.fileno() for sock in bound] == [-1]
+    assert catalog.list_namespaces() == []

@@ -22,7 +22,14 @@ from deltanb.catalog.rest.server.slow_headers import bounded
 from deltanb.catalog.rest.server.tokens import Tokens
 from deltanb.catalog.store.places import Warehouse
 from deltanb.catalog.store.store import CatalogStore
-from deltanb.errors import IllegalStateError, InvalidArgument, MissingDependency, StorageError
+from deltanb.concurrency import stacks
+from deltanb.errors import (
+    IllegalStateError,
+    InvalidArgument,
+    MissingDependency,
+    NoThreads,
+    StorageError,
+)
 from deltanb.store.base import LogStore
 from deltanb.text.display import Displayable
 from deltanb.text.safe_text import shown
@@ -52,7 +59,15 @@ class Server:
         self._server = _uvicorn(service, started.set)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [sock]}, name="deltanb-server", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            sock.close()
+            if not stacks.is_refusal(error):
+                raise
+            raise NoThreads(
+                "a catalog is served by a thread, and this Python starts none: use the catalog without a "
+                "server, or serve it from another machine by: deltanb serve") from error
         while not started.wait(0.05):
             if not self._thread.is_alive():
                 raise StorageError(f"the server at {self.url} did not start; the log says why", path=self.url)
@@ -101,6 +116,7 @@ def serve(
     Raises:
         InvalidArgument: no tokens and another host than loopback; or an argument is malformed.
         StorageError: the database or the port cannot be had.
+        NoThreads: on a machine that starts none, as a browser.
 
     >>> server = serve("sqlite:///catalog.db", warehouse="lake")
     >>> server.url.startswith("http://127.0.0.1:"), server.is_running
