@@ -77,7 +77,7 @@ class Committer(Protocol):
 
     def publish(self, version: int) -> None:
         """Make a commit that was written, and all before it, files of the folder, for those who read that
-        alone. It stands whether or not this succeeds, and may be published by anybody at any later time."""
+        alone. It stands even if this fails, and may be published by anybody at any later time."""
 
 
 Makes = Callable[["LogReader", "Snapshot"], Committer]

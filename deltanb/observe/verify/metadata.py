@@ -1,7 +1,7 @@
 """What a commit says of the table and of itself, and whether that can be.
 
-What lives here: protocol, metadata, features, applications, domains, times and commitInfo of one commit, held
-against the version before.
+What lives here: protocol, metadata, features, applications, domains, times and commitInfo of one commit,
+checked against the version before.
 What it does not know: files of the table (``files``), what is derived from the log (``derived``).
 """
 
