@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +145,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("left out")
         for reason, count in reasons.most_common():
             terminalreporter.write_line(f"{count:6} {reason}")
+
+
+@service
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation site, built once."""
+    for name in ("sphinx", "myst_nb", "pydata_sphinx_theme", "vl_convert"):
+        pytest.importorskip(name, reason="the site is built by what deltanb[docs] brings")
+    folder = tmp_path_factory.mktemp("site") / "html"
+    command = [sys.executable, "-m", "docs.build", str(folder)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, f"\n{result.stdout}{result.stderr}"
+    return folder
 
 
 @pytest.fixture(scope="session")

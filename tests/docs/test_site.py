@@ -69,18 +69,6 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once."""
-    for name in ("sphinx", "myst_nb", "pydata_sphinx_theme", "vl_convert"):
-        pytest.importorskip(name, reason="the site is built by what deltanb[docs] brings")
-    folder = tmp_path_factory.mktemp("site") / "html"
-    command = [sys.executable, "-m", "docs.build", str(folder)]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert result.returncode == 0, f"\n{result.stdout}{result.stderr}"
-    return folder
-
-
-@pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
     """All pages, read."""
     return {path: Page(path) for path in sorted(site.rglob("*.html"))}
