@@ -24,5 +24,5 @@ from deltanb.observe.verify.verify import verify_log as verify_log
 from deltanb.observe.what_if import Replay as Replay
 from deltanb.observe.what_if import replay as replay
 from deltanb.query.sql import run_sql as run_sql
-from deltanb.sources.spark.source import DeltaDataSource as DeltaDataSource
+from deltanb.sources.spark.source import register_format as register_format
 from deltanb.sources.spark.stream import read_stream as read_stream

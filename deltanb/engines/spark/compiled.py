@@ -26,11 +26,12 @@ from deltanb.engines.spark.session_request import is_remote
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["compiled", "has_class", "is_everywhere", "source"]
+__all__ = ["compiled", "has_class", "is_everywhere", "is_on_driver", "source"]
 
 JAVA_VERSION = 8  # of the source; Janino, which compiles it, takes 6 unless told
 
-_everywhere: weakref.WeakKeyDictionary[Any, dict[str, bool]] = weakref.WeakKeyDictionary()
+_placed: weakref.WeakKeyDictionary[Any, dict[tuple[str, bool], bool]] = weakref.WeakKeyDictionary()
+"""By application, whether a class is on its driver, or everywhere."""
 
 
 def compiled(session: SparkSession, text: str, name: str) -> Any:
@@ -43,21 +44,33 @@ def compiled(session: SparkSession, text: str, name: str) -> Any:
     return compiler.getClassLoader().loadClass(f"deltanb.{name}")
 
 
+def is_on_driver(session: SparkSession, name: str) -> bool:
+    """Put a class of ours on the class path of a session's driver, where Spark looks for it by its name.
+
+    Returns:
+        Whether that worked. It is done once per application.
+    """
+    return _is_there(session, name, everywhere=False)
+
+
 def is_everywhere(session: SparkSession, name: str) -> bool:
     """Put a class of ours on the class path of a session and all its executors; whether that worked.
 
     It is done once per application, with a JAR.
     """
+    return _is_there(session, name, everywhere=True)
+
+
+def _is_there(session: SparkSession, name: str, everywhere: bool) -> bool:
     if is_remote(session):
         return False
-    context = session.sparkContext
-    known = _everywhere.setdefault(context, {})
-    if name not in known:
+    known = _placed.setdefault(session.sparkContext, {})
+    if (name, everywhere) not in known:
         try:
-            known[name] = _distribute(session, name)
+            known[name, everywhere] = _distribute(session, name, everywhere)
         except (Py4JError, PySparkException, TypeError):  # TypeError: to Py4J what is not there is a package
-            known[name] = False
-    return known[name]
+            known[name, everywhere] = False
+    return known[name, everywhere]
 
 
 def has_class(session: SparkSession, name: str) -> bool:
@@ -73,14 +86,15 @@ def has_class(session: SparkSession, name: str) -> bool:
         return False
 
 
-def _distribute(session: SparkSession, name: str) -> bool:
+def _distribute(session: SparkSession, name: str, everywhere: bool) -> bool:
     code = {str(key): bytes(value) for key, value in _cooked(session, source(name)).getBytecodes().items()}
     path = _jar(name, code)
     jvm = session._jvm
     # Hadoop looks classes up where the session began; what SQL adds is for what begins later.
     loader = session._jsc.sc().hadoopConfiguration().getClassLoader()
     loader.addURL(jvm.java.io.File(path).toURI().toURL())
-    session.sql("ADD JAR '{}'".format(path.replace("\\", "\\\\").replace("'", "\\'")))
+    if everywhere:
+        session.sql("ADD JAR '{}'".format(path.replace("\\", "\\\\").replace("'", "\\'")))
     loader.loadClass(f"deltanb.{name}")
     return True
 

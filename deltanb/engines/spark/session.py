@@ -261,7 +261,7 @@ def _with_source(session: SparkSession) -> SparkSession:
     from pyspark.sql import datasource
 
     if hasattr(datasource, "DataSourceArrowWriter"):
-        session.dataSource.register(upper.DeltaDataSource)
+        upper.register_format(session)
     return session
 
 

@@ -9,13 +9,14 @@ open the store themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as T
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltanb.commands.read.changes import plan_changes
@@ -24,6 +25,7 @@ from deltanb.engines.spark.columns import spark_schema
 from deltanb.engines.spark.executors import Place, files_as_dicts, parts, read_files
 from deltanb.errors import InvalidArgument, SchemaMismatch
 from deltanb.schema.types import StructType
+from deltanb.sources.spark.filters import condition_of
 from deltanb.sources.spark.tasks import Task, changes_as_tasks, in_form, read_changes
 from deltanb.table.table import DeltaTable
 from deltanb.text.formatting import did_you_mean
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from deltanb.sources.spark.options import ReadOptions
 
 __all__ = ["DeltaReader", "Source", "source"]
+
+MARK = "deltanb.filtered"
+"""In the metadata of a column that ``DefaultSource.java`` asks for: filters of the query follow."""
 
 
 class Source:
@@ -84,7 +89,14 @@ class Source:
                 raise SchemaMismatch(
                     f"the schema that is asked for does not fit {self.options.path}\n  {line}\nLeave the "
                     "types to the table, and cast the columns of the frame", differences=[line])
-        return DeltaReader(self, schema)
+        is_filtered = any(MARK in asked.metadata for asked in schema.fields)
+        return _FilteredReader(self, schema) if is_filtered else DeltaReader(self, schema)
+
+    def where(self, condition: str) -> Source:
+        """What is read with one more condition, of the same version."""
+        own = self.options.where
+        both = condition if own is None else f"({own}) AND {condition}"
+        return Source(replace(self.options, where=both), self.version)
 
 
 def source(options: ReadOptions) -> Source:
@@ -101,8 +113,8 @@ def source(options: ReadOptions) -> Source:
 class DeltaReader(DataSourceReader):
     """Reads rows: planned on the driver, read on executors."""
 
-    # It takes no filters: up to 4.3, Spark keeps what a reader is after its filters with the frame that was
-    # loaded, and uses it for other queries on that frame, which then lack rows.
+    # It takes no filters by itself: up to 4.3, Spark keeps what a reader is after its filters with the frame
+    # that was loaded, and uses it for other queries on that frame, which then lack rows.
 
     def __init__(self, source: Source, schema: T.StructType) -> None:
         self.source, self.schema = source, schema
@@ -135,6 +147,21 @@ class DeltaReader(DataSourceReader):
         raise NotImplementedError
 
 
+class _FilteredReader(DeltaReader):
+    """A reader for one query, which leaves out files and row groups by its filters.
+
+    ``DefaultSource.java`` asks for one, and keeps what is planned by it away from other queries.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take note of filters; Spark evaluates all of them after the read, too."""
+        if not self.source.options.changes:
+            condition = condition_of(filters, StructType(self.source.scan().columns))
+            if condition is not None:
+                self.source = self.source.where(condition)
+        return filters
+
+
 class _TaskReader(DataSourceReader):
     """A reader on an executor: where the files are, and what is asked of each."""
 
@@ -145,4 +172,7 @@ class _TaskReader(DataSourceReader):
         """The rows of a task as Arrow batches in Spark's form, none of them empty."""
         assert isinstance(partition, Task)
         for batch in self.rows(self.place, self.scan, partition.files):
-            yield in_form(batch.columns, self.form)
+            # By name, since the change feed has columns of its own, also where they are not asked for.
+            columns = {name.lower(): column for name, column in zip(
+                batch.schema.names, batch.columns, strict=True)}
+            yield in_form((columns[name.lower()] for name in self.form.names), self.form)

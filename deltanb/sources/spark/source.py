@@ -1,6 +1,7 @@
 """The data source ``deltanb``: Delta tables by ``spark.read.format("deltanb")`` and ``df.write``.
 
 What lives here: :class:`DeltaDataSource`, which Spark asks for readers and writers, and :func:`register`.
+``DefaultSource.java`` stands before it where a session has a JVM, and tells readers of filters and columns.
 What it does not know: how rows are read and written (``sources/spark/read``, ``sources/spark/write``).
 
 Spark makes and asks the source in Python processes of its own beside the driver, and pickles readers and
@@ -21,10 +22,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from deltanb.engines.spark.compiled import is_on_driver
 from deltanb.engines.spark.refusals import error_in
 from deltanb.engines.spark.session import spark as start_session
 from deltanb.errors import MissingDependency
 from deltanb.sources.spark.options import ReadOptions, WriteOptions
+from deltanb.text.safe_text import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,15 +38,19 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "DeltaDataSource", "register", "translate_errors"]
 
 NAME = "deltanb"
+CLASS = "DefaultSource"
+"""The class by whose name Spark finds a source ``deltanb`` before it looks for one in Python."""
+
+logger = get_logger("deltanb.spark")
 
 
 class DeltaDataSource(DataSource):
     """Delta tables for Spark, under the name ``deltanb``.
 
-    A frame stays at the version that was the newest when it was made. ``.schema("id long")`` reads these
-    columns alone: Spark does not tell a source which columns a query needs. ``.option("where", …)`` leaves
-    out files and row groups; filters of the query itself are left to Spark. Where there is no table, a write
-    or a stream creates it.
+    A frame stays at the version that was the newest when it was made. Only columns that a query needs are
+    read, and its filters leave out files and row groups; ``.option("where", …)`` and ``.schema("id long")``
+    do so, too, and are the only ways in a session of Spark Connect, which tells a source of neither. Where
+    there is no table, a write or a stream creates it.
 
     Options are those of Delta Spark's readers, writers and streams, and a few more: ``option_table`` lists
     them, and what of Spark's API does not reach a source in Python, such as ``.mode("ignore")`` and
@@ -137,11 +144,19 @@ def register(spark: SparkSession | None = None, tables: Mapping[str, Any] | None
     >>> session.sql("SELECT count(*) FROM flights").show()                             # doctest: +SKIP
     """
     session = start_session() if spark is None else spark
-    session.dataSource.register(DeltaDataSource)
+    register_format(session)
     from deltanb.sources.spark.names import add_catalog, add_views
 
     add_catalog(session)
     add_views(session, tables or {})
+
+
+def register_format(session: SparkSession) -> None:
+    """Let a session read and write ``format("deltanb")``; where it has a JVM, by filters and columns."""
+    session.dataSource.register(DeltaDataSource)
+    if not is_on_driver(session, CLASS):
+        logger.info('format("deltanb") reads all columns, and files that a query\'s filters could leave out: '
+                    "the session has no JVM in reach")
 
 
 # --- errors ---------------------------------------------------------------------------------------

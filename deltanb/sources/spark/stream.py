@@ -111,7 +111,7 @@ def read_stream(
              for name, value in {**options, **(storage_options or {})}.items() if value is not None}
     _Read({**texts, "path": log.path})
     session = start_session() if session is None else session
-    session.dataSource.register(upper.DeltaDataSource)
+    upper.register_format(session)
     return session.readStream.format("deltanb").options(**texts).load(log.path)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
+import re
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 pytest.importorskip("pyspark", "4.1", reason="filters of Python data sources come with PySpark 4.1")
 
 from pyspark.errors import PySparkException
+from pyspark.sql import datasource as F
 from pyspark.sql import types as T
 
 import deltanb as dn
@@ -28,9 +32,11 @@ from deltanb.errors import (
     UnsupportedProtocol,
     VersionNotFound,
 )
+from deltanb.sources.spark.filters import condition_of
 from deltanb.sources.spark.options import WriteOptions
 from deltanb.sources.spark.source import translate_errors
 from deltanb.sources.spark.write import writer
+from tests.examples import crossed
 from tests.helpers import tree
 
 pytestmark = pytest.mark.spark
@@ -132,6 +138,9 @@ def test_changes_are_those_of_the_process(spark, tmp_path):
     part = read(spark, table.path, readChangeFeed="true", startingVersion=1, endingVersion=1)
     part = part.where("_change_type <> 'update_preimage'")
     assert part.select("id", "_commit_version").collect() == [(13, 1)]
+    chosen = spark.read.format("deltanb").schema("P string, _change_type string").options(
+        readChangeFeed="true", startingVersion=1, endingVersion=1).load(table.path)
+    assert sorted(chosen.collect()) == [("b", "update_postimage"), ("b", "update_preimage")]
 
 
 def test_a_schema_chooses_columns(spark, tmp_path):
@@ -165,6 +174,126 @@ def test_a_condition_on_the_change_feed(spark, tmp_path):
     assert frame.select("id").collect() == [(1,)]
 
 
+BY_JVM = pytest.mark.classic("only a session with a JVM tells the source of filters and columns")
+TIME, WALL = EVERY_TYPE["time"][2].as_py(), EVERY_TYPE["wall"][0].as_py()
+COMPARED: dict[str, dict[str, Any]] = {
+    **{name: {"2": 2, "-1": -1, "5": 5} for name in ("id", "byte")},
+    "dec": {"-0.01": Decimal("-0.01"), "1.5": Decimal("1.5"), "2": 2}, "float": {"1.5D": 1.5, "2": 2},
+    "part": {"'a'": "a", "''": "", r"'\\\''": "\\'"}, "flag": {"true": True},
+    "bytes": {"X'00FF'": b"\x00\xff"},
+    "day": {"DATE '1582-10-04'": dt.date(1582, 10, 4), "DATE '2024-02-29'": dt.date(2024, 2, 29)},
+    "time": {"TIMESTAMP '2024-01-02 00:00:00Z'": TIME}, "wall": {f"TIMESTAMP_NTZ '{WALL}'": WALL}}
+"""Columns, and what their values are compared with: as Spark's SQL has it, and as its filters do."""
+SHAPES = {"{c} = {v}": F.EqualTo, "{c} < {v}": F.LessThan, "{c} <= {v}": F.LessThanOrEqual,
+          "{c} > {v}": F.GreaterThan, "{c} >= {v}": F.GreaterThanOrEqual, "{c} <=> {v}": F.EqualNullSafe,
+          "{c} IN ({v}, {v})": lambda path, value: F.In(path, (value, value)),
+          "{c} IS NULL": lambda path, _: F.IsNull(path), "{c} IS NOT NULL": lambda path, _: F.IsNotNull(path)}
+TEXTS = {"startswith({c}, {v})": F.StringStartsWith, "endswith({c}, {v})": F.StringEndsWith,
+         "contains({c}, {v})": F.StringContains}
+
+
+def test_a_filter_means_here_what_it_means_to_spark(spark, tmp_path):
+    table = dn.create(tmp_path / "t", EVERY_TYPE)
+    table.append(EVERY_TYPE.slice(1).set_column(0, "id", pa.array([5, None])))
+    filters: dict[str, Any] = {}
+    for name, values in COMPARED.items():
+        for (text, value), (shape, kind) in itertools.product(
+                values.items(), [*SHAPES.items(), *(TEXTS.items() if name == "part" else ())]):
+            query, one = shape.format(c=name, v=text), kind((name,), value)
+            filters |= {query: one, f"NOT ({query})": F.Not(one)}
+    conditions = {query: condition_of([one], table.snapshot.schema) for query, one in filters.items()}
+    left_out = {query.replace("NOT (", "").split()[0] for query, text in conditions.items() if text is None}
+    assert left_out == {"float", "flag", "bytes"}  # whose order or statistics are not the same everywhere
+    taken = [query for query, text in conditions.items() if text is not None]
+    known = table.to_df(spark)
+    truth = spark.createDataFrame(known.collect(), known.schema).selectExpr(
+        "*", *(f"{query} AS `{number}`" for number, query in enumerate(taken))).collect()
+    for number, query in enumerate(taken):
+        ours = table.to_arrow(where=conditions[query]).to_pylist()
+        spared = [row for row in truth if row[str(number)]]
+        assert Counter((row["id"], row["dec"]) for row in ours) == Counter(
+            (row["id"], row["dec"]) for row in spared), query
+
+
+@BY_JVM
+@pytest.mark.parametrize(("name", "properties"), crossed(2, [*COMPARED, "struct.x"], [
+    {}, {"delta.enableDeletionVectors": True, **MAPPED}]))
+def test_a_filter_keeps_the_rows_that_spark_keeps(spark, tmp_path, name, properties):
+    table = dn.create(tmp_path / "t", EVERY_TYPE, partition_by="part", properties=properties)
+    table.append(EVERY_TYPE.slice(1))
+    table.delete("id = 2 AND dec IS NULL")
+    frame, known = read(spark, table.path), table.to_df(spark)
+    rows = spark.createDataFrame(known.collect(), known.schema)
+    value = next(iter(COMPARED.get(name, {"1": 1})))
+    for query in (f"{name} <= {value}", f"NOT ({name} <=> {value}) AND id > 0"):
+        assert texts(frame.where(query).collect()) == texts(rows.where(query).collect()), query
+
+
+@BY_JVM
+@pytest.mark.parametrize("query", [
+    "part LIKE 'a%'", "part LIKE '%_\\%%' OR endswith(part, 'b')"])
+def test_a_filter_of_texts_keeps_the_rows_that_spark_keeps(spark, tmp_path, query):
+    table = dn.create(tmp_path / "t", {"part": ["ab", "b", None, "a_%", "", "%"]})
+    assert texts(read(spark, table.path).where(query).collect()) == texts(
+        table.to_df(spark).where(query).collect())
+
+
+@BY_JVM
+@pytest.mark.parametrize("condition", [None, "id < 50"])
+@pytest.mark.parametrize("by", ["load", "a name"])
+def test_a_filter_leaves_files_out(spark, tmp_path, by, condition):
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "p": ["a", "b"]}, partition_by="p")
+    table.append({"id": [30, 40], "p": ["a", "b"]})
+    for gone in (tmp_path / "t" / "p=b").iterdir():  # nobody may open them
+        gone.unlink()
+    options = {} if condition is None else {"where": condition}
+    if by == "a name":
+        dn.spark.register(spark)
+        options = {}
+    frame = read(spark, table.path, **options) if by == "load" else spark.table(f"deltanb.`{table.path}`")
+    assert frame.where("p = 'a' AND id > 5").collect() == [(30, "a")]
+    assert frame.where("p = 'a'").agg({"id": "max"}).collect() == [(30,)]
+    with pytest.raises(PySparkException):
+        frame.where("p = 'b'").collect()
+
+
+@BY_JVM
+def test_a_query_reads_the_columns_that_it_needs(spark, tmp_path):
+    table = dn.create(tmp_path / "t", EVERY_TYPE, properties=MAPPED)
+    frame = read(spark, table.path)
+    plan = frame.where("byte < 0").select("part")._jdf.queryExecution().executedPlan().toString()
+    assert re.search(r"BatchScan deltanb\[part#\d+, byte#\d+\]", plan), plan
+    assert frame.where("byte < 0").select("part").collect() == [("a",)]
+    assert frame.select("struct.x").where("x = 1").collect() == [(1,)]
+    assert frame.count() == 3
+
+
+@pytest.mark.connect
+def test_without_a_jvm_a_log_line_says_that_filters_skip_nothing(spark, tmp_path, caplog):
+    table = dn.create(tmp_path / "t", {"id": [1, 2]})
+    with caplog.at_level("INFO", "deltanb.spark"):
+        dn.spark.register(spark)
+    assert "no JVM in reach" in caplog.text
+    assert read(spark, table.path).where("id = 1").collect() == [(1,)]
+
+
+@BY_JVM
+def test_a_filtered_frame_stands_at_its_version(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2]})
+    frame = read(spark, table.path)
+    table.append({"id": [1, 3]})
+    assert frame.where("id = 1").count() == 1 and frame.where("id = 3").count() == 0
+
+
+@BY_JVM
+def test_a_filter_of_changes_is_left_to_spark(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2]}, properties={"delta.enableChangeDataFeed": True})
+    table.delete("id = 1")
+    frame = read(spark, table.path, readChangeFeed="true", startingVersion=0)
+    assert frame.where("id = 1").select("_change_type").distinct().count() == 2
+    assert frame.where("_commit_version = 1").select("id").collect() == [(1,)]
+
+
 @pytest.mark.parametrize("pushing", ["false", "true"])
 def test_queries_on_one_frame_do_not_see_filters_of_each_other(spark, tmp_path, pushing):
     table = dn.create(tmp_path / "t", {"id": [1, 2, 3]})
@@ -173,6 +302,7 @@ def test_queries_on_one_frame_do_not_see_filters_of_each_other(spark, tmp_path, 
         assert frame.where("id = 1").collect() == [(1,)]
         assert frame.count() == 3
         assert sorted(frame.where("id = 1").union(frame.where("id = 2")).collect()) == [(1,), (2,)]
+        assert sorted(frame.where("id > 1").collect()) == [(2,), (3,)]
 
 
 def test_a_table_without_rows_has_its_columns(spark, tmp_path):

@@ -1,0 +1,159 @@
+package deltanb;
+
+import java.util.ArrayList;
+import java.util.Set;
+
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonFilterPushdownResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+import scala.Option;
+
+/**
+ * The data source {@code deltanb} where a session has a JVM: Spark finds this class by its name, before the
+ * source in Python that does the work. Each scan gets the filters and the columns of its query.
+ *
+ * <p>Spark itself would keep the filters of one query with the frame, and use them for the next one, too. Here
+ * what was planned for a scan is whole by an object of that scan, {@link OfScan}; what a frame stands at, which is
+ * found once, stays with the frame.
+ *
+ * <p>Compiled as {@link TablesByPath} is, hence without lambdas and generic types.
+ */
+public final class DefaultSource extends PythonDataSourceV2 {
+  /** Of the first column that a scan is asked for: filters follow. The source in Python knows the name. */
+  private static final String MARK = "deltanb.filtered";
+
+  private String shortName;
+
+  public void setShortName(String name) {
+    super.setShortName(name);
+    shortName = name;
+  }
+
+  public Table getTable(StructType columns, Transform[] partitions, java.util.Map properties) {
+    return new OfFrame(this, super.getTable(columns, partitions, properties));
+  }
+
+  /** What a frame has loaded: the table of the source in Python, whose scans are built here. */
+  public static final class OfFrame implements SupportsRead, SupportsWrite {
+    private final DefaultSource source;
+    private final Table table;
+
+    public OfFrame(DefaultSource source, Table table) {
+      this.source = source;
+      this.table = table;
+    }
+
+    public String name() {
+      return table.name();
+    }
+
+    public StructType schema() {
+      return table.schema();
+    }
+
+    public Set capabilities() {
+      return table.capabilities();
+    }
+
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      return new Building(source, table.schema(), options);
+    }
+
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+      return ((SupportsWrite) table).newWriteBuilder(info);
+    }
+  }
+
+  /** The source of one scan: what the frame has found, and a plan of its own. */
+  public static final class OfScan extends PythonDataSourceV2 {
+    private final DefaultSource frame;
+
+    public OfScan(DefaultSource frame) {
+      this.frame = frame;
+      setShortName(frame.shortName);
+    }
+
+    public PythonDataSourceCreationResult getOrCreateDataSourceInPython(
+        String name, CaseInsensitiveStringMap options, Option columns) {
+      return frame.getOrCreateDataSourceInPython(name, options, columns);
+    }
+  }
+
+  /** Collects what a query needs of a scan. All filters stay with Spark, too, which decides about each row. */
+  public static final class Building implements SupportsPushDownFilters, SupportsPushDownRequiredColumns {
+    private final DefaultSource frame;
+    private final CaseInsensitiveStringMap options;
+    private StructType columns;
+    private Filter[] filters = new Filter[0];
+
+    public Building(DefaultSource frame, StructType columns, CaseInsensitiveStringMap options) {
+      this.frame = frame;
+      this.columns = columns;
+      this.options = options;
+    }
+
+    public Filter[] pushFilters(Filter[] all) {
+      filters = all;
+      return all;
+    }
+
+    public Filter[] pushedFilters() {
+      return filters;
+    }
+
+    /** Columns, each of them whole. Rows that are only counted are those of some column. */
+    public void pruneColumns(StructType needed) {
+      StructField[] all = columns.fields();
+      ArrayList whole = new ArrayList();
+      for (int i = 0; i < all.length; i++) {
+        if (needed.getFieldIndex(all[i].name()).isDefined()) {
+          whole.add(all[i]);
+        }
+      }
+      if (whole.isEmpty() && all.length > 0) {
+        whole.add(all[0]);
+      }
+      columns = new StructType((StructField[]) whole.toArray(new StructField[0]));
+    }
+
+    public Scan build() {
+      OfScan source = new OfScan(frame);
+      if (filters.length > 0 && columns.fields().length > 0) {
+        PythonDataSourceCreationResult made =
+            frame.getOrCreateDataSourceInPython(frame.shortName, options, Option.apply(columns));
+        Option planned = source.source().pushdownFiltersInPython(made, marked(columns), filters);
+        if (planned.isDefined()) { // none, if the source can be told of no filter
+          source.setReadInfo(((PythonFilterPushdownResult) planned.get()).readInfo());
+        }
+      }
+      return new PythonTable(source, frame.shortName, columns).newScanBuilder(options).build();
+    }
+
+    private static StructType marked(StructType columns) {
+      StructField[] fields = (StructField[]) columns.fields().clone();
+      StructField first = fields[0];
+      Metadata mark = new MetadataBuilder().withMetadata(first.metadata()).putBoolean(MARK, true).build();
+      fields[0] = new StructField(first.name(), first.dataType(), first.nullable(), mark);
+      return new StructType(fields);
+    }
+  }
+}
