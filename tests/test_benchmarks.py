@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import html
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -158,11 +160,11 @@ def test_a_recorded_run_is_read_as_it_was_measured(recorded: Path) -> None:
     curve = Curve("files", ((10, 1.5), (100, 9.0)))
     grown = Figure("log", "grows", "itself", 1.25, 1.5, at_most=True, note="a", mb=95, curve=curve)
     measured = [*FIGURES, grown]
-    report.record("log", measured, "python -m tests.benchmarks log")
+    report.record("log", measured, "python -m tests.benchmarks log", 0.04)
     run = json.loads(recorded.read_text("utf-8"))["log"]
     assert report.figures_of(run) == measured
     assert run["command"] == "python -m tests.benchmarks log" and run["versions"]["pyarrow"]
-    assert "cores of" in run["machine"] and run["date"].startswith("20") and run["load"] >= 0
+    assert "cores of" in run["machine"] and run["date"].startswith("20") and run["busy"] == 0.04
 
 
 def test_a_part_of_a_suite_replaces_that_part_and_a_whole_one_everything(recorded: Path) -> None:
@@ -170,39 +172,51 @@ def test_a_part_of_a_suite_replaces_that_part_and_a_whole_one_everything(recorde
         run = json.loads(recorded.read_text("utf-8"))["log"]
         return {each.work: each.value for each in report.figures_of(run)}
 
-    report.record("log", FIGURES[:2], "python -m tests.benchmarks log")
-    report.record("log", [replace(FIGURES[0], value=21.0)], 'python -m tests.benchmarks log --only "open"')
+    report.record("log", FIGURES[:2], "python -m tests.benchmarks log", 0.04)
+    part = 'python -m tests.benchmarks log --only "open"'
+    report.record("log", [replace(FIGURES[0], value=21.0)], part, 0.04)
     assert works() == {"open": 21.0, "open at half": 14.0}
-    report.record("log", FIGURES[:1], "python -m tests.benchmarks log")
+    report.record("log", FIGURES[:1], "python -m tests.benchmarks log", 0.04)
     assert works() == {"open": 12.5}
 
 
 def test_what_failed_is_in_the_report_without_a_value(recorded: Path) -> None:
-    report.record("log", list(attempt("log", "open", lambda: [1 / 0])), "python -m tests.benchmarks log")
+    failed = list(attempt("log", "open", lambda: [1 / 0]))
+    report.record("log", failed, "python -m tests.benchmarks log", 0.04)
     runs = json.loads(recorded.read_text("utf-8"))
     assert "| open |  | – | ≥ 1× | missed |  | ZeroDivisionError: division by zero |" in report.report(runs)
     assert report.kinds_of(runs["log"]) == []
 
 
 def test_a_busy_machine_is_named(recorded: Path) -> None:
-    report.record("log", FIGURES[:1], "python -m tests.benchmarks log")
+    report.record("log", FIGURES[:1], "python -m tests.benchmarks log", 0.04)
     runs = json.loads(recorded.read_text("utf-8"))
-    for load, is_busy in ((0.5, False), (16.2, True)):
-        runs["log"] |= {"load": load, "cores": 2}
-        assert ("16.2 processes wanted its 2 cores" in report.report(runs)) == is_busy
+    for busy, is_named in ((0.1, False), (1.2, True)):
+        runs["log"] |= {"busy": busy, "cores": 2}
+        assert ("others used 1.2 of its 2 cores" in report.report(runs)) == is_named
+
+
+def test_cores_of_others_are_those_that_work() -> None:
+    working = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        assert report.cores_of_others(0.2) > 0.1
+    finally:
+        working.kill()
+        working.wait()
 
 
 def test_the_runner_records_each_suite_and_reports_without_measuring(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peaks, "RECORD", tmp_path / "peaks.json")
+    monkeypatch.setattr(report, "cores_of_others", lambda: 0.3)
     suite = SimpleNamespace(figures=lambda *_: [FIGURES[1]])
     monkeypatch.setattr(runner, "import_module", lambda name: suite)
     runner.main(["log", "scans", "--rounds", "2", "--record", "--out", str(tmp_path)])
     runs = json.loads(recorded.read_text("utf-8"))
     assert {suite: run["command"] for suite, run in runs.items()} == {
         suite: f"python -m tests.benchmarks {suite} --rounds 2" for suite in ("log", "scans")}
-    assert [len(run["figures"]) for run in runs.values()] == [1, 1]
+    assert [(len(run["figures"]), run["busy"]) for run in runs.values()] == [(1, 0.3), (1, 0.3)]
     monkeypatch.setattr(runner, "_measured", None)
     written: list[bool] = []
     monkeypatch.setattr(report, "write", lambda: written.append(True))

@@ -58,14 +58,14 @@ def main(arguments: list[str] | None = None) -> list[Figure]:
     try:
         for name in chosen.suites or SUITES:
             print(f"-- {name}", flush=True)
-            begun = len(figures)
+            begun, busy = len(figures), report.cores_of_others() if chosen.record else 0.0
             for figure in _measured(name, chosen.quick, chosen.rounds, chosen.only):
                 figures.append(figure if chosen.quick else peaks.beside(figure))
                 print(figures[-1], flush=True)
             if chosen.record:
                 only = f' --only "{chosen.only}"' if chosen.only else ""
                 command = f"python -m tests.benchmarks {name} --rounds {chosen.rounds}{only}"
-                report.record(name, figures[begun:], command)
+                report.record(name, figures[begun:], command, max(busy, report.cores_of_others()))
     finally:  # what an interrupted run has found took its time, too
         write(figures, chosen.out)
     if chosen.record:

@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -32,13 +33,20 @@ BEGIN, END = "<!-- figures: written by python -m tests.benchmarks --report -->\n
 CHARTS: dict[str, Callable[[Iterable[Figure]], dict[str, Any]]] = {"goals": chart, "growth": curves}
 """Kinds of pictures; one without anything to draw is left out."""
 DIGITS = 4
+SAMPLE = 5.0
+"""Seconds over which other programs are looked at."""
+QUIET = 0.2
+"""Cores that others may use without being named."""
 Run = dict[str, Any]
 
 
 # -- the record ------------------------------------------------------------------------------------------
 
-def record(suite: str, figures: Sequence[Figure], command: str) -> None:
-    """Write down what a suite measured, over what was there; of a part of it, over that part."""
+def record(suite: str, figures: Sequence[Figure], command: str, busy: float) -> None:
+    """Write down what a suite measured, over what was there; of a part of it, over that part.
+
+    ``busy`` is how many cores others used, by :func:`cores_of_others` before the suite or after it.
+    """
     runs = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
     known = {_key(figure): figure for figure in figures_of(runs[suite])} if suite in runs else {}
     if " --only" not in command:
@@ -48,7 +56,7 @@ def record(suite: str, figures: Sequence[Figure], command: str) -> None:
         "command": command,
         "date": f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}",
         "machine": machine(),
-        "load": round(os.getloadavg()[1], 1),
+        "busy": round(busy, 2),
         "cores": os.cpu_count(),
         "versions": versions(),
         "figures": [_plain(figure) for figure in known.values()],
@@ -67,6 +75,24 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (f"{os.cpu_count()} cores of {_processor()}, {memory:.0f} GB, "
             f"{platform.system()} {platform.release()}, Python {platform.python_version()}")
+
+
+def cores_of_others(seconds: float = SAMPLE) -> float:
+    """How many cores are busy while nothing is measured: those of other programs. 0 where nobody counts it.
+
+    The average load would not do: minutes later it still has the suite that ran before.
+    """
+    before = _busy_ticks()
+    time.sleep(seconds)
+    return (_busy_ticks() - before) / (os.sysconf("SC_CLK_TCK") * seconds)
+
+
+def _busy_ticks() -> int:
+    try:
+        user, nice, system, _, _, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
+    except OSError:
+        return 0
+    return user + nice + system + sum(rest[:3])  # those of interrupts, and what the host has given to others
 
 
 def versions() -> dict[str, str]:
@@ -146,8 +172,8 @@ def _section(suite: str, run: Run) -> list[str]:
     peers = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     lines = [f"## {suite.replace('_', '-')}", "",
              f"`{run['command']}`, {run['date']}, on {run['machine']}; {peers}."]
-    if run["load"] > run["cores"]:
-        lines.append(f"**The machine was busy**: {run['load']:g} processes wanted its {run['cores']} cores. "
+    if run["busy"] > QUIET:
+        lines.append(f"**The machine was busy**: others used {run['busy']:g} of its {run['cores']} cores. "
                      "Take the ratios for rough ones, and goals that are missed for open questions.")
     for kind in kinds_of(run):
         light, dark = (picture(suite, kind, scheme).relative_to(PAGE.parent).as_posix() for scheme in SCHEMES)

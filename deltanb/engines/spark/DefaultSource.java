@@ -32,7 +32,7 @@ import scala.Option;
  * source in Python that does the work. Each scan gets the filters and the columns of its query.
  *
  * <p>Spark itself would keep the filters of one query with the frame, and use them for the next one, too. Here
- * what was planned for a scan is whole by an object of that scan, {@link OfScan}; what a frame stands at, which is
+ * what was planned for a scan belongs to an object of that scan, {@link OfScan}; what a frame stands at, which is
  * found once, stays with the frame.
  *
  * <p>Compiled as {@link TablesByPath} is, hence without lambdas and generic types.
