@@ -153,14 +153,13 @@ def report(runs: dict[str, Run]) -> str:
     """Which suites there are, and each run with its command, its machine, its pictures and its figures."""
     from tests.benchmarks.__main__ import SUITES
 
-    lines = ["| suite | what | goals met | recorded |", "|---|---|---|---|"]
+    lines = ["| suite | what | goals met |", "|---|---|---|"]
     for suite in SUITES:
-        met, date = "–", "not recorded yet"
+        met = "not recorded yet"
         if suite in runs:
             met = summary(figures_of(runs[suite])).split(" goals")[0].replace("0 of 0", "none has a goal")
-            date = runs[suite]["date"]
         name = f"[`{suite}`](#{suite.replace('_', '-')})" if suite in runs else f"`{suite}`"
-        lines.append(f"| {name} | {_first_line(suite)} | {met} | {date} |")
+        lines.append(f"| {name} | {_first_line(suite)} | {met} |")
     for suite in SUITES:
         if suite in runs:
             lines += ["", *_section(suite, runs[suite])]

@@ -1,4 +1,4 @@
-"""Prose is spelled correctly, and has one word for each thing: that of ``docs/words.md``."""
+"""Prose is spelled correctly, and has one word for each thing: that of ``tests/docs/words.md``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = ROOT / "docs" / "words.md"
+WORDS = Path(__file__).with_name("words.md")
 
 
 def rows() -> list[tuple[str, str]]:
