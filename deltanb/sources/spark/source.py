@@ -156,7 +156,7 @@ def register_format(session: SparkSession) -> None:
     session.dataSource.register(DeltaDataSource)
     if not is_on_driver(session, CLASS):
         logger.info('format("deltanb") reads all columns, and files that a query\'s filters could leave out: '
-                    "the session has no JVM in reach")
+                    "the session has no JVM in reach, or one of another Spark")
 
 
 # --- errors ---------------------------------------------------------------------------------------
