@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -424,8 +425,49 @@ class Replay:
         return self.pc.sum(stands).as_py() + added
 
 
+class BareFiles:
+    """The least that a synced append can be: one data file and one of the log, each written and synced, and
+    the folder that got its name."""
+
+    name = "bare files"
+
+    def __init__(self) -> None:
+        import pyarrow.parquet
+
+        self.pa, self.pq = pyarrow, pyarrow.parquet
+
+    def prepare_append(self, path: str) -> Any:
+        prepared = path, self.pa.table({"id": [1], "name": ["x"]})
+        self.append(prepared, 1)
+        return prepared
+
+    def append(self, prepared: Any, times: int) -> None:
+        path, data = prepared
+        for _ in range(times):
+            name = uuid.uuid4().hex
+            parquet = self.pa.BufferOutputStream()
+            self.pq.write_table(data, parquet, compression="zstd")
+            synced(Path(path, f"{name}.parquet"), parquet.getvalue())
+            synced(Path(path, "_delta_log", f"{name}.json"), b"x" * LOG_BYTES)
+
+
+LOG_BYTES = 700
+"""Of a commit of one file."""
+
+
+def synced(path: Path, data: Any) -> None:
+    """A file with these bytes, on the disk under its name."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    os.write(handle, data)
+    os.fsync(handle)
+    os.close(handle)
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
 LIBRARIES: dict[str, Callable[[], Any]] = {
-    "deltalake": Deltalake, "a bare replay": Replay, "deltanb": Deltanb}
+    "deltalake": Deltalake, "a bare replay": Replay, "bare files": BareFiles, "deltanb": Deltanb}
 QUICK_SCALE = 20
 APPENDS = 110  # deltalake's grow with the commits since its last checkpoint, one in 100
 UNSYNCED = "_unsynced"
@@ -511,6 +553,7 @@ def rows(scale: int) -> tuple[dict[str, Callable[[Path], None]], list[Row]]:
         Row(f"refresh, {TAIL} commits, {m}", "refresh", "large-checkpoint", large, 200, by="cpu"),
         Row("append of one row, neither syncs", "append" + UNSYNCED, "small", 1, 6, copies=True),
         Row("append of one row, ours synced", "append", "small", 1, 3, copies=True),
+        Row("the same, all synced", "append", "small", 1, 0.67, copies=True, peer="bare files"),
         Row("commit without data, neither syncs", "log_only" + UNSYNCED, "small", 1, None, copies=True),
         Row("commit without data, ours synced", "log_only", "small", 1, None, copies=True),
     ]
