@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from deltanb.engines.spark.compiled import is_on_driver
 from deltanb.engines.spark.refusals import error_in
 from deltanb.engines.spark.session import spark as start_session
+from deltanb.engines.spark.session_request import is_remote
 from deltanb.errors import MissingDependency
 from deltanb.sources.spark.options import ReadOptions, WriteOptions
 from deltanb.text.safe_text import get_logger
@@ -40,6 +41,9 @@ __all__ = ["NAME", "DeltaDataSource", "register", "translate_errors"]
 NAME = "deltanb"
 CLASS = "DefaultSource"
 """The class by whose name Spark finds a source ``deltanb`` before it looks for one in Python."""
+
+TAKEN = "DATA_SOURCE_ALREADY_EXISTS"
+"""What Spark says of a name for which it finds a class."""
 
 logger = get_logger("deltanb.spark")
 
@@ -153,10 +157,28 @@ def register(spark: SparkSession | None = None, tables: Mapping[str, Any] | None
 
 def register_format(session: SparkSession) -> None:
     """Let a session read and write ``format("deltanb")``; where it has a JVM, by filters and columns."""
-    session.dataSource.register(DeltaDataSource)
+    try:
+        session.dataSource.register(DeltaDataSource)
+    except PySparkException as error:
+        if error.getCondition() != TAKEN or is_remote(session):
+            raise
+        _register_beside_class(session)
     if not is_on_driver(session, CLASS):
         logger.info('format("deltanb") reads all columns, and files that a query\'s filters could leave out: '
                     "the session has no JVM in reach, or one of another Spark")
+
+
+def _register_beside_class(session: SparkSession) -> None:
+    """Register the source where the JVM has our class from a session before.
+
+    Spark refuses a name for which it finds a class; its registry of the session, which ours asks, does not.
+    """
+    from pyspark.sql.udf import _wrap_function  # as DataSourceRegistration.register does it
+
+    jvm: Any = session.sparkContext._jvm
+    source = jvm.org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource(
+        _wrap_function(session.sparkContext, DeltaDataSource))
+    session._jsparkSession.sessionState().dataSourceManager().registerDataSource(NAME, source)
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -278,6 +278,16 @@ def test_without_a_jvm_a_log_line_says_that_filters_skip_nothing(spark, tmp_path
 
 
 @BY_JVM
+def test_another_session_of_the_jvm_has_the_format_too(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2]})
+    other = spark.newSession()
+    dn.spark.register(other)
+    dn.spark.register(other)
+    assert other.read.format("deltanb").load(table.path).where("id = 1").collect() == [(1,)]
+    assert read(spark, table.path).where("id = 2").collect() == [(2,)]
+
+
+@BY_JVM
 def test_a_filtered_frame_stands_at_its_version(spark, tmp_path):
     table = dn.create(tmp_path / "t", {"id": [1, 2]})
     frame = read(spark, table.path)
