@@ -1,19 +1,13 @@
 package deltanb;
 
 import java.util.ArrayList;
-import java.util.Set;
 
-import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
-import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonFilterPushdownResult;
@@ -49,37 +43,20 @@ public final class DefaultSource extends PythonDataSourceV2 {
   }
 
   public Table getTable(StructType columns, Transform[] partitions, java.util.Map properties) {
-    return new OfFrame(this, super.getTable(columns, partitions, properties));
+    return new OfFrame(this, columns);
   }
 
   /** What a frame has loaded: the table of the source in Python, whose scans are built here. */
-  public static final class OfFrame implements SupportsRead, SupportsWrite {
+  public static final class OfFrame extends PythonTable {
     private final DefaultSource source;
-    private final Table table;
 
-    public OfFrame(DefaultSource source, Table table) {
+    public OfFrame(DefaultSource source, StructType columns) {
+      super(source, source.shortName, columns);
       this.source = source;
-      this.table = table;
-    }
-
-    public String name() {
-      return table.name();
-    }
-
-    public StructType schema() {
-      return table.schema();
-    }
-
-    public Set capabilities() {
-      return table.capabilities();
     }
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return new Building(source, table.schema(), options);
-    }
-
-    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-      return ((SupportsWrite) table).newWriteBuilder(info);
+      return new Building(source, schema(), options);
     }
   }
 

@@ -93,10 +93,12 @@ class Source:
         return _FilteredReader(self, schema) if is_filtered else DeltaReader(self, schema)
 
     def where(self, condition: str) -> Source:
-        """What is read with one more condition, of the same version."""
+        """What is read with one more condition, of the same table, which stays open."""
         own = self.options.where
         both = condition if own is None else f"({own}) AND {condition}"
-        return Source(replace(self.options, where=both), self.version)
+        narrowed = Source(replace(self.options, where=both), self.version)
+        narrowed.table = self.table
+        return narrowed
 
 
 def source(options: ReadOptions) -> Source:
@@ -156,7 +158,7 @@ class _FilteredReader(DeltaReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Take note of filters; Spark evaluates all of them after the read, too."""
         if not self.source.options.changes:
-            condition = condition_of(filters, StructType(self.source.scan().columns))
+            condition = condition_of(filters, self.source.table.snapshot.schema)
             if condition is not None:
                 self.source = self.source.where(condition)
         return filters
