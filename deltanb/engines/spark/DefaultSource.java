@@ -69,9 +69,10 @@ public final class DefaultSource extends PythonDataSourceV2 {
       setShortName(frame.shortName);
     }
 
+    /** With a schema of the user's, Spark would not ask for the table's, and each scan would find a version. */
     public PythonDataSourceCreationResult getOrCreateDataSourceInPython(
         String name, CaseInsensitiveStringMap options, Option columns) {
-      return frame.getOrCreateDataSourceInPython(name, options, columns);
+      return frame.getOrCreateDataSourceInPython(name, options, Option.empty());
     }
   }
 
@@ -116,7 +117,7 @@ public final class DefaultSource extends PythonDataSourceV2 {
       OfScan source = new OfScan(frame);
       if (filters.length > 0 && columns.fields().length > 0) {
         PythonDataSourceCreationResult made =
-            frame.getOrCreateDataSourceInPython(frame.shortName, options, Option.apply(columns));
+            source.getOrCreateDataSourceInPython(frame.shortName, options, Option.empty());
         Option planned = source.source().pushdownFiltersInPython(made, marked(columns), filters);
         if (planned.isDefined()) { // none, if the source can be told of no filter
           source.setReadInfo(((PythonFilterPushdownResult) planned.get()).readInfo());

@@ -239,6 +239,18 @@ def test_a_filter_of_texts_keeps_the_rows_that_spark_keeps(spark, tmp_path, quer
 
 
 @BY_JVM
+def test_a_filter_of_padded_and_widened_columns_keeps_the_rows_that_spark_keeps(spark, tmp_path):
+    table = dn.create(tmp_path / "t", "c char(5), v varchar(5), i int",
+                      properties={"delta.enableTypeWidening": True})
+    table.append({"c": ["ab", "abc  ", "x", None], "v": ["ab", "ab ", "x", None], "i": [1, 2, 3, None]})
+    table.alter_column("i", type="bigint")
+    table.append({"c": ["q"], "v": ["q"], "i": [2**40]})
+    frame, rows = read(spark, table.path), table.to_df(spark)
+    for query in ("c = 'ab'", "c LIKE 'ab%'", "v >= 'ab '", "i IN (1, 1099511627776)", "NOT (i <=> 2)"):
+        assert texts(frame.where(query).collect()) == texts(rows.where(query).collect()), query
+
+
+@BY_JVM
 @pytest.mark.parametrize("condition", [None, "id < 50"])
 @pytest.mark.parametrize("by", ["load", "a name"])
 def test_a_filter_leaves_files_out(spark, tmp_path, by, condition):
@@ -293,6 +305,15 @@ def test_a_filtered_frame_stands_at_its_version(spark, tmp_path):
     frame = read(spark, table.path)
     table.append({"id": [1, 3]})
     assert frame.where("id = 1").count() == 1 and frame.where("id = 3").count() == 0
+
+
+@BY_JVM
+def test_a_frame_with_a_schema_stands_at_the_version_of_its_first_query(spark, tmp_path):
+    table = dn.create(tmp_path / "t", {"id": [1, 2], "p": ["a", "b"]})
+    frame = spark.read.format("deltanb").schema("id long").load(table.path)
+    assert frame.where("id = 1").count() == 1
+    table.append({"id": [1, 3], "p": ["a", "b"]})
+    assert frame.where("id = 1").count() == 1 and frame.count() == 2
 
 
 @BY_JVM
