@@ -243,7 +243,7 @@ def test_a_filter_of_padded_and_widened_columns_keeps_the_rows_that_spark_keeps(
     table = dn.create(tmp_path / "t", "c char(5), v varchar(5), i int",
                       properties={"delta.enableTypeWidening": True})
     table.append({"c": ["ab", "abc  ", "x", None], "v": ["ab", "ab ", "x", None], "i": [1, 2, 3, None]})
-    table.alter_column("i", type="bigint")
+    table.change_column("i", type="bigint")
     table.append({"c": ["q"], "v": ["q"], "i": [2**40]})
     frame, rows = read(spark, table.path), table.to_df(spark)
     for query in ("c = 'ab'", "c LIKE 'ab%'", "v >= 'ab '", "i IN (1, 1099511627776)", "NOT (i <=> 2)"):
