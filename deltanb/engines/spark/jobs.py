@@ -10,17 +10,24 @@ a group: ours within the block, or the caller's group, by which the caller may c
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltanb.engines.spark.session_request import is_remote
 from deltanb.text.progress import Line, progress
+from deltanb.text.safe_text import get_logger
 
 GROUP = "spark.jobGroup.id"
 CELL = "deltanb-cell-"
 """What the group of a cell's jobs begins with; work of ours in the cell has a group and a line of its own."""
+STRAGGLERS = 10.0
+"""Seconds for which tasks are waited for that were told to stop."""
+PAUSE = 0.05
 _numbers = itertools.count(1)
+
+logger = get_logger("deltanb.spark")
 
 
 @contextmanager
@@ -33,6 +40,25 @@ def followed(session: Any, what: str = "Spark") -> Iterator[None]:
     """
     with progress(what) as line, _by_handler(session, line) if is_remote(session) else _asked(session, line):
         yield
+
+
+def wait_for_stragglers(session: Any, seconds: float = STRAGGLERS) -> None:
+    """Wait until no task runs, after a job has failed: Spark has told its other tasks to stop, and goes on
+    without waiting for them. One that writes makes its folder again, where that was removed.
+
+    Tasks of other jobs count, too, as Spark does not tell them apart; so the wait has an end.
+    """
+    if is_remote(session):
+        return
+    with suppress(Exception):  # the session may have ended with the job
+        tracker = session.sparkContext._jsc.sc().statusTracker()
+        end = time.monotonic() + seconds
+        while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+            if time.monotonic() > end:
+                logger.info("Tasks still run %g s after a write failed; if one makes its folder again, "
+                            "VACUUM removes it", seconds)
+                return
+            time.sleep(PAUSE)
 
 
 # -- Spark Connect -------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from deltanb.engines.spark.compiled import is_everywhere
 from deltanb.engines.spark.connectors import connector_for
 from deltanb.engines.spark.fill import filled, moved
 from deltanb.engines.spark.folders import COMMITTER, BucketFolder, Folder, LocalFolder, WrittenFile
-from deltanb.engines.spark.jobs import followed
+from deltanb.engines.spark.jobs import followed, wait_for_stragglers
 from deltanb.engines.spark.session import settings
 from deltanb.errors import InvalidArgument, StorageError
 from deltanb.log.file_options import FileOptions
@@ -148,7 +148,10 @@ def write_files(
         folder.remove(failed=False)
         return added
     except BaseException:
-        folder.remove(failed=True)
+        try:
+            wait_for_stragglers(frame.sparkSession)
+        finally:
+            folder.remove(failed=True)
         raise
 
 
