@@ -1,13 +1,13 @@
 """The command line: ``deltanb lab``, ``history PATH``, ``sql TEXT``, ``verify PATH``, ``serve``, ….
 
-What lives here: arguments and exit codes. 0 is success; 1 is a catalog or a table that is not in order;
-2 is an error that one line explains, on the error stream; 3 is a table with which something may be wrong.
+What lives here: arguments and exit codes.
 What it does not know: the commands themselves, which stand beside it; the log, the views.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,10 +18,18 @@ from deltanb.errors import DeltaError
 from deltanb.text.safe_text import safe
 
 HELP = ("-h", "--help")
+UNREAD = 141  # what a shell gives a program that the signal SIGPIPE ended
+EXIT_CODES = {
+    0: "done",
+    1: "a table or a catalog is not in order",
+    2: "an error, which one line on the error stream explains",
+    3: "something may be wrong with a table, or is not known",
+    UNREAD: "nobody read the output to its end, as after ``| head``",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code.
+    """Run one command line and return its exit code (``EXIT_CODES``).
 
     Args:
         arguments: as typed after ``deltanb``; by default those of the process.
@@ -37,7 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return lab.run(known.folder, rest)
         command: Callable[[argparse.Namespace], int | None] = known.run
-        return command(known) or 0
+        code = command(known) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Python flushes once more as it ends, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except (DeltaError, OSError) as error:
         about = f" (deltanb help {error.topic})" if isinstance(error, DeltaError) else ""
         print(f"deltanb: {safe(' '.join(str(error).split()))}{about}", file=sys.stderr)

@@ -9,34 +9,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from deltanb.app.cli import command_parser
+from deltanb.app.cli import EXIT_CODES, command_parser
 from docs.reference.names import page_part
 from docs.reference.rst import code, page, table
 
 INTRODUCTION = """
 ``pip install deltanb`` brings the command ``deltanb``. ``deltanb COMMAND --help`` prints what is below.
-
-.. list-table::
-   :header-rows: 1
-
-   * - exit code
-     - meaning
-   * - 0
-     - done
-   * - 1
-     - a table or a catalog is not in order
-   * - 2
-     - an error, which one line on the error stream explains
-   * - 3
-     - something may be wrong with a table, or is not known
 """
 
 
 def pages() -> dict[str, str]:
     """The one page."""
     parser = command_parser()
+    codes = table(("exit code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()], "15 85")
     return {"command-line.rst": page(
-        "Command line", INTRODUCTION, *(_command(each, text) for each, text in _commands(parser)))}
+        "Command line", INTRODUCTION, codes, *(_command(each, text) for each, text in _commands(parser)))}
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +58,18 @@ def test_describe_shows_the_table(table: Path, capsys: pytest.CaptureFixture[str
     output = capsys.readouterr().out
     assert "flights" in output
     assert "v1" in output
+
+
+@pytest.mark.parametrize("command", [["help"], ["history", "{table}"]])
+def test_an_output_that_nobody_reads_ends_quietly(command: list[str], table: Path) -> None:
+    """As after ``| head``: the pipe has no reader any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "deltanb", *(word.format(table=table) for word in command)],
+            stdout=pipe, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (cli.UNREAD, "")
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
