@@ -48,6 +48,8 @@ def main(arguments: list[str] | None = None) -> list[Figure]:
     chosen = parser.parse_args(arguments)
     if chosen.record and chosen.quick:
         parser.error("figures of small tables are not written down: --record goes without --quick")
+    if chosen.record and chosen.only:
+        parser.error("figures of one suite are of one run: --record goes without --only")
     unknown = sorted(set(chosen.suites) - set(SUITES))
     if unknown:
         parser.error(f"there is no suite {', '.join(unknown)}; there are {', '.join(SUITES)}")
@@ -63,8 +65,7 @@ def main(arguments: list[str] | None = None) -> list[Figure]:
                 figures.append(figure if chosen.quick else peaks.beside(figure))
                 print(figures[-1], flush=True)
             if chosen.record:
-                only = f' --only "{chosen.only}"' if chosen.only else ""
-                command = f"python -m tests.benchmarks {name} --rounds {chosen.rounds}{only}"
+                command = f"python -m tests.benchmarks {name} --rounds {chosen.rounds}"
                 report.record(name, figures[begun:], command, max(busy, report.cores_of_others()))
     finally:  # what an interrupted run has found took its time, too
         write(figures, chosen.out)

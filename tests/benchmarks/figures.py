@@ -6,12 +6,13 @@ What it does not know: how anything is measured.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from deltanb.notebook.drawing.chart import page_of
 
 WIDTH = 46
 TOLERANCE = 0.1
@@ -216,9 +217,11 @@ def curves(figures: Iterable[Figure]) -> dict[str, Any]:
 
 
 def write(figures: Sequence[Figure], folder: Path) -> None:
-    """``figures.md``, and ``figures.vl.json`` and ``curves.vl.json``, which JupyterLab draws."""
+    """``figures.md``, and ``figures.html`` and ``curves.html``, which a browser draws without a network."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "figures.md").write_text(f"{markdown(figures)}\n\n{summary(figures)}\n", "utf-8")
-    (folder / "figures.vl.json").write_text(json.dumps(chart(figures)), "utf-8")
+    (folder / "figures.html").write_text(
+        page_of(chart(figures), f"Figures and their goals\n{summary(figures)}"), "utf-8")
     if any(figure.curve for figure in figures):
-        (folder / "curves.vl.json").write_text(json.dumps(curves(figures)), "utf-8")
+        (folder / "curves.html").write_text(
+            page_of(curves(figures), "Time over the size of a table"), "utf-8")

@@ -4,7 +4,7 @@
 
 Tables of a thousand to a million files (a checkpoint, and the commits since) and of ten to a hundred thousand
 commits (no checkpoint) are opened in fresh processes, and then appended to through a handle. Each is held
-against a smaller one of its kind, by the processor's time; the lines are in ``curves.vl.json``. What is
+against a smaller one of its kind, by the processor's time; the lines are in ``curves.html``. What is
 measured of the worst commit is the clock in the caller, while checkpoints fall due. What the first of them
 imports is imported before: where Python may keep no bytecode it compiles that for 10 ms, in which no other
 thread runs.

@@ -43,15 +43,11 @@ Run = dict[str, Any]
 # -- the record ------------------------------------------------------------------------------------------
 
 def record(suite: str, figures: Sequence[Figure], command: str, busy: float) -> None:
-    """Write down what a suite measured, over what was there; of a part of it, over that part.
+    """Write down what a suite measured, in place of what was there.
 
     ``busy`` is how many cores others used, by :func:`cores_of_others` before the suite or after it.
     """
     runs = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
-    known = {_key(figure): figure for figure in figures_of(runs[suite])} if suite in runs else {}
-    if " --only" not in command:
-        known = {}
-    known.update({_key(figure): figure for figure in figures})
     runs[suite] = {
         "command": command,
         "date": f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}",
@@ -59,7 +55,7 @@ def record(suite: str, figures: Sequence[Figure], command: str, busy: float) -> 
         "busy": round(busy, 2),
         "cores": os.cpu_count(),
         "versions": versions(),
-        "figures": [_plain(figure) for figure in known.values()],
+        "figures": [_plain(figure) for figure in figures],
     }
     RECORD.write_text(json.dumps(runs, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
@@ -113,10 +109,6 @@ def _processor() -> str:
         return platform.machine()
     return next((" ".join(line.split(":", 1)[1].split()) for line in lines if line.startswith("model name")),
                 platform.machine())
-
-
-def _key(figure: Figure) -> tuple[str, str]:
-    return figure.work, figure.against
 
 
 def _plain(figure: Figure) -> dict[str, Any]:
