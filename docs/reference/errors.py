@@ -16,13 +16,16 @@ All errors of this library are below :doc:`DeltaError <delta-error>`. Each has a
 an example that raises it, and the way out. On the command line, ``deltanb help concurrent-append`` prints a
 page, ``deltanb help`` this list. The classes are in ``dn.errors``.
 """
+WITHOUT_CONTENTS = ":html_theme.sidebar_secondary.remove: true\n"
+"""For pages that have one heading: contents beside them would name that alone."""
 
 
 def pages() -> dict[str, str]:
     """The tree, and a page for each error."""
     classes = topics()
     tree = "\n".join(_branch(DeltaError))
-    index = "\n".join([heading("Errors"), INTRODUCTION, tree, "", contents(classes, hidden=True)])
+    index = "\n".join([
+        WITHOUT_CONTENTS, heading("Errors"), INTRODUCTION, tree, "", contents(classes, hidden=True)])
     return {"errors/index.rst": index,
             **{f"errors/{topic}.rst": _page(topic, cls) for topic, cls in classes.items()}}
 
@@ -48,5 +51,6 @@ def _page(topic: str, cls: type[DeltaError]) -> str:
     if below:
         facts.append("More precise: " + ", ".join(f":doc:`{k.__name__} <{k.topic}>`" for k in below))
     text = docstring(inspect.getdoc(cls) or "")
-    return "\n".join([heading(cls.__name__), f".. py:exception:: deltanb.errors.{cls.__name__}", "",
-                      indented(text), "", *(f"* {fact}" for fact in facts), ""])
+    return "\n".join([
+        WITHOUT_CONTENTS, heading(cls.__name__), f".. py:exception:: deltanb.errors.{cls.__name__}", "",
+        indented(text), "", *(f"* {fact}" for fact in facts), ""])

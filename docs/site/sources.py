@@ -1,7 +1,7 @@
 """All sources of the site in one folder, as Sphinx wants them.
 
-What lives here: which file of the checkout becomes which page, and links between these files, which are
-rewritten to links between the pages. A link to a file that is no page becomes its text.
+What lives here: which file of the checkout becomes which page, and links between these files, which become
+links between the pages. A link to a file that is no page becomes its text, one to no file is an error.
 What it does not know: what notebooks hold (``notebooks``), how the reference is made (``docs/reference``).
 """
 
@@ -35,7 +35,7 @@ SECTIONS = ("how-to", "explanation")
 
 def pages() -> dict[str, str]:
     """Each file of the checkout that is a page -> where it is in the site."""
-    places = {"README.md": "explanation/readme.md", "CHANGELOG.md": "reference/changelog.md"}
+    places = {"README.md": "tutorials/readme.md", "CHANGELOG.md": "reference/changelog.md"}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         places[f"notebooks/{path.name}"] = f"tutorials/{path.name}"
     for path in sorted((ROOT / "docs").glob("*.md")):
@@ -89,9 +89,12 @@ def contents(index: str, names: list[str]) -> str:
 def relinked(markdown: str, name: str, places: dict[str, str]) -> str:
     """Markdown of a file of the checkout, its links as the site has them.
 
-    >>> places = {"README.md": "explanation/readme.md", "notebooks/01-a.ipynb": "tutorials/01-a.ipynb"}
+    Raises:
+        LookupError: a link leads to no file of the checkout.
+
+    >>> places = {"README.md": "tutorials/readme.md", "notebooks/01-a.ipynb": "tutorials/01-a.ipynb"}
     >>> relinked("[one](notebooks/01-a.ipynb#x), [code](deltanb/options.py)", "README.md", places)
-    '[one](../tutorials/01-a.ipynb#x), code'
+    '[one](01-a.ipynb#x), code'
     """
     here = posixpath.dirname(places[name])
 
@@ -101,12 +104,13 @@ def relinked(markdown: str, name: str, places: dict[str, str]) -> str:
             return match[0]
         if not target:
             return f"[{match['text']}](#{anchor.lower()})"
-        place = places.get(posixpath.normpath(posixpath.join(posixpath.dirname(name), target)))
-        if place is None:  # of the site itself, or a file that is no page
-            own = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-            is_generated = own.startswith(("docs/site/reference/", "docs/reference/"))
-            place = f"reference/{own.partition('reference/')[2]}" if is_generated else None
+        own = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        place = places.get(own)
+        if place is None and own.startswith(("docs/site/reference/", "docs/reference/")):  # it is made here
+            place = f"reference/{own.partition('reference/')[2]}"
         if place is None:
+            if not (ROOT / own).exists():
+                raise LookupError(f"{name} has a link to {target}, where there is no file")
             return match["text"]
         return f"[{match['text']}]({posixpath.relpath(place, here)}{mark}{anchor.lower()})"
 

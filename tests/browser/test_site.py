@@ -24,7 +24,7 @@ PAGES = (
     "reference/errors/concurrent-append", "reference/options", "reference/spark-options",
     "explanation/figures", "explanation/how-far", "explanation/conflict-rules",
     "explanation/isolation-levels", "search")
-"""One of each kind; the others are made by the same code."""
+"""What a usual run looks at, one of each kind; ``--thorough`` looks at all."""
 
 
 @pytest.fixture
@@ -60,6 +60,18 @@ def test_nothing_serious_stands_between_a_page_and_its_readers(
     page.goto(address(site, name))
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("width", "scheme"), [("desk", "dark"), ("phone", "light")])
+def test_nothing_serious_stands_on_any_page(width: str, scheme: str, site: Path, page: Any) -> None:
+    broken = {}
+    for path in sorted(site.rglob("*.html")):
+        page.goto(path.as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if says := [*violations(page), *([f"{wide} wide"] if wide > WIDTHS[width] else [])]:
+            broken[path.relative_to(site).as_posix()] = says
+    assert broken == {}
 
 
 @pytest.mark.parametrize("fault", [

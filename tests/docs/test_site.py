@@ -22,6 +22,7 @@ from deltanb import errors
 from deltanb.options import Options
 from deltanb.schema.features import FEATURES
 from deltanb.schema.properties import PROPERTIES
+from docs.site.sources import relinked
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAX_BYTES = 40_000_000
@@ -158,7 +159,7 @@ def test_no_chart_waits_for_a_script(pages: dict[Path, Page]) -> None:
 
 def test_every_tutorial_is_a_page(site: Path) -> None:
     tutorials = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
-    assert tutorials == {path.stem for path in (site / "tutorials").glob("*.html")} - {"index"}
+    assert tutorials == {path.stem for path in (site / "tutorials").glob("*.html")} - {"index", "readme"}
 
 
 def test_every_error_is_in_the_index_and_has_a_page(site: Path, pages: dict[Path, Page]) -> None:
@@ -200,6 +201,12 @@ def test_examples_of_its_tools(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     introduction = getattr(module, "INTRODUCTION", "")
     example = doctest.DocTestParser().get_doctest(introduction, {}, name, None, 0)
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_a_link_to_no_file_is_refused() -> None:
+    places = {"docs/how-far.md": "explanation/how-far.md"}
+    with pytest.raises(LookupError, match=r"docs/how-far\.md has a link to gone\.md, where"):
+        relinked("[gone](gone.md)", "docs/how-far.md", places)
 
 
 def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
