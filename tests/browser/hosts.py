@@ -137,10 +137,13 @@ class Reader:
 
     context: Any
     server: Server | None = None
+    address: str = ""
+    """That of another server whose pages it reads."""
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        inside = r"file:|data:|blob:|about:" + (f"|{re.escape(self.server.url)}/" if self.server else "")
+        address = self.server.url if self.server else self.address
+        inside = r"file:|data:|blob:|about:" + (f"|{re.escape(address)}/" if address else "")
         self.context.route(re.compile(f"^(?!{inside})"), self._refuse)
         self.context.set_default_timeout(PATIENCE * 1000)
         expect.set_options(timeout=PATIENCE * 1000)

@@ -160,6 +160,11 @@ def test_no_chart_waits_for_a_script(pages: dict[Path, Page]) -> None:
 def test_every_tutorial_is_a_page(site: Path) -> None:
     tutorials = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert tutorials == {path.stem for path in (site / "tutorials").glob("*.html")} - {"index", "readme"}
+    _, _, page = (site / "tutorials/index.html").read_text("utf-8").partition("<article")
+    page, _, _ = page.partition("</article")
+    listed = re.findall(r'href="(\d\d-[\w-]+)\.html"', page)
+    assert tutorials == {*listed}
+    assert page.count("?</p>") == len(tutorials) - 1  # the tour asks nothing
 
 
 def test_every_error_is_in_the_index_and_has_a_page(site: Path, pages: dict[Path, Page]) -> None:
