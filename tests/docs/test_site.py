@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import html5lib
 import pytest
 
 import deltanb as dn
@@ -133,6 +134,28 @@ def test_every_picture_says_what_it_shows(pages: dict[Path, Page]) -> None:
     images = [(path.name, image) for path, page in pages.items() for image in page.images]
     assert len(images) > 4
     assert [place for place in images if not (place[1].get("alt") or "").strip()] == []
+
+
+ALLOWED = "unexpected-char-in-comment"
+"""Two hyphens within a comment: html5lib knows the standard of before they were allowed."""
+
+
+def faults(text: str) -> set[str]:
+    """What a browser has to mend in a page: elements left open, closed twice, or where they may not be."""
+    parser = html5lib.HTMLParser()
+    parser.parse(text)
+    return {f"line {line}: {code} {' '.join(map(str, names.values()))}"
+            for (line, _), code, names in parser.errors if code != ALLOWED}
+
+
+def test_every_page_is_valid(pages: dict[Path, Page]) -> None:
+    assert {path.name: some for path in pages if (some := faults(path.read_text("utf-8")))} == {}
+
+
+@pytest.mark.parametrize("fault", [
+    "<p><div></p>", "<b><i></b></i>", "<table><p></table>", "<a href=x href=y>"])
+def test_a_page_that_is_not_valid_is_seen(fault: str) -> None:
+    assert faults(f"<!doctype html><title>x</title>{fault}")
 
 
 def test_no_anchor_is_there_twice(pages: dict[Path, Page]) -> None:
