@@ -28,6 +28,7 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]*(?:\[[^\]]*\])?[^\[\]]*)\]\((?P<tar
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">\s*</picture>')
+PLAIN = re.compile(r"^!\[(?P<alt>[^\]]+)\]\((?P<both>[\w-]+\.svg)\)$", re.MULTILINE)
 MOVING = re.compile(r'<img src="(?P<both>docs/pictures/[^"]+)"[^>]*?alt="(?P<alt>[^"]+)">')
 QUESTIONS = "```{questions}\n```\n"
 """Where on a page the tutorials are listed with their questions."""
@@ -138,13 +139,27 @@ def outside_code(markdown: str, change: Callable[[str], str]) -> str:
 
 
 def themed(markdown: str) -> str:
-    """Pictures that follow the reader's system, as GitHub has them, as ones that follow the site's switch."""
+    """Pictures that follow the reader's system, as GitHub has them, as ones that follow the site's switch.
+
+    Each leads to itself alone, where a phone has room for it.
+
+    >>> print(themed("![a curve](curve.svg)"))
+    ```{image} curve.svg
+    :alt: a curve
+    :width: 828px
+    :class: dark-light
+    ```
+    <BLANKLINE>
+    """
 
     def image(match: re.Match[str], name: str) -> str:
         # The theme lays a light ground below what is neither for one scheme nor marked as for both.
         scheme = ":class: dark-light" if name == "both" else f":class: only-{name}"
-        return "\n".join([f"```{{image}} /{match[name].removeprefix('docs/')}", f":alt: {match['alt']}",
+        place = f"/{match[name].removeprefix('docs/')}" if "/" in match[name] else match[name]
+        return "\n".join([f"```{{image}} {place}", f":alt: {match['alt']}",
                           ":width: 828px", scheme, "```", ""])
 
     markdown = PICTURE.sub(lambda match: f"{image(match, 'light')}\n{image(match, 'dark')}", markdown)
-    return MOVING.sub(lambda match: image(match, "both"), markdown)
+    for pattern in (PLAIN, MOVING):
+        markdown = pattern.sub(lambda match: image(match, "both"), markdown)
+    return markdown
