@@ -1,5 +1,12 @@
 package deltanb;
 
+import java.math.BigDecimal;
+import java.sql.Date;
+import java.sql.Timestamp;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 
 import org.apache.spark.sql.connector.catalog.Table;
@@ -20,6 +27,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 import scala.Option;
+import scala.Product;
 
 /**
  * The data source {@code deltanb} where a session has a JVM: Spark finds this class by its name, before the
@@ -82,6 +90,7 @@ public final class DefaultSource extends PythonDataSourceV2 {
     private final CaseInsensitiveStringMap options;
     private StructType columns;
     private Filter[] filters = new Filter[0];
+    private Filter[] forPython = new Filter[0];
 
     public Building(DefaultSource frame, StructType columns, CaseInsensitiveStringMap options) {
       this.frame = frame;
@@ -91,6 +100,13 @@ public final class DefaultSource extends PythonDataSourceV2 {
 
     public Filter[] pushFilters(Filter[] all) {
       filters = all;
+      ArrayList some = new ArrayList();
+      for (int i = 0; i < all.length; i++) {
+        if (Values.reachPython(all[i])) {
+          some.add(all[i]);
+        }
+      }
+      forPython = (Filter[]) some.toArray(new Filter[0]);
       return all;
     }
 
@@ -115,10 +131,10 @@ public final class DefaultSource extends PythonDataSourceV2 {
 
     public Scan build() {
       OfScan source = new OfScan(frame);
-      if (filters.length > 0 && columns.fields().length > 0) {
+      if (forPython.length > 0 && columns.fields().length > 0) {
         PythonDataSourceCreationResult made =
             source.getOrCreateDataSourceInPython(frame.shortName, options, Option.empty());
-        Option planned = source.source().pushdownFiltersInPython(made, marked(columns), filters);
+        Option planned = source.source().pushdownFiltersInPython(made, marked(columns), forPython);
         if (planned.isDefined()) { // none, if the source can be told of no filter
           source.setReadInfo(((PythonFilterPushdownResult) planned.get()).readInfo());
         }
@@ -132,6 +148,59 @@ public final class DefaultSource extends PythonDataSourceV2 {
       Metadata mark = new MetadataBuilder().withMetadata(first.metadata()).putBoolean(MARK, true).build();
       fields[0] = new StructField(first.name(), first.dataType(), first.nullable(), mark);
       return new StructType(fields);
+    }
+  }
+
+  /** Which values of filters PySpark hands on as they are: it rounds long decimals, and Python's years end. */
+  private static final class Values {
+    private static final int MOST_DIGITS = 28;
+    private static final int FIRST_YEAR = 1;
+    private static final int LAST_YEAR = 9999;
+
+    /** Whether all values of a filter, and of those within it, are the same in Python. */
+    static boolean reachPython(Object part) {
+      if (part instanceof Object[]) {
+        Object[] all = (Object[]) part;
+        for (int i = 0; i < all.length; i++) {
+          if (!reachPython(all[i])) {
+            return false;
+          }
+        }
+        return true;
+      }
+      if (part instanceof Filter) {
+        Product filter = (Product) part;
+        for (int i = 0; i < filter.productArity(); i++) {
+          if (!reachPython(filter.productElement(i))) {
+            return false;
+          }
+        }
+        return true;
+      }
+      if (part instanceof BigDecimal) {
+        return ((BigDecimal) part).precision() <= MOST_DIGITS;
+      }
+      return isYearOfPython(part);
+    }
+
+    private static boolean isYearOfPython(Object value) {
+      if (value instanceof Date) {
+        return isOfPython(Instant.ofEpochMilli(((Date) value).getTime()).atOffset(ZoneOffset.UTC).getYear());
+      }
+      if (value instanceof Timestamp) {
+        return isOfPython(((Timestamp) value).toInstant().atOffset(ZoneOffset.UTC).getYear());
+      }
+      if (value instanceof Instant) {
+        return isOfPython(((Instant) value).atOffset(ZoneOffset.UTC).getYear());
+      }
+      if (value instanceof LocalDate) {
+        return isOfPython(((LocalDate) value).getYear());
+      }
+      return !(value instanceof LocalDateTime) || isOfPython(((LocalDateTime) value).getYear());
+    }
+
+    private static boolean isOfPython(int year) {
+      return FIRST_YEAR <= year && year <= LAST_YEAR;
     }
   }
 }

@@ -250,6 +250,30 @@ def test_a_filter_of_padded_and_widened_columns_keeps_the_rows_that_spark_keeps(
         assert texts(frame.where(query).collect()) == texts(rows.where(query).collect()), query
 
 
+LONG = "1234567890123456789012345678.91"
+"""A decimal of which PySpark would hand on the first 28 digits."""
+
+
+@BY_JVM
+@pytest.mark.parametrize(("query", "java8"), crossed(2, [
+    f"d = {LONG}BD", f"d IN ({LONG}BD, 0BD)", f"NOT (d <=> {LONG}BD)", f"d > {LONG[:-1]}BD",
+    f"d <= {'9' * 38}BD", "wall < TIMESTAMP_NTZ '10000-01-01'",
+    "wall IN (TIMESTAMP_NTZ '-0001-01-01', TIMESTAMP_NTZ '2024-01-02')",
+    "time >= TIMESTAMP '+294247-01-10 00:00:00'", "day <> DATE '10000-01-01'", "day > DATE '-0044-03-15'",
+    f"id = 1 AND d = {LONG}BD AND day < DATE '99999-01-01'"], ["false", "true"]))
+def test_a_filter_by_what_python_cannot_have_is_left_to_spark(spark, tmp_path, query, java8):
+    day = dt.date(2024, 1, 2)
+    columns = "id long, d decimal(38, 2), wall timestamp_ntz, time timestamp, day date"
+    table = dn.create(tmp_path / "t", columns)
+    moment = dt.datetime(2024, 1, 2)
+    for number, value in enumerate([Decimal(LONG), Decimal("0.00")]):
+        table.append({"id": [number + 1], "d": [value], "wall": [moment], "day": [day],
+                      "time": [moment.replace(tzinfo=dt.timezone.utc)]})
+    with settings(spark, {"spark.sql.datetime.java8API.enabled": java8}):
+        assert sorted(texts(read(spark, table.path).where(query).collect())) == sorted(
+            texts(table.to_df(spark).where(query).collect()))
+
+
 @BY_JVM
 @pytest.mark.parametrize("condition", [None, "id < 50"])
 @pytest.mark.parametrize("by", ["load", "a name"])
