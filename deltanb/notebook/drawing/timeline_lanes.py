@@ -199,7 +199,7 @@ class Lanes:
         if not track.is_committed:
             failure = self.scene.failure_beside(track)
             _, by, winner = failure.partition(" by ")
-            notes.append(_piece("failure", failure, "x", less=f"by {winner}" if by else ""))
+            notes.append(_piece("failure", failure, "x", less=f"lost to {winner}" if by else ""))
         if mark is not None:
             words = f"{mark.sign} {mark.words}"
             notes.append(_piece("remark", words, "m" if mark.is_open else "", says=(words,),
