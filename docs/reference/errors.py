@@ -45,8 +45,8 @@ def _page(topic: str, cls: type[DeltaError]) -> str:
         facts.append(f"SQLSTATE: {code(cls.sql_state)}")
     if cls is not DeltaError:
         bases = [f":doc:`{base.__name__} <{base.topic}>`" if issubclass(base, DeltaError)
-                 else f"Python's {code(base.__name__)}" for base in cls.__bases__]
-        facts.append(f"Is a {' and a '.join(bases)}")
+                 else f"also Python's {code(base.__name__)}" for base in cls.__bases__]
+        facts.append(f"Is a {' and '.join(bases)}")
     below = [kind for kind in topics().values() if kind.__bases__[0] is cls]
     if below:
         facts.append("More precise: " + ", ".join(f":doc:`{k.__name__} <{k.topic}>`" for k in below))

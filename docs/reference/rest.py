@@ -47,7 +47,7 @@ def _api(root: str, title: str, remark: str, paths: Mapping[str, Any]) -> str:
     rows = [_row(*each) for each in operations]
     statuses = {status: answer["description"] for _, _, operation in operations
                 for status, answer in sorted(operation["responses"].items()) if status >= "300"}
-    meanings = [(code(status), text) for status, text in statuses.items()]
+    meanings = [(code(status), text) for status, text in sorted(statuses.items())]
     endpoints = table(("endpoint", "what it does", "body", "answer"), rows, "35 35 15 15")
     return page_part(title, remark, endpoints, table(("status", "meaning"), meanings))
 

@@ -12,6 +12,7 @@ author = "the authors of deltanb"
 copyright = f"{author}. Apache License 2.0"
 version = release = __version__
 language = "en"
+smartquotes = False  # two hyphens are an option, and quotes are typed as they stand
 
 extensions = ["sphinx.ext.autodoc", "myst_nb"]
 root_doc = "index"

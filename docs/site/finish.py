@@ -36,7 +36,7 @@ def finished(page: str) -> str:
     """
     page = page.replace('<summary><span class="toctree-toggle"',
                         '<summary aria-label="pages below"><span class="toctree-toggle"')
-    page = re.sub(r'(<div class="[^"]*\bdnb-scroll\b[^"]*")', r'\1 tabindex="0"', page)
+    page = re.sub(r'(<(?:div|form) class="[^"]*\bdnb-(?:scroll|tl)\b[^"]*")', r'\1 tabindex="0"', page)
     return ARGUMENTS.sub(lambda match: f'<ul class="sig-params">{_items(match[1])}</ul>', page)
 
 

@@ -17,7 +17,7 @@ from deltanb.notebook.drawing.chart import page_of
 WIDTH = 46
 TOLERANCE = 0.1
 """By how much peaks of memory differ from run to run, as a share."""
-HEAD = "| work | against | measured | goal | | peak | |"
+HEAD = "| work | against | measured | goal | result | peak | times: other / deltanb |"
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def markdown(figures: Sequence[Figure]) -> str:
     """A table for people to read.
 
     >>> print(markdown([Figure("log", "open", "deltalake", 12.5, 20, mb=95, recorded=80)]))
-    | work | against | measured | goal | | peak | |
+    | work | against | measured | goal | result | peak | times: other / deltanb |
     |---|---|---|---|---|---|---|
     | open | deltalake | 12.50× | ≥ 20× | MISSED | 95 MB, above 80 |  |
     """
@@ -192,9 +192,10 @@ def chart(figures: Iterable[Figure]) -> dict[str, Any]:
                          "goal": figure.verdict, "figure": str(figure)})
     colour = alt.Color("goal:N", scale=alt.Scale(domain=["met", "MISSED"], range=["#3477eb", "#c4500c"]))
     bars = alt.Chart(alt.Data(values=rows)).mark_point(filled=True, size=80).encode(
-        alt.X("reached:Q", scale=alt.Scale(type="log"), title="of its goal (1: reached)"),
+        alt.X("reached:Q", scale=alt.Scale(type="log"), title="times the goal; right of the line it is met"),
         alt.Y("work:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)), colour, tooltip="figure:N")
-    line = alt.Chart(alt.Data(values=[{"x": 1}])).mark_rule(strokeDash=[4, 3]).encode(x="x:Q")
+    goal = alt.Chart(alt.Data(values=[{"x": 1}]))
+    line = goal.mark_rule(strokeDash=[4, 3], color="#8a8f98").encode(x="x:Q")
     spec: dict[str, Any] = (line + bars).properties(width=480, title="Figures beside their goals").to_dict()
     return spec
 
