@@ -37,10 +37,13 @@ def for_pages(notebook: str, change_markdown: Callable[[str], str]) -> str:
 
 
 def svg_of(spec: dict[str, Any], scheme: str) -> str:
-    """A chart of Vega-Lite as SVG, in one of the :data:`SCHEMES`."""
+    """A chart of Vega-Lite as SVG, in one of the :data:`SCHEMES`, on the ground of its page."""
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA, theme=SCHEMES[scheme])
+    config = spec.get("config", {})
+    quiet = {**config, "axis": {"gridOpacity": 0.25, **config.get("axis", {})}}
+    svg: str = vl_convert.vegalite_to_svg(
+        {**spec, "background": "transparent", "config": quiet}, vl_version=VEGA, theme=SCHEMES[scheme])
     return svg
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from deltanb.notebook.drawing.chart import page_of
 
 WIDTH = 46
+LETTERS = {"labelFontSize": 12, "titleFontSize": 12}
+"""Of a chart, which a page shows somewhat smaller than it is."""
 TOLERANCE = 0.1
 """By how much peaks of memory differ from run to run, as a share."""
 HEAD = "| work | against | measured | goal | result | peak | times: other / deltanb |"
@@ -196,7 +198,8 @@ def chart(figures: Iterable[Figure]) -> dict[str, Any]:
         alt.Y("work:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)), colour, tooltip="figure:N")
     goal = alt.Chart(alt.Data(values=[{"x": 1}]))
     line = goal.mark_rule(strokeDash=[4, 3], color="#8a8f98").encode(x="x:Q")
-    spec: dict[str, Any] = (line + bars).properties(width=480, title="Figures beside their goals").to_dict()
+    spec: dict[str, Any] = (line + bars).properties(
+        width=400, title="Figures beside their goals").configure_axis(**LETTERS).to_dict()
     return spec
 
 
@@ -208,12 +211,13 @@ def curves(figures: Iterable[Figure]) -> dict[str, Any]:
             for figure in figures if figure.curve for size, ms in figure.curve.points]
     log = alt.Scale(type="log")
     lines = alt.Chart(alt.Data(values=rows)).mark_line(point=True).encode(
-        alt.X("size:Q", scale=log, title=None, axis=alt.Axis(format="~s")),
+        alt.X("size:Q", scale=log, title=None, axis=alt.Axis(format="~s", labelOverlap=True)),
         alt.Y("ms:Q", scale=log, title="milliseconds"), alt.Color("work:N", title=None, legend=alt.Legend(
             orient="bottom", columns=1, labelLimit=400)),
         tooltip=["work:N", "size:Q", "ms:Q"])
-    drawn = lines.properties(width=300, height=260).facet(alt.Column("over:N", title="by the number of"))
-    spec: dict[str, Any] = drawn.properties(title="How time grows").to_dict()
+    facets = alt.Column("over:N", title="milliseconds by the number of")
+    drawn = lines.properties(width=300, height=260).facet(facets)
+    spec: dict[str, Any] = drawn.properties(title="How time grows").configure_axis(**LETTERS).to_dict()
     return spec
 
 
