@@ -14,9 +14,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 MODULES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "deltanb").rglob("*.py"))
-    if ">>> " in path.read_text("utf-8") and path.name != "__init__.py"
+    if ">>> " in path.read_text("utf-8")
 ]
 
 

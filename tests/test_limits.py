@@ -21,7 +21,7 @@ ALONE = ("01-first-commit", "02-a-conflict", "03-step-through-a-commit", "05-tim
 """Tutorials in which nobody writes beside anybody."""
 TOGETHER = ("00-tour", "04-isolation-levels", "08-the-bank", "09-rows-that-change", "11-maintenance",
             "13-locks-and-deadlocks", "14-optimistic-or-pessimistic", "18-last-nights-failure",
-            "19-is-this-table-sound")
+            "19-is-this-table-sound", "21-every-order-there-is")
 """Tutorials in which writers race, time is simulated, or somebody waits for a lock."""
 CORE = {
     "transactions": ["tests/transaction/test_transaction.py", "tests/store/test_naming.py"],

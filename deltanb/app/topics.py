@@ -48,7 +48,7 @@ def explained(name: str) -> str:
         if name in (cls.topic, cls.__name__, cls.kind):
             title = f"{cls.__name__} ({cls.topic})"
             return f"{title}\n{'=' * len(title)}\n\n{_plain(inspect.getdoc(cls) or '')}"
-    hint, _ = did_you_mean(name, known)
+    hint, _ = did_you_mean(name, known, "names")
     raise InvalidArgument(f"no error is called {name!r}; {hint}; deltanb help lists all of them", topic=name)
 
 

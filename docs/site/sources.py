@@ -91,14 +91,29 @@ def questions(readme: str) -> str:
 
 
 def contents(index: str, names: list[str]) -> str:
-    """The order of a section's pages for Sphinx: as its first page lists them, then all others.
+    """The order of a section's pages for Sphinx, under the headings of its first page; at its end all others.
 
-    >>> contents("* [Two](two.md): second\\n* [Elsewhere](../a.md)", ["index", "one", "two"]).split()[1:-1]
-    [':hidden:', 'two', 'one']
+    >>> index = "* [Two](two.md): second\\n## Past\\n* [One](../one.md)\\n* [Elsewhere](../no.md)"
+    >>> contents(index, ["index", "one", "two"]).split()
+    ['```{toctree}', ':hidden:', 'two', '```', '```{toctree}', ':hidden:', ':caption:', 'Past', 'one', '```']
     """
-    listed = re.findall(r"^\* \[[^\]]+\]\(([\w-]+)\.md\)", index, re.MULTILINE)
-    others = [name for name in names if name not in (*listed, "index")]
-    return "\n".join(["", "```{toctree}", ":hidden:", "", *listed, *others, "```", ""])
+    first, *parts = re.split(r"^## ", index, flags=re.MULTILINE)
+    groups = {"": _listed(first, names)}
+    groups |= {part.partition("\n")[0]: _listed(part, names) for part in parts}
+    known = {"index", *(name for listed in groups.values() for name in listed)}
+    groups["Further"] = [name for name in names if name not in known]
+    return "\n".join(_tree(heading, listed) for heading, listed in groups.items() if listed)
+
+
+def _tree(heading: str, listed: list[str]) -> str:
+    caption = [f":caption: {heading}"] if heading else []
+    return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *listed, "```", ""])
+
+
+def _listed(part: str, names: list[str]) -> list[str]:
+    """The pages of a section that a list names."""
+    links = re.findall(r"^\* \[[^\]]+\]\((?:\.\./)?([\w-]+)\.md\)", part, re.MULTILINE)
+    return [name for name in links if name in names]
 
 
 def relinked(markdown: str, name: str, places: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,41 @@ def test_an_error_that_a_page_does_not_show_is_raised(tmp_path: Path) -> None:
         run_page(page, page.read_text("utf-8"), update=False)
     page.write_text(raising + "\n```text\nValueError: invalid literal ...\n```\n", "utf-8")
     assert run_page(page, page.read_text("utf-8"), update=False) == []
+
+
+FRAGMENT = re.compile(r"^```python\n(?!>>> )(?!%%)(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""Calls without what they give."""
+SCENES = {
+    "conflicts": 'table = dn.create("t", {"id": [1], "day": ["mon"]}, partition_by="day")',
+    "log-cache": "",
+    "rows-in-and-out": 'flights = dn.create("flights", {"month": [1], "carrier": ["UA"], "delay": [3]})',
+    "sql": 'dn.create("lake/flights", {"month": [1], "carrier": ["UA"], "delay": [3]})',
+    "unity": "",
+    "unity-server": "",
+}
+"""What stands before the calls of a page."""
+ELSEWHERE = ("uc://", "spark", "s3://")
+"""What is in calls that go to a service nobody has here; they are read, and not made."""
+
+
+def test_every_page_with_calls_alone_has_a_scene() -> None:
+    assert {path.stem for path in DOCS.glob("*.md") if FRAGMENT.search(path.read_text("utf-8"))} == {*SCENES}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_calls_without_what_they_give_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (DOCS / f"{name}.md").read_text("utf-8")
+    folder = tmp_path / "page"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"dn": dn, "__name__": name}
+    with dn.teaching(seed=1), dn.set_options(journal=None, log_cache=None), ExitStack() as ends:
+        exec(SCENES[name], names)
+        for code in FRAGMENT.findall(text):
+            made = compile(code.replace("/var/", f"{tmp_path}/var/"), f"{name}.md", "exec")
+            if not any(word in code for word in ELSEWHERE):
+                exec(made, names)
+                if "server" in names:
+                    ends.enter_context(names.pop("server"))

@@ -237,6 +237,21 @@ def test_a_link_to_no_file_is_refused() -> None:
         relinked("[gone](gone.md)", "docs/how-far.md", places)
 
 
+@pytest.mark.slow
+@pytest.mark.environments
+@pytest.mark.thorough
+def test_the_extra_for_it_is_enough(tmp_path: Path) -> None:
+    uv = pytest.importorskip("uv", reason="deltanb[release] brings uv").find_uv_bin()
+    python = tmp_path / "venv" / "bin" / "python"
+    for command in (
+            [uv, "venv", "-q", tmp_path / "venv"],
+            [uv, "pip", "install", "-q", "--python", python, f"{ROOT}[docs]"],
+            [python, "-m", "docs.build", tmp_path / "site"]):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
 def test_a_folder_with_other_files_is_not_emptied(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     command = [sys.executable, "-m", "docs.build", str(tmp_path)]
