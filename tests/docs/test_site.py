@@ -20,9 +20,14 @@ import pytest
 
 import deltanb as dn
 from deltanb import errors
+from deltanb.app.cli import command_parser
+from deltanb.catalog.rest.endpoints import ENDPOINTS
+from deltanb.catalog.rest.server.openapi import description
 from deltanb.options import Options
 from deltanb.schema.features import FEATURES
 from deltanb.schema.properties import PROPERTIES
+from docs.reference import command_line
+from docs.reference.rest import TWICE
 from docs.site.sources import relinked
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -215,6 +220,26 @@ def test_a_table_of_the_code_is_whole_in_the_reference(
         site: Path, pages: dict[Path, Page], name: str, expected: dict[str, object]) -> None:
     words = set(re.findall(r"[\w.-]+", " ".join(pages[site / f"reference/{name}.html"].text)))
     assert set(expected) <= words
+
+
+def words_of(page: Page) -> set[str]:
+    """What stands between spaces on a page."""
+    return set(" ".join(page.text).split())
+
+
+def test_every_endpoint_is_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
+    paths = {path for path in description(ENDPOINTS)["paths"] if not path.startswith(TWICE)}
+    assert len(paths) > 30 and paths <= words_of(pages[site / "reference/rest.html"])
+
+
+def test_every_command_and_its_options_are_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
+    commands = list(command_line._commands(command_parser()))
+    options = {text for parser, _ in commands for action in parser._actions if action.dest != "help"
+               for text in action.option_strings}
+    assert len(commands) > 10 and len(options) > 20
+    shown = " ".join(pages[site / "reference/command-line.html"].text)
+    assert {text for text in options if not re.search(rf"{text}\b", shown)} == set()
+    assert {parser.prog for parser, _ in commands if parser.prog not in shown} == set()
 
 
 @pytest.mark.parametrize("name", [
