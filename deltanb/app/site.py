@@ -163,6 +163,15 @@ def _lock(own: Path, home: str, version: str) -> list[str]:
     return lines
 
 
+def canonical(name: str) -> str:
+    """A package's name as the keys of a lock file have it.
+
+    >>> canonical("Prompt_Toolkit")
+    'prompt-toolkit'
+    """
+    return name.lower().replace("_", "-")
+
+
 def closure(packages: Mapping[str, dict[str, Any]], names: Iterable[str]) -> list[str]:
     """Packages of a lock file, and what they depend on, those that it has.
 
@@ -171,7 +180,7 @@ def closure(packages: Mapping[str, dict[str, Any]], names: Iterable[str]) -> lis
     """
     reached, waiting = dict[str, None](), list(names)
     while waiting:
-        name = waiting.pop(0).lower().replace("_", "-")
+        name = canonical(waiting.pop(0))
         if name in packages and name not in reached:
             reached[name] = None
             waiting += packages[name]["depends"]
@@ -187,7 +196,7 @@ def _bring_pure(own: Path, packages: Iterable[dict[str, Any]], machine: list[str
         if lacking and _pip("download", f"-d{made}", *machine, *lacking) is not None:
             for requirement in lacking:
                 _pip("download", f"-d{made}", *machine, requirement)
-        known = {(one["name"].lower().replace("_", "-"), one["version"]): one for one in lacking.values()}
+        known = {(canonical(one["name"]), one["version"]): one for one in lacking.values()}
         for wheel in Path(made).glob("*-none-any.whl"):
             new = entry(wheel)
             if one := known.get((new["name"], new["version"])):
@@ -216,7 +225,7 @@ def entry(wheel: Path) -> dict[str, Any]:
     """
     name, version, *_ = wheel.name.split("-")
     return {
-        "name": name.lower().replace("_", "-"), "version": version, "file_name": wheel.name,
+        "name": canonical(name), "version": version, "file_name": wheel.name,
         "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(), "install_dir": "site",
         "package_type": "package", "imports": [name.lower()], "depends": [], "unvendored_tests": False}
 

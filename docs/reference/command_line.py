@@ -23,17 +23,17 @@ def pages() -> dict[str, str]:
     parser = command_parser()
     codes = table(("exit code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()], "15 85")
     return {"command-line.rst": page(
-        "Command line", INTRODUCTION, codes, *(_command(each, text) for each, text in _commands(parser)))}
+        "Command line", INTRODUCTION, codes, *(_command(each, text) for each, text in commands_of(parser)))}
 
 
-def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
+def commands_of(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
     """All commands below a parser, each with what its parser's list says of it."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, each in action.choices.items():
                 yield each, texts.get(name, "")
-                yield from _commands(each)
+                yield from commands_of(each)
 
 
 def _command(parser: argparse.ArgumentParser, text: str) -> str:

@@ -61,7 +61,8 @@ def gather(folder: Path) -> None:
         if name.endswith(".ipynb"):
             text = for_pages(text, lambda markdown, name=name: relinked(markdown, name, places))
         else:
-            text = text.replace(QUESTIONS, questions((ROOT / "README.md").read_text("utf-8")))
+            if QUESTIONS in text:
+                text = text.replace(QUESTIONS, questions((ROOT / "README.md").read_text("utf-8")))
             text = with_charts(themed(relinked(text, name, places)))
             if name in {f"docs/{section}/index.md" for section in SECTIONS}:
                 section = posixpath.dirname(place)

@@ -150,8 +150,6 @@ def test_an_error_that_a_page_does_not_show_is_raised(tmp_path: Path) -> None:
     assert run_page(page, page.read_text("utf-8"), update=False) == []
 
 
-FRAGMENT = re.compile(r"^```python\n(?!>>> )(?!%%)(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""Calls without what they give."""
 SCENES = {
     "conflicts": 'table = dn.create("t", {"id": [1], "day": ["mon"]}, partition_by="day")',
     "log-cache": "",
@@ -165,22 +163,26 @@ ELSEWHERE = ("uc://", "spark", "s3://")
 """What is in calls that go to a service nobody has here; they are read, and not made."""
 
 
+def calls_of(path: Path) -> list[str]:
+    """The blocks of a page that show calls and not what they give."""
+    return [block.code for block in blocks_of(path.read_text("utf-8"))
+            if not block.code.startswith((">>> ", "%%"))]
+
+
 def test_every_page_with_calls_alone_has_a_scene() -> None:
-    assert {path.stem for path in DOCS.glob("*.md") if FRAGMENT.search(path.read_text("utf-8"))} == {*SCENES}
+    assert {path.stem for path in DOCS.glob("*.md") if calls_of(path)} == {*SCENES}
 
 
 @pytest.mark.parametrize("name", SCENES)
 def test_calls_without_what_they_give_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = (DOCS / f"{name}.md").read_text("utf-8")
+        name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "page"
     folder.mkdir()
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {"dn": dn, "__name__": name}
     with dn.teaching(seed=1), dn.set_options(journal=None, log_cache=None), ExitStack() as ends:
         exec(SCENES[name], names)
-        for code in FRAGMENT.findall(text):
+        for code in calls_of(DOCS / f"{name}.md"):
             made = compile(code.replace("/var/", f"{tmp_path}/var/"), f"{name}.md", "exec")
             if not any(word in code for word in ELSEWHERE):
                 exec(made, names)

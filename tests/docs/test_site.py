@@ -222,18 +222,13 @@ def test_a_table_of_the_code_is_whole_in_the_reference(
     assert set(expected) <= words
 
 
-def words_of(page: Page) -> set[str]:
-    """What stands between spaces on a page."""
-    return set(" ".join(page.text).split())
-
-
 def test_every_endpoint_is_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
     paths = {path for path in description(ENDPOINTS)["paths"] if not path.startswith(TWICE)}
-    assert len(paths) > 30 and paths <= words_of(pages[site / "reference/rest.html"])
+    assert len(paths) > 30 and paths <= set(" ".join(pages[site / "reference/rest.html"].text).split())
 
 
 def test_every_command_and_its_options_are_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
-    commands = list(command_line._commands(command_parser()))
+    commands = list(command_line.commands_of(command_parser()))
     options = {text for parser, _ in commands for action in parser._actions if action.dest != "help"
                for text in action.option_strings}
     assert len(commands) > 10 and len(options) > 20

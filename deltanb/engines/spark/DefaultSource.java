@@ -1,13 +1,12 @@
 package deltanb;
 
 import java.math.BigDecimal;
-import java.sql.Date;
-import java.sql.Timestamp;
 import java.time.Instant;
-import java.time.LocalDate;
-import java.time.LocalDateTime;
 import java.time.ZoneOffset;
+import java.time.temporal.ChronoField;
+import java.time.temporal.TemporalAccessor;
 import java.util.ArrayList;
+import java.util.Date;
 
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -90,7 +89,6 @@ public final class DefaultSource extends PythonDataSourceV2 {
     private final CaseInsensitiveStringMap options;
     private StructType columns;
     private Filter[] filters = new Filter[0];
-    private Filter[] forPython = new Filter[0];
 
     public Building(DefaultSource frame, StructType columns, CaseInsensitiveStringMap options) {
       this.frame = frame;
@@ -100,13 +98,6 @@ public final class DefaultSource extends PythonDataSourceV2 {
 
     public Filter[] pushFilters(Filter[] all) {
       filters = all;
-      ArrayList some = new ArrayList();
-      for (int i = 0; i < all.length; i++) {
-        if (Values.reachPython(all[i])) {
-          some.add(all[i]);
-        }
-      }
-      forPython = (Filter[]) some.toArray(new Filter[0]);
       return all;
     }
 
@@ -131,10 +122,11 @@ public final class DefaultSource extends PythonDataSourceV2 {
 
     public Scan build() {
       OfScan source = new OfScan(frame);
-      if (forPython.length > 0 && columns.fields().length > 0) {
+      Filter[] told = Values.reachingPython(filters);
+      if (told.length > 0 && columns.fields().length > 0) {
         PythonDataSourceCreationResult made =
             source.getOrCreateDataSourceInPython(frame.shortName, options, Option.empty());
-        Option planned = source.source().pushdownFiltersInPython(made, marked(columns), forPython);
+        Option planned = source.source().pushdownFiltersInPython(made, marked(columns), told);
         if (planned.isDefined()) { // none, if the source can be told of no filter
           source.setReadInfo(((PythonFilterPushdownResult) planned.get()).readInfo());
         }
@@ -157,8 +149,19 @@ public final class DefaultSource extends PythonDataSourceV2 {
     private static final int FIRST_YEAR = 1;
     private static final int LAST_YEAR = 9999;
 
-    /** Whether all values of a filter, and of those within it, are the same in Python. */
-    static boolean reachPython(Object part) {
+    /** The filters that mean the same there. */
+    static Filter[] reachingPython(Filter[] all) {
+      ArrayList some = new ArrayList();
+      for (int i = 0; i < all.length; i++) {
+        if (reachPython(all[i])) {
+          some.add(all[i]);
+        }
+      }
+      return (Filter[]) some.toArray(new Filter[0]);
+    }
+
+    /** Whether a value, and each of several or of a filter, is the same in Python. */
+    private static boolean reachPython(Object part) {
       if (part instanceof Object[]) {
         Object[] all = (Object[]) part;
         for (int i = 0; i < all.length; i++) {
@@ -170,36 +173,31 @@ public final class DefaultSource extends PythonDataSourceV2 {
       }
       if (part instanceof Filter) {
         Product filter = (Product) part;
-        for (int i = 0; i < filter.productArity(); i++) {
-          if (!reachPython(filter.productElement(i))) {
-            return false;
-          }
+        Object[] parts = new Object[filter.productArity()];
+        for (int i = 0; i < parts.length; i++) {
+          parts[i] = filter.productElement(i);
         }
-        return true;
+        return reachPython(parts);
       }
       if (part instanceof BigDecimal) {
         return ((BigDecimal) part).precision() <= MOST_DIGITS;
       }
-      return isYearOfPython(part);
+      return isWithinYears(part);
     }
 
-    private static boolean isYearOfPython(Object value) {
-      if (value instanceof Date) {
-        return isOfPython(Instant.ofEpochMilli(((Date) value).getTime()).atOffset(ZoneOffset.UTC).getYear());
+    /** Whether it is no date and no time, or one that Python has: moments are those of UTC there. */
+    private static boolean isWithinYears(Object value) {
+      Object moment = value;
+      if (moment instanceof Date) { // of the classes before Java 8, for days and for moments
+        moment = Instant.ofEpochMilli(((Date) moment).getTime());
       }
-      if (value instanceof Timestamp) {
-        return isOfPython(((Timestamp) value).toInstant().atOffset(ZoneOffset.UTC).getYear());
+      if (moment instanceof Instant) {
+        moment = ((Instant) moment).atOffset(ZoneOffset.UTC);
       }
-      if (value instanceof Instant) {
-        return isOfPython(((Instant) value).atOffset(ZoneOffset.UTC).getYear());
+      if (!(moment instanceof TemporalAccessor) || !((TemporalAccessor) moment).isSupported(ChronoField.YEAR)) {
+        return true;
       }
-      if (value instanceof LocalDate) {
-        return isOfPython(((LocalDate) value).getYear());
-      }
-      return !(value instanceof LocalDateTime) || isOfPython(((LocalDateTime) value).getYear());
-    }
-
-    private static boolean isOfPython(int year) {
+      int year = ((TemporalAccessor) moment).get(ChronoField.YEAR);
       return FIRST_YEAR <= year && year <= LAST_YEAR;
     }
   }

@@ -139,9 +139,9 @@ def _recent(snapshot: Any) -> Iterable[Section]:
     if len(sizes) > 1:
         few, many = units.number(min(sizes)), units.number(max(sizes))
         words = f"{few} to {many} files" if few != many else units.count(max(sizes), "file")
-        last = f"  added and removed in each of the last {len(sizes)} commits"
         bars = [code(sparkline(sizes)), "  "] if few != many else []  # alike, they would be a black bar
-        last += ", the newest at the right" if bars else ""
+        order = ", the newest at the right" if bars else ""
+        last = f"  added and removed in each of the last {len(sizes)} commits{order}"
         yield Section("Recent", [*bars, words, muted(last)], is_detail=True)
 
 
